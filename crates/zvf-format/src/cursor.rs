@@ -1,0 +1,175 @@
+//! The only place that adds offsets or reinterprets bytes.
+//!
+//! A cursor walks one blob from the front. Offsets are kept in `u64`; before bytes are taken their
+//! number is compared with the bytes left, so no claim inside the blob is ever acted upon before it
+//! was checked, and no arithmetic can wrap on any target. Every on-disk type is unaligned.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+use crate::error::{Class, Expected, FormatError, Found, Part};
+use crate::num;
+
+/// A position in a blob that is being parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    part: Part,
+    rest: &'a [u8],
+    at: u64, // bytes consumed
+}
+
+/// Items taken from a blob, and where they started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Items<'a, T> {
+    pub(crate) items: &'a [T],
+    pub(crate) at: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the front of `blob`.
+    pub(crate) const fn new(part: Part, blob: &'a [u8]) -> Self {
+        Self { part, rest: blob, at: 0 }
+    }
+
+    /// Bytes consumed so far.
+    pub(crate) const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes not consumed yet.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// How many bytes are left.
+    pub(crate) const fn left(&self) -> u64 {
+        num::to_u64(self.rest.len())
+    }
+
+    /// The next `n` items of a type without alignment or invalid bit patterns.
+    pub(crate) fn array<T>(
+        &mut self,
+        field: &'static str,
+        n: u64,
+    ) -> Result<Items<'a, T>, FormatError>
+    where
+        T: FromBytes + Immutable + KnownLayout + Unaligned,
+    {
+        let size = num::to_u64(size_of::<T>());
+        let Some(bytes) = n.checked_mul(size) else {
+            return Err(self.refuse(
+                Class::Overflow,
+                field,
+                self.at,
+                Expected::Bytes(self.left()),
+                i128::from(n).saturating_mul(i128::from(size)),
+            ));
+        };
+        let at = self.at;
+        let taken = self.bytes(field, bytes)?;
+        match <[T]>::ref_from_bytes(taken) {
+            Ok(items) => Ok(Items { items, at }),
+            // The length is a multiple of the size, the type needs no alignment and allows any bits.
+            Err(_) => Err(self.short(field, at, bytes)),
+        }
+    }
+
+    /// The next item.
+    pub(crate) fn one<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
+    where
+        T: FromBytes + Immutable + KnownLayout + Unaligned,
+    {
+        let at = self.at;
+        let bytes = num::to_u64(size_of::<T>());
+        let taken = self.bytes(field, bytes)?;
+        T::ref_from_bytes(taken).map_err(|_source| self.short(field, at, bytes))
+    }
+
+    /// The next `n` bytes.
+    pub(crate) fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
+        let cut = num::index(n).and_then(|n| self.rest.split_at_checked(n));
+        let Some((taken, rest)) = cut else {
+            return Err(self.short(field, self.at, n));
+        };
+        self.rest = rest;
+        self.at = self.at.saturating_add(n); // n is at most the length of a slice in memory
+        Ok(taken)
+    }
+
+    /// Refuses bytes after the end.
+    pub(crate) fn end(&self) -> Result<(), FormatError> {
+        match self.trailing() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// The fault of having bytes after the end, where that is only a lint.
+    pub(crate) fn trailing(&self) -> Option<FormatError> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let expected = Expected::Exactly(0);
+        Some(self.refuse(Class::Trailing, "bytes after the end", self.at, expected, self.left()))
+    }
+
+    /// An error in this part.
+    pub(crate) fn refuse(
+        &self,
+        class: Class,
+        field: &'static str,
+        at: u64,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> FormatError {
+        FormatError::new(class, self.part, field, at, expected, found)
+    }
+
+    fn short(&self, field: &'static str, at: u64, n: u64) -> FormatError {
+        self.refuse(Class::Truncated, field, at, Expected::Bytes(n), self.left())
+    }
+}
+
+impl<'a, T> Items<'a, T> {
+    /// The items, each with the offset it was found at.
+    pub(crate) fn with_offsets(&self) -> impl Iterator<Item = (u64, &'a T)> + use<'a, T> {
+        let (at, size) = (self.at, num::to_u64(size_of::<T>()));
+        (0_u64..).zip(self.items).map(move |(i, item)| {
+            (at.saturating_add(i.saturating_mul(size)), item) // inside a slice: cannot saturate
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::little_endian::{I64, U32};
+
+    use super::*;
+
+    #[test]
+    fn takes_what_is_there_and_says_what_is_not() {
+        let blob = [1, 0, 0, 0, 2, 0, 0, 0, 9];
+        let mut cur = Cursor::new(Part::Manifest, &blob);
+        let two = cur.array::<U32>("two", 2).unwrap();
+        assert_eq!(
+            two.with_offsets().map(|(at, n)| (at, n.get())).collect::<std::vec::Vec<_>>(),
+            [(0, 1), (4, 2)]
+        );
+        assert_eq!((cur.at(), cur.left(), cur.rest()), (8, 1, &[9][..]));
+        let end = cur.end().unwrap_err();
+        assert_eq!((end.class, end.offset, end.found), (Class::Trailing, 8, Found::Int(1)));
+        let short = cur.one::<I64>("one").unwrap_err();
+        assert_eq!((short.class, short.offset), (Class::Truncated, 8));
+        assert_eq!((short.expected, short.found), (Expected::Bytes(8), Found::Int(1)));
+    }
+
+    #[test]
+    fn a_count_that_wraps_is_an_overflow() {
+        let mut cur = Cursor::new(Part::Manifest, &[0; 8]);
+        for (n, class) in
+            [(u64::MAX, Class::Overflow), (1 << 61, Class::Overflow), (2, Class::Truncated)]
+        {
+            assert_eq!(cur.array::<I64>("n", n).unwrap_err().class, class);
+        }
+        assert_eq!(cur.array::<I64>("n", 1).unwrap().items.len(), 1);
+    }
+}

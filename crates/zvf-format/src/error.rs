@@ -1,0 +1,583 @@
+//! What can be wrong with bytes, and the vocabulary of faults that every layer shares.
+//!
+//! [`Class`] names the kind of fault. Its text, exit code and retry rule are an interface: the store,
+//! the command and the server use the same names, so that a script can match on them. The classes of
+//! the format layer are produced here; the others are listed here because their names must not clash.
+//!
+//! [`FormatError`] says *what* ([`Class`]), *where* ([`Part`], field, byte), what would have been right
+//! ([`Expected`]) and what is there ([`Found`]). It owns nothing, so making one cannot fail.
+//!
+//! Not here: the path of the object (the store adds it) and advice on what to do (the command prints
+//! [`Class::hint`] or the error's own [`FormatError::hint`]).
+
+use core::fmt;
+
+/// The kind of a fault, by its stable name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// The bytes end before the structure does.
+    Truncated,
+    /// The first bytes are not those of this structure.
+    BadMagic,
+    /// A version this crate does not know.
+    UnsupportedVersion,
+    /// A flag this crate does not know.
+    UnsupportedFlags,
+    /// Two counts that must agree do not.
+    CountMismatch,
+    /// Offsets that must not descend do, or do not start at zero.
+    NotMonotonic,
+    /// A value points outside what it refers to.
+    OutOfBounds,
+    /// Arithmetic on stored values leaves the range of its type.
+    Overflow,
+    /// A value that cannot be negative is.
+    Negative,
+    /// A length is not a multiple of its item.
+    Misaligned,
+    /// An unknown mode, type or codec tag.
+    BadTag,
+    /// An impossible shape, rank or extent.
+    BadShape,
+    /// Something that must be unique is there twice.
+    Duplicate,
+    /// Bytes after the end of the structure.
+    Trailing,
+    /// Readable, but not as a writer should have written it.
+    NonCanonical,
+    /// More than a stated cap.
+    LimitExceeded,
+    /// A checksum does not fit its bytes.
+    Checksum,
+    /// Text that is not UTF-8, or a document that is not JSON.
+    Encoding,
+    /// A compressed stream does not decode.
+    Codec,
+    /// A name that cannot be a key.
+    InvalidKey,
+    /// A request that makes no sense.
+    InvalidArgument,
+    /// A feature this build does not have.
+    Unsupported,
+    /// Nothing under that name.
+    NotFound,
+    /// Something is already under that name.
+    AlreadyExists,
+    /// The backend refuses access.
+    PermissionDenied,
+    /// The backend wants credentials.
+    Unauthenticated,
+    /// The disk or the quota is full.
+    NoSpace,
+    /// The object changed while it was being read.
+    FileChanged,
+    /// The backend asks for a pause.
+    Throttled,
+    /// No answer in time.
+    Timeout,
+    /// The backend cannot answer now.
+    Unavailable,
+    /// The operating system failed.
+    Io,
+    /// Another writer changed the same keys.
+    Conflict,
+    /// A writer with a higher epoch took over.
+    WriterFenced,
+    /// Whether a commit took effect is not known.
+    CommitUnknown,
+    /// A handle that must not be used after a failed sync.
+    Poisoned,
+    /// The caller gave up.
+    Cancelled,
+}
+
+impl Class {
+    /// The stable name, as errors print it and scripts match it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "Truncated",
+            Self::BadMagic => "BadMagic",
+            Self::UnsupportedVersion => "UnsupportedVersion",
+            Self::UnsupportedFlags => "UnsupportedFlags",
+            Self::CountMismatch => "CountMismatch",
+            Self::NotMonotonic => "NotMonotonic",
+            Self::OutOfBounds => "OutOfBounds",
+            Self::Overflow => "Overflow",
+            Self::Negative => "Negative",
+            Self::Misaligned => "Misaligned",
+            Self::BadTag => "BadTag",
+            Self::BadShape => "BadShape",
+            Self::Duplicate => "Duplicate",
+            Self::Trailing => "Trailing",
+            Self::NonCanonical => "NonCanonical",
+            Self::LimitExceeded => "LimitExceeded",
+            Self::Checksum => "Checksum",
+            Self::Encoding => "Encoding",
+            Self::Codec => "Codec",
+            Self::InvalidKey => "InvalidKey",
+            Self::InvalidArgument => "InvalidArgument",
+            Self::Unsupported => "Unsupported",
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::PermissionDenied => "PermissionDenied",
+            Self::Unauthenticated => "Unauthenticated",
+            Self::NoSpace => "NoSpace",
+            Self::FileChanged => "FileChanged",
+            Self::Throttled => "Throttled",
+            Self::Timeout => "Timeout",
+            Self::Unavailable => "Unavailable",
+            Self::Io => "Io",
+            Self::Conflict => "Conflict",
+            Self::WriterFenced => "WriterFenced",
+            Self::CommitUnknown => "CommitUnknown",
+            Self::Poisoned => "Poisoned",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    /// The exit code of a command that ends with this fault.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::InvalidKey | Self::InvalidArgument | Self::Unsupported => 2,
+            Self::NotFound
+            | Self::AlreadyExists
+            | Self::PermissionDenied
+            | Self::Unauthenticated
+            | Self::NoSpace
+            | Self::FileChanged => 4,
+            Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io => 5,
+            Self::Conflict | Self::WriterFenced | Self::CommitUnknown | Self::Poisoned => 6,
+            Self::Cancelled => 130,
+            Self::Truncated
+            | Self::BadMagic
+            | Self::UnsupportedVersion
+            | Self::UnsupportedFlags
+            | Self::CountMismatch
+            | Self::NotMonotonic
+            | Self::OutOfBounds
+            | Self::Overflow
+            | Self::Negative
+            | Self::Misaligned
+            | Self::BadTag
+            | Self::BadShape
+            | Self::Duplicate
+            | Self::Trailing
+            | Self::NonCanonical
+            | Self::LimitExceeded
+            | Self::Checksum
+            | Self::Encoding
+            | Self::Codec => 3,
+        }
+    }
+
+    /// Whether the same request may succeed later without anything being changed.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        matches!(self, Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io)
+    }
+
+    /// What to do about it when nothing more particular is known.
+    #[must_use]
+    pub const fn hint(self) -> Option<Hint> {
+        if matches!(self, Self::Truncated) {
+            Some(Hint::CutObject)
+        } else if matches!(self, Self::UnsupportedVersion) {
+            Some(Hint::NewerVersion)
+        } else if matches!(self, Self::LimitExceeded) {
+            Some(Hint::RaiseLimit)
+        } else if matches!(self, Self::Codec | Self::Checksum) {
+            Some(Hint::Damaged)
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Advice that goes with a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hint {
+    /// The bytes look as if written in the other byte order.
+    ByteOrder,
+    /// The object ends early.
+    CutObject,
+    /// The layout is an older one that is read elsewhere, or not at all.
+    OlderLayout,
+    /// The layout is newer than this build.
+    NewerVersion,
+    /// The number of axes does not fit.
+    WrongRank,
+    /// A level the store should have is not there.
+    MissingLevel,
+    /// The store ignores conditional puts.
+    NoConditionalPut,
+    /// A cap was met.
+    RaiseLimit,
+    /// The stored bytes changed after they were written.
+    Damaged,
+}
+
+impl Hint {
+    /// The advice as one phrase, without a full stop.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::ByteOrder => "the byte order looks swapped: write these fields big-endian",
+            Self::CutObject => {
+                "the object is cut short: copy it again, or run \"zvf repair --plan\""
+            }
+            Self::OlderLayout => "an older layout: convert it with \"zvf migrate\"",
+            Self::NewerVersion => "written by a newer version: update zvf",
+            Self::WrongRank => {
+                "the number of axes differs: check which store or level this is from"
+            }
+            Self::MissingLevel => "a level is missing: rebuild the pyramid",
+            Self::NoConditionalPut => "the service ignores conditional puts: use --single-writer",
+            Self::RaiseLimit => "more than the limit allows: ask for less, or raise the limit",
+            Self::Damaged => "the stored bytes are damaged: restore this object from a copy",
+        }
+    }
+}
+
+/// The structure that was being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// Fragment index, version 1.
+    FragmentIndex,
+    /// Object manifest.
+    Manifest,
+    /// Inline ragged blob.
+    Ragged,
+    /// A cell framed by vlen-bytes.
+    VlenCell,
+    /// Rows framed by vlen-bytes.
+    VlenRows,
+    /// Index of a shard.
+    ShardIndex,
+    /// Link rows of one cell.
+    LinkCell,
+    /// A link record and its placement.
+    LinkRecord,
+    /// Name of an offsets array below a link family.
+    OffsetsSegment,
+    /// Name of a level gap below a link family.
+    DeltaSegment,
+    /// Flat cross-chunk records of 0.6 and 0.7.
+    FlatLinks,
+    /// Key of a chunk or cell.
+    ChunkKey,
+    /// Chunk, bin or grid arithmetic.
+    Grid,
+    /// Superblock of a `.tet` file.
+    TetSuperblock,
+    /// Dataset directory of a `.tet` file.
+    TetDirectory,
+    /// Chunk index of a `.tet` file.
+    TetIndex,
+    /// Footer of a `.tet` file.
+    TetFooter,
+    /// A selection of a `.tet` dataset.
+    TetSelection,
+    /// Metalayer of a Caterva or B2ND array.
+    Caterva,
+    /// Header of a Blosc2 frame.
+    FrameHeader,
+    /// Trailer of a Blosc2 frame.
+    FrameTrailer,
+    /// Header or block table of a Blosc chunk.
+    BloscChunk,
+    /// Geometry of an array of chunks and blocks.
+    Blocks,
+    /// A store packed into one `.tet` file.
+    Pack,
+    /// Root, level or array document.
+    Metadata,
+}
+
+impl Part {
+    /// The words for it in a message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FragmentIndex => "fragment index",
+            Self::Manifest => "object manifest",
+            Self::Ragged => "ragged blob",
+            Self::VlenCell => "vlen cell",
+            Self::VlenRows => "vlen rows",
+            Self::ShardIndex => "shard index",
+            Self::LinkCell => "link cell",
+            Self::LinkRecord => "link record",
+            Self::OffsetsSegment => "offsets segment",
+            Self::DeltaSegment => "delta segment",
+            Self::FlatLinks => "flat cross-chunk links",
+            Self::ChunkKey => "chunk key",
+            Self::Grid => "grid",
+            Self::TetSuperblock => "tet superblock",
+            Self::TetDirectory => "tet directory",
+            Self::TetIndex => "tet chunk index",
+            Self::TetFooter => "tet footer",
+            Self::TetSelection => "tet selection",
+            Self::Caterva => "array metalayer",
+            Self::FrameHeader => "frame header",
+            Self::FrameTrailer => "frame trailer",
+            Self::BloscChunk => "blosc chunk",
+            Self::Blocks => "block geometry",
+            Self::Pack => "pack",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a field may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expected {
+    /// This value or a larger one.
+    AtLeast(i128),
+    /// This value or a smaller one.
+    AtMost(i128),
+    /// One of the values from the first to the second, both included.
+    Between(i128, i128),
+    /// This many bytes; `found` counts those left.
+    Bytes(u64),
+    /// This value and no other.
+    Exactly(i128),
+    /// A multiple of this.
+    MultipleOf(i128),
+    /// What a sentence says.
+    Rule(&'static str),
+}
+
+impl Expected {
+    /// Whether `found` is what was expected; a [`Expected::Rule`] cannot be asked and says no.
+    #[must_use]
+    pub fn allows(self, found: i128) -> bool {
+        match self {
+            Self::AtLeast(low) => found >= low,
+            Self::AtMost(high) => found <= high,
+            Self::Between(low, high) => found >= low && found <= high,
+            Self::Bytes(n) => found >= i128::from(n),
+            Self::Exactly(value) => found == value,
+            Self::MultipleOf(0) | Self::Rule(_) => false,
+            Self::MultipleOf(of) => matches!(found.checked_rem(of), Some(0)),
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(n) => write!(f, "at least {n}"),
+            Self::AtMost(n) => write!(f, "at most {n}"),
+            Self::Between(low, high) => write!(f, "{low} to {high}"),
+            Self::Bytes(n) => write!(f, "{n} bytes"),
+            Self::Exactly(n) => write!(f, "{n}"),
+            Self::MultipleOf(n) => write!(f, "a multiple of {n}"),
+            Self::Rule(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What a field holds instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// A whole number.
+    Int(i128),
+    /// The bits of a float, so that NaN equals itself.
+    Float(u64),
+    /// Four bytes where a magic should be.
+    Magic([u8; 4]),
+    /// Something a phrase names.
+    Text(&'static str),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(n) => write!(f, "{n}"),
+            Self::Float(bits) => write!(f, "{}", f64::from_bits(*bits)),
+            Self::Magic([a, b, c, d]) => write!(f, "{a:02x} {b:02x} {c:02x} {d:02x}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+macro_rules! found_from_int {
+    ($($int:ty)*) => {$(
+        impl From<$int> for Found {
+            fn from(n: $int) -> Self {
+                Self::Int(n.into())
+            }
+        }
+    )*};
+}
+
+found_from_int!(u8 u16 u32 u64 i8 i16 i32 i64 i128);
+
+impl From<usize> for Found {
+    fn from(n: usize) -> Self {
+        Self::Int(crate::num::to_u64(n).into())
+    }
+}
+
+impl From<f64> for Found {
+    fn from(x: f64) -> Self {
+        Self::Float(x.to_bits())
+    }
+}
+
+impl From<[u8; 4]> for Found {
+    fn from(magic: [u8; 4]) -> Self {
+        Self::Magic(magic)
+    }
+}
+
+impl From<&'static str> for Found {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A blob that is not what it claims to be.
+///
+/// ```
+/// use zvf_format::{Class, Expected, FormatError, Part};
+///
+/// let (expected, found) = (Expected::Bytes(32), 16);
+/// let error =
+///     FormatError::new(Class::Truncated, Part::FragmentIndex, "ranges", 24, expected, found);
+/// assert_eq!(
+///     error.to_string(),
+///     "Truncated in fragment index, ranges at byte 24: expected 32 bytes, found 16",
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FormatError {
+    /// The kind of fault, by its stable name.
+    pub class: Class,
+    /// The structure being parsed.
+    pub part: Part,
+    /// The field of it, as the specification names it.
+    pub field: &'static str,
+    /// Bytes from the start of the blob to that field.
+    pub offset: u64,
+    /// What the format allows there.
+    pub expected: Expected,
+    /// What is there instead.
+    pub found: Found,
+    hint: Option<Hint>,
+}
+
+impl FormatError {
+    /// A fault, with all that must be said about it.
+    #[must_use]
+    pub fn new(
+        class: Class,
+        part: Part,
+        field: &'static str,
+        offset: u64,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> Self {
+        Self { class, part, field, offset, expected, found: found.into(), hint: None }
+    }
+
+    /// The same fault with advice of its own instead of its class's.
+    #[must_use]
+    pub const fn with_hint(self, hint: Hint) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(&self) -> Option<Hint> {
+        match self.hint {
+            Some(hint) => Some(hint),
+            None => self.class.hint(),
+        }
+    }
+
+    /// The same fault, counted from the start of something that holds the blob at `by`.
+    #[must_use]
+    pub const fn shifted(self, by: u64) -> Self {
+        Self { offset: self.offset.saturating_add(by), ..self }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { class, part, field, offset, expected, found, .. } = self;
+        write!(f, "{class} in {part}, {field} at byte {offset}: expected {expected}, found {found}")
+    }
+}
+
+impl core::error::Error for FormatError {}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_class_has_the_exit_code_of_its_layer() {
+        for (class, name, code) in [
+            (Class::Truncated, "Truncated", 3),
+            (Class::Codec, "Codec", 3),
+            (Class::InvalidKey, "InvalidKey", 2),
+            (Class::Unsupported, "Unsupported", 2),
+            (Class::NotFound, "NotFound", 4),
+            (Class::FileChanged, "FileChanged", 4),
+            (Class::Throttled, "Throttled", 5),
+            (Class::Conflict, "Conflict", 6),
+            (Class::Cancelled, "Cancelled", 130),
+        ] {
+            assert_eq!((class.name(), class.exit_code()), (name, code));
+            assert_eq!(class.retryable(), code == 5, "{name}");
+        }
+    }
+
+    #[test]
+    fn messages_say_what_was_expected() {
+        for (expected, text, good, bad) in [
+            (Expected::AtLeast(2), "at least 2", 2, 1),
+            (Expected::AtMost(2), "at most 2", 2, 3),
+            (Expected::Between(1, 8), "1 to 8", 8, 9),
+            (Expected::Bytes(8), "8 bytes", 8, 7),
+            (Expected::Exactly(0), "0", 0, 1),
+            (Expected::MultipleOf(8), "a multiple of 8", 16, 12),
+        ] {
+            assert_eq!(expected.to_string(), text);
+            assert!(expected.allows(good) && !expected.allows(bad), "{text}");
+        }
+        assert!(!Expected::MultipleOf(0).allows(0));
+        assert!(!Expected::Rule("never").allows(0));
+    }
+
+    #[test]
+    fn a_hint_of_its_own_goes_before_the_hint_of_the_class() {
+        let error =
+            FormatError::new(Class::Truncated, Part::Manifest, "B", 0, Expected::Bytes(4), 0_u8);
+        assert_eq!(error.hint(), Some(Hint::CutObject));
+        assert_eq!(error.with_hint(Hint::ByteOrder).hint(), Some(Hint::ByteOrder));
+        assert_eq!(error.shifted(12).offset, 12);
+    }
+}

@@ -1,0 +1,53 @@
+//! The binary structures of the Zarr Vectors format (ZVF), and the arithmetic that goes with them.
+//!
+//! Everything here turns bytes into views and back. A view is checked once, by its `parse`, borrows
+//! the bytes and cannot fail afterwards; an encoder (feature `alloc`) is its inverse. Nothing here
+//! reads a file, knows the name of a key in a store, starts a thread or asks for the time.
+//!
+//! * The crate is `no_std` and forbids unsafe code.
+//! * Any input is answered with a value or a [`FormatError`]: no panic, no allocation sized by a
+//!   claim inside the bytes, no loop longer than the input.
+//! * What is unsafe, contradictory or ambiguous is refused. What is merely not canonical is accepted
+//!   and can be asked for: each view has `lints()`, and `parse_strict` refuses what `lints()` lists.
+//!
+//! # Features
+//!
+//! `alloc` (default) adds encoders and owned tables; `metadata` adds the JSON documents as types.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::as_conversions,
+    clippy::std_instead_of_core,
+    clippy::alloc_instead_of_core
+)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
+
+pub mod caterva;
+mod cursor;
+mod error;
+pub mod fragment;
+pub mod grid;
+pub mod key;
+pub mod link;
+mod lint;
+pub mod manifest;
+#[cfg(feature = "metadata")]
+pub mod metadata;
+mod num;
+pub mod pack;
+pub mod ragged;
+pub mod shard;
+pub mod tet;
+pub mod vlen;
+
+pub use error::{Class, Expected, FormatError, Found, Hint, Part};
+pub use lint::Lints;

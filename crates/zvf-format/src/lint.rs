@@ -1,0 +1,88 @@
+//! What is readable but not canonical: the faults that only a strict reader refuses.
+//!
+//! A lint is a [`FormatError`] that was not raised. A structure has few kinds of freedom (padding,
+//! spare bits, bytes after the end), so the set is small and needs no allocator: one per kind, the
+//! first of each kept, the rest counted.
+
+use crate::error::FormatError;
+
+/// The lints of one view, in file order.
+///
+/// ```
+/// use zvf_format::Lints;
+///
+/// let lints = Lints::default();
+/// assert!(lints.is_empty());
+/// assert!(lints.into_strict().is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lints {
+    kept: [Option<FormatError>; KEPT], // filled from the front
+    found: u64,
+}
+
+impl Lints {
+    /// Whether nothing was found.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.found == 0
+    }
+
+    /// How many were found, those not kept included.
+    #[must_use]
+    pub const fn found(&self) -> u64 {
+        self.found
+    }
+
+    /// The lints kept: the first few, in the order of the bytes.
+    pub fn iter(&self) -> impl Iterator<Item = &FormatError> {
+        self.kept.iter().flatten()
+    }
+
+    /// The verdict of strict mode.
+    ///
+    /// # Errors
+    ///
+    /// The first lint, when there is one.
+    pub const fn into_strict(self) -> Result<(), FormatError> {
+        match self.kept {
+            [Some(first), ..] => Err(first),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds one lint.
+    pub(crate) fn push(&mut self, lint: FormatError) {
+        self.found = self.found.saturating_add(1);
+        if let Some(free) = self.kept.iter_mut().find(|slot| slot.is_none()) {
+            *free = Some(lint);
+        }
+    }
+}
+
+/// How many lints are kept of one view.
+const KEPT: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, Expected, Part};
+
+    #[test]
+    fn keeps_the_first_and_counts_the_rest() {
+        let mut lints = Lints::default();
+        for at in 0..9 {
+            let expected = Expected::Exactly(0);
+            lints.push(FormatError::new(
+                Class::NonCanonical,
+                Part::FragmentIndex,
+                "bitmap padding",
+                at,
+                expected,
+                1_u8,
+            ));
+        }
+        assert_eq!((lints.found(), lints.iter().count()), (9, KEPT));
+        assert_eq!(lints.into_strict().unwrap_err().offset, 0);
+    }
+}
