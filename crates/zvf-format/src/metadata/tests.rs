@@ -11,7 +11,9 @@ use super::arrays::{
     Column, CompositeLinks, Fragments, GeometryIndex, Groups, LinkAttribute, LinkSegment,
     LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows, Vertices, tag,
 };
-use super::{ArrayDoc, Family, GroupDoc, KeyList, Level, MetadataError, Node, Object, Root};
+use super::{
+    ArrayDoc, Family, GroupDoc, KeyList, Level, MetadataError, Node, Object, Root, Rule, validate,
+};
 
 mod documents;
 mod properties;
@@ -144,16 +146,16 @@ fn broken_documents_are_told() {
         (
             "md_bin_not_dividing",
             "BadShape in metadata, zarr_vectors.base_bin_shape[0]: expected a chunk to be a whole \
-             multiple of its bins, found",
+             multiple of its bins, found 30",
         ),
         (
             "md_bounds_nan",
-            "Encoding in metadata, zarr_vectors.bounds[0][1] at byte 154: expected a finite number, \
+            "Encoding in metadata, zarr_vectors.bounds[0][1] at byte 136: expected a finite number, \
              found NaN",
         ),
         (
             "md_chunk_nan",
-            "Encoding in metadata, zarr_vectors.chunk_shape[1] at byte 103: expected a finite number, \
+            "Encoding in metadata, zarr_vectors.chunk_shape[1] at byte 106: expected a finite number, \
              found NaN",
         ),
         (
@@ -173,8 +175,7 @@ fn broken_documents_are_told() {
         ),
         ("md_no_zv_block", "BadTag in metadata, zarr_vectors: expected a value, found nothing"),
     ] {
-        let error = open(document(name)).unwrap_err().to_string();
-        assert!(error.starts_with(message), "{name}: {error}");
+        assert_eq!(open(document(name)).unwrap_err().to_string(), message, "{name}");
     }
     for name in
         ["md_version_future", "md_version_old", "md_bounds_inverted", "lv_chunk_not_multiple"]
@@ -219,6 +220,25 @@ fn broken_arrays_and_groups_are_told_where_they_are_read() {
         "Unsupported in metadata, layout: expected a known layout of manifests, found \
          \"vlen_manifests_v9\""
     );
+}
+
+#[test]
+fn broken_levels_are_told_by_a_validator() {
+    let base = Level::parse(document("level_points").as_bytes()).unwrap();
+    for (root, level, rules) in [
+        ("root_pyramid", "lv_bin_ratio_zero", &[Rule::M11][..]),
+        ("root_pyramid", "lv_parent_cycle", &[Rule::M15]),
+        ("root_pyramid", "lv_sparsity_zero", &[Rule::M12]),
+        ("lv_chunk_not_multiple", "lv_chunk_not_multiple_level", &[Rule::M8; 4]),
+        ("md_bounds_inverted", "level_scaled", &[Rule::M4; 3]),
+        ("root_pyramid", "level_scaled", &[]),
+    ] {
+        let root = Root::parse(document(root).as_bytes()).unwrap();
+        let level_doc = Level::parse(document(level).as_bytes()).unwrap();
+        let findings = validate(&root, &[("0", &base), ("1", &level_doc)]).into_iter();
+        let found: Vec<_> = findings.map(|each| each.rule).filter(|r| *r != Rule::M16).collect();
+        assert_eq!(found, rules, "{level}");
+    }
 }
 
 /// The text of a document of the specification: its lines joined.
@@ -298,7 +318,7 @@ fn the_root_of_the_specification_both_ways() {
     made.ome = Some(Ome::new("pc", &axes, ["0"]).to_value());
     assert_eq!(made.print(), text);
     assert_eq!(Root::parse(text.as_bytes()).unwrap(), made);
-    assert_eq!(super::validate(&made, &[("0", &Level::new(0))]), []);
+    assert_eq!(validate(&made, &[("0", &Level::new(0))]), []);
 }
 
 #[test]
