@@ -64,8 +64,9 @@ impl Family {
             Rule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
             Rule::Sorted | Rule::Copies => sorted(endpoints),
         };
-        let placements = Placements { endpoints, anchor: self.anchor(), rule, order, next: 0 };
-        if !one_chunk || self.delta() != Delta::SAME {
+        let (anchor, intra) = (self.anchor(), (self.delta() == Delta::SAME).then_some(one_chunk));
+        let placements = Placements { endpoints, anchor, intra, rule, order, next: 0 };
+        if intra.is_none() || !are_near(endpoints, self.sid_ndim()) {
             placements.check()?;
         }
         Ok(placements)
@@ -90,6 +91,7 @@ impl Family {
 pub struct Placements<'a> {
     endpoints: &'a [Endpoint<'a>], // 1 to MAX_WIDTH, chunks of one rank
     anchor: &'a Anchor,            // of that rank; every offset between copies fits
+    intra: Option<bool>,           // whether all chunks are one, on one level
     rule: Rule,
     order: Permutation, // of the endpoints: that of the copy, or sorted when there are several
     next: u8,           // the place in `order` from which the next copy is sought
@@ -154,9 +156,9 @@ impl<'a> Iterator for Placements<'a> {
             Rule::Copies => led_by(self.lead()?, self.order),
         };
         let has_perm = self.rule != Rule::AsGiven;
-        let (endpoints, anchor) = (self.endpoints, self.anchor);
+        let Self { endpoints, anchor, intra, .. } = *self;
         let source = endpoints.get(usize::from(*order.order().first()?))?.chunk;
-        Some(Placement { endpoints, source, anchor, order, has_perm })
+        Some(Placement { endpoints, source, anchor, intra, order, has_perm })
     }
 }
 
@@ -166,6 +168,7 @@ pub struct Placement<'a> {
     endpoints: &'a [Endpoint<'a>],
     source: &'a ChunkKey, // of the first in `order`
     anchor: &'a Anchor,   // every offset from `source` fits
+    intra: Option<bool>,  // as in `Placements`
     order: Permutation,   // of the endpoints
     has_perm: bool,
 }
@@ -194,8 +197,11 @@ impl<'a> Placement<'a> {
     /// Whether every offset is zero, or there is one endpoint.
     #[must_use]
     pub fn is_intra(&self) -> bool {
-        let mut places = 1..self.endpoints.len();
-        places.all(|place| (0..self.anchor.rank()).all(|axis| self.step(place, axis) == Some(0)))
+        self.intra.unwrap_or_else(|| {
+            let mut places = 1..self.endpoints.len();
+            places
+                .all(|place| (0..self.anchor.rank()).all(|axis| self.step(place, axis) == Some(0)))
+        })
     }
 
     /// What is stored there.
@@ -221,6 +227,18 @@ impl<'a> Placement<'a> {
         let from = self.anchor.component(axis, source)?;
         self.component(place, axis)?.checked_sub(from)
     }
+}
+
+/// Whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
+fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
+    (0..rank).all(|axis| {
+        let all = endpoints.iter().filter_map(|endpoint| endpoint.chunk.components().get(axis));
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for component in all {
+            (low, high) = (low.min(*component), high.max(*component));
+        }
+        high.checked_sub(low).is_some()
+    })
 }
 
 /// The endpoints by chunk, then row, then input position.
