@@ -19,6 +19,13 @@ use crate::num;
 use crate::ragged::Ragged;
 
 /// How the rows of a cell are wrapped.
+///
+/// ```
+/// use zvf_format::link::{Body, Family};
+///
+/// let edges = Family::new(2, 3).unwrap();
+/// assert_eq!((edges.body(true), edges.body(false)), (Body::Flat, Body::Inline));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Rows only.

@@ -4,10 +4,14 @@ use super::anchor::{Anchor, check_chunk};
 use super::cell::Body;
 use super::row::{Element, RowShape};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_rank, check_width};
+use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_width};
 use crate::num;
 
 /// How often a record is stored.
+///
+/// ```
+/// assert_eq!(zvf_format::link::Store::default(), zvf_format::link::Store::Canonical);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Store {
     /// Once.
@@ -71,7 +75,6 @@ impl Family {
     ///
     /// When the anchor has another rank than the family, or moves chunks though the level is the same.
     pub fn across(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
-        check_rank(Part::LinkRecord, anchor.rank())?;
         if anchor.rank() != self.sid_ndim() {
             let expected = Expected::Exactly(num::to_u64(self.sid_ndim()).into());
             return Err(refuse(Class::BadShape, "sid_ndim", expected, anchor.rank()));

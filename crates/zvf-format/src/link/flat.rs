@@ -99,6 +99,15 @@ impl<'a> FlatLinks<'a> {
 }
 
 /// One record of a flat blob.
+///
+/// ```
+/// use zvf_format::link::FlatLinks;
+///
+/// let blob = [-3_i64, 2].map(i64::to_le_bytes).concat();
+/// let record = FlatLinks::parse(&blob, 1, 1).unwrap().record(0).unwrap();
+/// let (chunk, row) = record.endpoints().next().unwrap();
+/// assert_eq!((chunk.components(), row), (&[-3][..], 2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlatRecord<'a> {
     items: &'a [I64], // one record of a blob that was checked
@@ -125,6 +134,14 @@ impl<'a> FlatRecord<'a> {
 }
 
 /// Encodes records: the inverse of [`FlatLinks::parse`].
+///
+/// ```
+/// use zvf_format::{key::ChunkKey, link::{Endpoint, encode_flat}};
+///
+/// let chunk = ChunkKey::new(&[1]).unwrap();
+/// let blob = encode_flat(&[&[Endpoint { chunk: &chunk, row: 2 }]], 1, 1).unwrap();
+/// assert_eq!(blob, b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
+/// ```
 ///
 /// # Errors
 ///

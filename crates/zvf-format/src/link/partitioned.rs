@@ -91,6 +91,13 @@ impl<'a> PartitionedLinks<'a> {
 }
 
 /// One record of a partitioned blob.
+///
+/// ```
+/// use zvf_format::link::PartitionedLinks;
+///
+/// let links = PartitionedLinks::parse(&[0; 9], 1, 1).unwrap();
+/// assert!(links.records().next().unwrap().endpoints().eq([(0, 0)]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionedRecord<'a> {
     slots: &'a [u8],

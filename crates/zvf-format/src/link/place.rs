@@ -22,6 +22,13 @@ use crate::key::{ChunkKey, Delta, MAX_WIDTH, Offsets};
 use crate::num;
 
 /// One end of a link.
+///
+/// ```
+/// use zvf_format::{key::ChunkKey, link::Endpoint};
+///
+/// let chunk = ChunkKey::new(&[0, 1]).unwrap();
+/// assert_eq!(Endpoint { chunk: &chunk, row: 7 }.chunk.to_string(), "0.1");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// The chunk it lies in.
@@ -163,6 +170,17 @@ impl<'a> Iterator for Placements<'a> {
 }
 
 /// One stored copy of a record.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_format::link::{Endpoint, Family};
+///
+/// let chunks = [4, 3].map(|x| ChunkKey::new(&[x]).unwrap());
+/// let edge = [Endpoint { chunk: &chunks[0], row: 7 }, Endpoint { chunk: &chunks[1], row: 8 }];
+/// let family = Family::new(2, 1).unwrap().directed();
+/// let copy = family.place(&edge).unwrap().next().unwrap();
+/// assert_eq!((copy.source(), copy.offsets().to_string()), (&chunks[0], "-1".into()));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     endpoints: &'a [Endpoint<'a>],

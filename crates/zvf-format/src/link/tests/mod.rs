@@ -5,6 +5,7 @@ use std::vec::Vec;
 use super::*;
 use crate::key::ChunkKey;
 
+#[cfg(feature = "alloc")]
 mod cells;
 mod places;
 

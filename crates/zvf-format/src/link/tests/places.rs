@@ -143,7 +143,10 @@ fn records_in_their_places() {
 fn records_without_a_place() {
     let duplicate = family(2, 1).stored(Store::Duplicate);
     let far = family(2, 1).across(Delta(1), Anchor::same(1).unwrap()).unwrap();
-    let down = family(2, 1).across(Delta(-1), up(1)).unwrap();
+    let root = ChunkShape::new(&[1.0]).unwrap();
+    let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
+    let anchor = Anchor::between(&ratio(2.0), &ratio(1.0), 1).unwrap();
+    let down = family(2, 1).across(Delta(-1), anchor).unwrap();
     let (min, max) = ("-9223372036854775808", "9223372036854775807");
     for (family, chunks, message) in [
         (family(2, 1), &["0"][..], "CountMismatch in link record, link_width at byte 0: expected 2, found 1"),
@@ -154,6 +157,7 @@ fn records_without_a_place() {
         // The first copy fits, the second does not.
         (duplicate, &["0", min], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
         (far, &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
+        (down, &["5000000000000000000", "0"], "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000"),
         (down, &["0", "1.0"], "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
     ] {
         let chunks: Vec<_> = chunks.iter().map(|text| key(text)).collect();
