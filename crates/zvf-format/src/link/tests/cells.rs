@@ -17,6 +17,13 @@ struct Golden {
     blob: &'static str,
 }
 
+/// The record of these rows, with the permutation of this code.
+fn record(perm: Option<u64>, rows: &[u64]) -> LinkRecord {
+    let width = rows.len().try_into().unwrap();
+    let order = perm.map(|code| Permutation::from_code(code, width).unwrap());
+    LinkRecord::new(rows, order).unwrap()
+}
+
 #[rustfmt::skip]
 const GOLDEN: [Golden; 12] = [
     Golden { name: "two bridges of one write", element: Element::I64, body: Body::Inline,
