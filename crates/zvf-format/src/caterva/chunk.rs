@@ -34,6 +34,23 @@ use crate::lint::Lints;
 pub const FILTER_SLOTS: usize = 6;
 
 /// The fields of a chunk header, as they are stored.
+///
+/// ```
+/// use zvf_format::caterva::{Body, ChunkFields, ChunkHeader, ExtendedFields};
+///
+/// let zeros = ChunkHeader::new(ChunkFields {
+///     version: 5,
+///     codec_version: 1,
+///     flags: 0b101,
+///     typesize: 8,
+///     nbytes: 4096,
+///     blocksize: 512,
+///     cbytes: 32,
+///     extended: Some(ExtendedFields { blosc2_flags: 1 << 4, ..ExtendedFields::default() }),
+/// })?;
+/// assert!(matches!(zeros.body(), Body::Special(_)));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkFields {
     /// 2 to 6.
@@ -72,6 +89,13 @@ pub struct ExtendedFields {
 }
 
 /// How blocks are compressed.
+///
+/// ```
+/// use zvf_format::caterva::Codec;
+///
+/// assert_eq!(Codec::registered(5), Codec::Zstd);
+/// assert_eq!(Codec::registered(38), Codec::Other(38));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
@@ -92,6 +116,13 @@ pub enum Codec {
 }
 
 /// What was done to a block before it was compressed.
+///
+/// ```
+/// use zvf_format::caterva::Filter;
+///
+/// assert_eq!(Filter::registered(2), Filter::Bitshuffle);
+/// assert_eq!(Filter::registered(34), Filter::Unknown(34));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Filter {

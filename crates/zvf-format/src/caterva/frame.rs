@@ -48,15 +48,15 @@ pub enum Container {
 /// let metalayer = Metalayer::b2nd(*geometry, "<i4")?.encode();
 /// let offsets = encode_offsets(0, &[ChunkPlace::Zeros; 2])?;
 /// let trailer = FrameTrailer::encode(&[])?;
-/// let frame_len = 143 + 48 + 35;
+/// let frame_len = 146 + 48 + 35;
 /// let fields = FrameFields { frame_len, ..FrameFields::array(&geometry, 0) };
 /// let header = FrameHeader::encode(&fields, &[("b2nd", &metalayer)])?;
 /// let file = [header, offsets, trailer].concat();
 ///
 /// let frame = Frame::open_whole(Container::File(frame_len), &file)?;
 /// assert_eq!(frame.geometry().shape().as_slice(), [7]);
-/// assert_eq!(frame.offsets_head(), Some(143..175));
-/// let places = ChunkOffsets::parse(&frame, &file[175..191])?;
+/// assert_eq!(frame.offsets_head(), Some(146..178));
+/// let places = ChunkOffsets::parse(&frame, &file[178..194])?;
 /// assert_eq!(places.place(1), Some(ChunkPlace::Zeros));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```

@@ -46,6 +46,15 @@ pub enum FrameKind {
 }
 
 /// What the fixed part of a frame header states.
+///
+/// ```
+/// use zvf_format::caterva::{FrameFields, Geometry, Partition};
+///
+/// let geometry = Geometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
+/// let fields = FrameFields { codec_flags: 0x55, ..FrameFields::array(&geometry, 64) };
+/// assert_eq!((fields.uncompressed_size, fields.chunk_size), (32, 16));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFields {
     /// Bytes of the header, metalayers included.
@@ -102,7 +111,7 @@ pub struct FrameFields {
 /// # fields.frame_len = 1000;
 /// # let bytes = FrameHeader::encode(&fields, &[("mine", b"x")])?;
 /// let fixed = FixedHeader::parse(&bytes[..FixedHeader::LEN])?;
-/// assert_eq!(fixed.header_range(), 0..112);
+/// assert_eq!(fixed.header_range(), 0..113);
 /// assert_eq!(fixed.tail_range(), 977..1000);
 /// # }
 /// # Ok::<(), zvf_format::FormatError>(())
