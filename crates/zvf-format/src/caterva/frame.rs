@@ -16,8 +16,9 @@
 use core::ops::Range;
 
 use super::chunk::{Body, ChunkHeader};
+use super::fixed::{FixedHeader, FrameKind, TAIL};
 use super::geometry::Geometry;
-use super::header::{FixedHeader, FrameHeader, FrameKind};
+use super::header::FrameHeader;
 use super::metalayer::{Metalayer, MetalayerName};
 use super::offsets::{Bounds, ChunkPlace};
 use super::trailer::FrameTrailer;
@@ -103,7 +104,7 @@ impl<'a> Frame<'a> {
         let mut cur = Cursor::new(Part::FrameHeader, frame);
         let header = cur.bytes("header", fixed.header_range().end)?;
         cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.at()))?;
-        let tail = cur.bytes("tail", super::header::TAIL)?;
+        let tail = cur.bytes("tail", TAIL)?;
         Self::open(container, header, tail)
     }
 

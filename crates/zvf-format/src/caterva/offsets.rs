@@ -16,8 +16,8 @@ use core::fmt;
 
 use zerocopy::little_endian::I64;
 
+use super::fixed::FrameKind;
 use super::frame::Frame;
-use super::header::FrameKind;
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::num;

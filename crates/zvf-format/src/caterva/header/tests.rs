@@ -3,6 +3,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use super::super::fixed::FrameKind;
 use super::*;
 
 /// A header with one metalayer: "b2nd", of two bytes.
