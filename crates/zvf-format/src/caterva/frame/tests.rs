@@ -14,7 +14,7 @@ struct Parts {
     places: Vec<ChunkPlace>,
 }
 
-/// header_len of the frames here, and where data and offsets chunk end.
+/// The length of the headers here, and where data and offsets chunk end.
 const HEADER: u64 = 146;
 const DATA_END: u64 = HEADER + 48;
 const OFFSETS_END: u64 = DATA_END + 48;

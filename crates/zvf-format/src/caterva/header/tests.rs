@@ -204,7 +204,7 @@ proptest! {
             }
             if header.lints().is_empty() {
                 let names: Vec<_> = header.metalayers()
-                    .filter_map(|e| Some((std::str::from_utf8(e.name).ok()?, e.content)))
+                    .filter_map(|e| Some((core::str::from_utf8(e.name).ok()?, e.content)))
                     .collect();
                 if names.len() == header.metalayers().count() {
                     prop_assert_eq!(FrameHeader::encode(header.fields(), &names).unwrap(), bytes);

@@ -105,7 +105,7 @@ proptest! {
         let mut trailer = FrameTrailer::encode(&entries).unwrap();
         let view = FrameTrailer::parse_strict(&trailer).unwrap();
         let found: Vec<(&str, &[u8])> =
-            view.entries().map(|e| (std::str::from_utf8(e.name).unwrap(), e.content)).collect();
+            view.entries().map(|e| (core::str::from_utf8(e.name).unwrap(), e.content)).collect();
         prop_assert_eq!(&found, &entries);
 
         *at.get_mut(&mut trailer) = byte;
