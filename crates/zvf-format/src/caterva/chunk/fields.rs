@@ -72,7 +72,6 @@ pub struct ExtendedFields {
 /// assert_eq!(Codec::registered(38), Codec::Other(38));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Codec {
     /// `BloscLZ`.
     BloscLz,
@@ -99,7 +98,6 @@ pub enum Codec {
 /// assert_eq!(Filter::registered(34), Filter::Unknown(34));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Filter {
     /// Nothing.
     #[default]
@@ -131,7 +129,6 @@ pub struct FilterSlot {
 
 /// What follows the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Body {
     /// One value for all items.
     Special(Special),
