@@ -156,5 +156,9 @@ fn nothing_asked_for_takes_nothing() {
     let nothing = Stored::parts(vec![]);
     assert!(nothing.is_empty());
     assert!(layout.spans_needed(4..4).is_empty() && layout.spans_needed(8..9).is_empty());
+    let mut raw = chunk(b"as it is");
+    (raw[2], raw[12]) = (0x37, 40);
+    raw.drain(32..36);
+    assert!(Chunk::parse(&raw).unwrap().layout().spans_needed(4..4).is_empty());
     assert_eq!(Decoder::new(0).decode_range(&layout, &nothing, 4..4), Ok(vec![]));
 }

@@ -7,6 +7,8 @@
 //! `n` is the number of items, rounded down to a multiple of 8. Eight items at a time, each byte of them is
 //! a matrix of 8 x 8 bits that is turned over.
 
+use super::shuffle::eights;
+
 /// Brings the bits of each item together again.
 pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     let groups = from.len().checked_div(typesize).unwrap_or(0) / 8;
@@ -20,11 +22,7 @@ pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
     // Eight rows are the bits of one byte of the items.
     for (j, rows) in rows.chunks_exact(groups.saturating_mul(8)).enumerate() {
-        for (g, group) in items.chunks_exact_mut(group_len).enumerate() {
-            let mut bits = [0; 8];
-            for (byte, row) in bits.iter_mut().zip(rows.chunks_exact(groups)) {
-                *byte = row.get(g).copied().unwrap_or(0);
-            }
+        for (group, bits) in items.chunks_exact_mut(group_len).zip(eights(rows, groups)) {
             let turned = turn(u64::from_le_bytes(bits)).to_le_bytes();
             for (byte, turned) in group.iter_mut().skip(j).step_by(typesize).zip(turned) {
                 *byte = turned;

@@ -30,8 +30,9 @@ pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]
 
 /// Undoes byte delta over `width` lanes.
 pub(super) fn undo_bytes(width: usize, block: &mut [u8]) {
-    let lane = block.len().checked_div(width).unwrap_or(0);
-    for lane in block.chunks_exact_mut(lane.max(1)).take(if lane == 0 { 0 } else { width }) {
+    // Where there are fewer bytes than lanes, a sum of one byte is that byte.
+    let lane = block.len().checked_div(width).unwrap_or(0).max(1);
+    for lane in block.chunks_exact_mut(lane).take(width) {
         let mut sum = 0_u8;
         for byte in lane {
             sum = sum.wrapping_add(*byte);

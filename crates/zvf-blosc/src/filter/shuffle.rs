@@ -40,7 +40,8 @@ fn fours(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 4]> {
     iter::zip(pairs(ab, n), pairs(cd, n)).map(|([a, b], [c, d])| [a, b, c, d])
 }
 
-fn eights(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 8]> {
+/// The first bytes of eight lanes of `n` bytes, then the second ones, and so on.
+pub(super) fn eights(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 8]> {
     let (low, high) = lanes.split_at_checked(n.saturating_mul(4)).unwrap_or_default();
     iter::zip(fours(low, n), fours(high, n))
         .map(|([a, b, c, d], [e, f, g, h])| [a, b, c, d, e, f, g, h])
