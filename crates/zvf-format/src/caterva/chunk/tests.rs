@@ -109,14 +109,14 @@ fn blosc_1_splits_by_size_too() {
     {
         let size = blocksize.to_le_bytes();
         let mut chunk = with(&BLOSC1, 3, &[typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
-        let streams = if split { typesize.into() } else { 1 };
+        let streams = if split { u32::from(typesize) } else { 1 };
         assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), streams);
         chunk[2] |= 0x10;
         assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), 1);
         // The same sizes in Blosc2 are split.
         let mut chunk = with(&BLOSC2, 2, &[0x25, typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
         chunk[13] = 4; // room for the table
-        assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), typesize.into());
+        assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), u32::from(typesize));
     }
 }
 
