@@ -182,7 +182,12 @@ mod tests {
                 selection.runs(&tile).map(|r| (r.src, r.dst, r.count, r.stride)).collect();
             assert_eq!(found, runs, "{name}");
         }
-        // Axes of extent 1 inside do not break a run.
+        // A step that leads nowhere does not break a run.
+        let geometry = Geometry::new(Element::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
+        let selection = Selection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
+        let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0, 0]).unwrap()).collect();
+        assert_eq!(runs, [Run { src: 0, dst: 0, count: 20, stride: 2 }]);
+        // Nor do axes of extent 1 inside.
         let geometry = Geometry::new(Element::U16, &[9, 1], &[9, 1]).unwrap();
         let selection = Selection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0]).unwrap()).collect();

@@ -238,10 +238,16 @@ mod tests {
         let ordered = grid.map(|c| row(1, c));
         let shuffled =
             [row(1, [1, 0]), row(0, [0, 1]), row(1, [0, 1]), row(1, [1, 1]), row(1, [0, 0])];
+        let [a, b, c, d] = ordered;
+        let split = [a, b, row(0, [1, 0]), row(0, [1, 1]), c, d];
         let late = [&[row(0, [0, 0])], &ordered[..]].concat();
-        for (rows, direct, guess) in
-            [(&ordered[..], true, 0), (&late, true, 0), (&late, true, 1), (&shuffled, false, 0)]
-        {
+        for (rows, direct, guess) in [
+            (&ordered[..], true, 0),
+            (&late, true, 0),
+            (&late, true, 1),
+            (&shuffled, false, 0),
+            (&split, false, 0),
+        ] {
             let bytes = index(rows);
             let index = Index::parse(&bytes, 2000).unwrap();
             let lookup = Lookup::new(&index, 1, &geometry, guess);

@@ -216,16 +216,6 @@ impl Selection {
         }
         Runs::new(self.geometry.element().size(), tile.extents(), &self.shape, &pieces)
     }
-
-    /// Whether a tile holds all that is selected.
-    pub(super) fn lies_in(&self, tile: &Tile) -> bool {
-        let axes = self.axes.iter().zip(&self.shape).zip(tile.lo().iter().zip(tile.extents()));
-        let mut axes = axes.map(|((axis, n), (lo, extent))| {
-            let last = axis.nth(n.saturating_sub(1));
-            axis.start >= *lo && last < lo.saturating_add(*extent)
-        });
-        axes.all(|inside| inside)
-    }
 }
 
 impl Axis {

@@ -131,7 +131,7 @@ impl<'a> File<'a> {
 
     #[cfg(feature = "alloc")]
     fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        let mut datasets: Vec<Dataset<'_>> = self.directory().iter().collect();
+        let mut datasets = collect(&self.directory());
         datasets.sort_unstable_by_key(|dataset| (dataset.name(), dataset.id()));
         for pair in datasets.windows(2) {
             if let [a, b] = pair
@@ -256,7 +256,7 @@ impl<'a> File<'a> {
                 let expected = Expected::Exactly(end.into());
                 gap = Some(fault(Class::NonCanonical, "payload order", at, expected, offset));
             }
-            ascending &= offset >= end || row.stored_byte_len() == 0;
+            ascending &= offset >= end;
             end = end.max(row.payload_end());
         }
         if !ascending {
@@ -339,7 +339,7 @@ impl<'a> ById<'a> {
     fn new(file: &File<'a>) -> Self {
         Self {
             #[cfg(feature = "alloc")]
-            datasets: file.directory().iter().collect(),
+            datasets: collect(&file.directory()),
             #[cfg(not(feature = "alloc"))]
             directory: file.directory(),
             #[cfg(not(feature = "alloc"))]
@@ -379,6 +379,14 @@ impl<'a> ById<'a> {
         self.next = id.saturating_add(1);
         Some(dataset)
     }
+}
+
+/// All datasets, in memory of a size that the directory has bytes for.
+#[cfg(feature = "alloc")]
+fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
+    let mut datasets = Vec::with_capacity(num::to_usize(directory.len()));
+    datasets.extend(directory);
+    datasets
 }
 
 /// Whether a row lies in its grid, has the length of its tile, and no coordinate past the rank.
@@ -436,6 +444,8 @@ fn fault(
     FormatError::new(class, Part::TetIndex, field, at, expected, found)
 }
 
+#[cfg(feature = "alloc")]
+const _: () = assert!(size_of::<Dataset<'_>>() <= 4 * 32, "four times the smallest record");
 /// So many can be compared in pairs.
 #[cfg(not(feature = "alloc"))]
 const FEW: usize = 1024;

@@ -8,7 +8,7 @@
 //! Each is a predicate over a [`Plan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
-use super::{Codec, Element, MAX_RANK, Plan, Selection};
+use super::{Element, MAX_RANK, Plan, Selection};
 
 /// A span of a file.
 ///
@@ -79,7 +79,7 @@ impl Plan<'_, '_> {
             return None;
         }
         let touched = self.tiles().next()?.ok()?;
-        if touched.row().codec() != Codec::Raw || !self.selection().lies_in(touched.tile()) {
+        if !touched.is_raw() {
             return None;
         }
         let run = touched.runs().next()?;

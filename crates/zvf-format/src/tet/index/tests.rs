@@ -66,6 +66,13 @@ fn every_check_says_what_is_wrong() {
         bytes[at..at + change.len()].copy_from_slice(change);
         assert_eq!(Index::parse(&bytes, 550).unwrap_err().to_string(), message);
     }
+    // Nothing stored, past the end of everything.
+    let mut bytes = two();
+    (bytes[208], bytes[224]) = (0x27, 0);
+    assert_eq!(
+        Index::parse(&bytes, 550).unwrap_err().to_string(),
+        "OutOfBounds in tet chunk index, payload_offset at byte 208: expected at most 550, found 551"
+    );
     for cut in 0..two().len() {
         assert_eq!(Index::parse(&two()[..cut], 550).unwrap_err().class, Class::Truncated, "{cut}");
     }

@@ -82,6 +82,14 @@ fn more_rows_than_tiles_are_named_one_by_one() {
 }
 
 #[test]
+fn an_unused_coordinate_hides_nothing() {
+    let mut bytes = two_tiles();
+    (bytes[240], bytes[296], bytes[304]) = (5, 4, 4);
+    let rules: Vec<_> = findings(&bytes).iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, [Rule::F1, Rule::V6]);
+}
+
+#[test]
 fn gaps_are_a_note_and_nothing_more() {
     let mut bytes = two_tiles();
     bytes[288] = 0x51;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::tet::testing::index;
-use crate::tet::{Axis, Geometry, Index, Lookup, Row};
+use crate::tet::{Axis, Codec, Geometry, Index, Lookup, Row};
 
 /// The rows of a dataset, back to back from 1000 on.
 fn rows(geometry: &Geometry, codec: Codec) -> Vec<Row> {
