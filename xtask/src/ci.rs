@@ -58,11 +58,7 @@ const STEPS: [Step; 10] = [
         name: "fmt",
         run: |house| {
             house.cargo(&["fmt", "--all", "--check"]).run()?;
-            let fuzz = "--manifest-path=fuzz/Cargo.toml";
-            if house.path("fuzz/Cargo.toml").is_file() {
-                house.cargo(&["fmt", fuzz, "--check"]).run()?;
-            }
-            Ok(())
+            house.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
         },
     },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },

@@ -15,7 +15,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask fuzz [TARGET] [--seconds N] [OPTIONS OF THE FUZZER]
 
 Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and says which is
-missing. Seeds come from fuzz/seeds/<target> and are never written to.",
+missing. Seeds are the blobs in testdata/; what is found meanwhile is kept in fuzz/corpus.",
     run,
 };
 
@@ -34,18 +34,16 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     tools(house)?;
     for target in if chosen.is_empty() { targets } else { chosen } {
-        // What the fuzzer finds goes to the first folder; it reads the second only.
-        let corpus = format!("fuzz/corpus/{target}");
-        fs::create_dir_all(house.path(&corpus)).context("cannot make a folder for the corpus")?;
+        // What the fuzzer finds goes to the first folder; the others it only reads.
+        let corpus = house.path(&format!("fuzz/corpus/{target}"));
+        fs::create_dir_all(&corpus).context("cannot make a folder for the corpus")?;
         let mut folders = vec![corpus];
-        let seeds = format!("fuzz/seeds/{target}");
-        if house.path(&seeds).is_dir() {
-            folders.push(seeds);
-        }
+        let seeds = SEEDS.iter().filter(|(name, _)| *name == target);
+        folders.extend(seeds.map(|(_, folder)| house.path(folder)));
         say(&format!("\n== {target}, {seconds} s"));
         let time = format!("-max_total_time={seconds}");
         house
-            .nightly("", &["fuzz", "run", &target])
+            .nightly("fuzz", &["fuzz", "run", &target])
             .args(&folders)
             .args(&["--", &time, "-rss_limit_mb=512", "-timeout=2"])
             .args(&options)
@@ -53,6 +51,18 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Where good and bad blobs for a target are.
+const SEEDS: [(&str, &str); 8] = [
+    ("frag", "testdata/hostile/fragment_index"),
+    ("manifest", "testdata/hostile/manifest"),
+    ("ragged", "testdata/hostile/ragged"),
+    ("link_cell", "testdata/hostile/link_cell"),
+    ("vlen", "testdata/hostile/vlen"),
+    ("tidx", "testdata/hostile/tidx"),
+    ("tet", "testdata/hostile/tet"),
+    ("caterva", "testdata/hostile/caterva"),
+];
 
 /// The targets, by name.
 fn targets(house: &House) -> anyhow::Result<Vec<String>> {
@@ -73,4 +83,22 @@ fn tools(house: &House) -> anyhow::Result<()> {
     let cargo_fuzz = house.nightly("", &["fuzz", "--version"]).output().is_some();
     ensure!(cargo_fuzz, "cargo-fuzz is missing: `cargo install cargo-fuzz --locked`");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_declared_and_every_seed_is_there() {
+        let house = House::find().unwrap();
+        let manifest = fs::read_to_string(house.path("fuzz/Cargo.toml")).unwrap();
+        for target in targets(&house).unwrap() {
+            let path = format!("path = \"fuzz_targets/{target}.rs\"");
+            assert!(manifest.contains(&path), "{target} is not in fuzz/Cargo.toml");
+        }
+        for (target, folder) in SEEDS {
+            assert!(house.path(folder).is_dir(), "{target}: no {folder}");
+        }
+    }
 }
