@@ -6,8 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use zvf_format::caterva::{BlockTable, ChunkHeader, Metalayer, MetalayerName};
 
 fuzz_target!(|blob: &[u8]| {
-    zvf_fuzz::decode(&Kind::Caterva, blob);
+    zvf_fuzz::decode(&Kind::Frame, blob);
     for name in [MetalayerName::Caterva, MetalayerName::B2nd] {
+        zvf_fuzz::decode(&Kind::Metalayer(name), blob);
         if let Ok(metalayer) = Metalayer::parse(name, blob) {
             let again = metalayer.encode();
             assert_eq!(Metalayer::parse(name, &again).unwrap(), metalayer);

@@ -53,7 +53,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 }
 
 /// Where good and bad blobs for a target are.
-const SEEDS: [(&str, &str); 8] = [
+const SEEDS: [(&str, &str); 13] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
     ("ragged", "testdata/hostile/ragged"),
@@ -62,6 +62,11 @@ const SEEDS: [(&str, &str); 8] = [
     ("tidx", "testdata/hostile/tidx"),
     ("tet", "testdata/hostile/tet"),
     ("caterva", "testdata/hostile/caterva"),
+    ("caterva", "testdata/caterva/frames"),
+    ("tet", "testdata/tet"),
+    ("root_json", "testdata/documents/root"),
+    ("level_json", "testdata/documents/level"),
+    ("array_json", "testdata/documents/array"),
 ];
 
 /// The targets, by name.

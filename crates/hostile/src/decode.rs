@@ -10,14 +10,17 @@ use std::hint::black_box;
 use anyhow::{Context, bail};
 use zvf_format::caterva::{Metalayer, MetalayerName};
 use zvf_format::fragment::FragmentIndex;
+use zvf_format::link::{Body, Element, LinkCell, RowShape};
 use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
+use zvf_format::shard::ShardIndex;
 use zvf_format::tet;
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, FormatError, Hint};
 
 use crate::corpus::{Case, Stage};
-use crate::payload;
+use crate::document::Document;
+use crate::{frame, payload};
 
 /// A decoder, and what it is told besides the blob.
 #[derive(Debug)]
@@ -41,6 +44,15 @@ pub enum Kind {
         /// Items of a row.
         ncols: u32,
     },
+    /// Link rows of one cell; the rows of each endpoint's chunk when resolved.
+    LinkCell {
+        /// How rows are wrapped.
+        body: Body,
+        /// What a row looks like.
+        shape: RowShape,
+        /// Rows of the chunks, in placement order.
+        rows: Option<Vec<u64>>,
+    },
     /// Framed byte strings.
     Vlen {
         /// How many.
@@ -57,7 +69,18 @@ pub enum Kind {
         export: bool,
     },
     /// Metalayer of a dense array.
-    Caterva,
+    Metalayer(MetalayerName),
+    /// A whole frame.
+    Frame,
+    /// Index of a shard.
+    ShardIndex {
+        /// Inner cells.
+        cells: u64,
+        /// Whether a checksum follows.
+        checksum: bool,
+    },
+    /// A metadata document.
+    Document(Document),
 }
 
 /// Why a blob was refused.
@@ -67,6 +90,8 @@ pub enum Fault {
     Format(FormatError),
     /// By the codec of a payload.
     Payload(Class, &'static str),
+    /// As a document.
+    Document(Class),
 }
 
 impl Kind {
@@ -89,10 +114,19 @@ impl Kind {
                 itemsize: need("itemsize")?.try_into()?,
                 ncols: need("ncols")?.try_into()?,
             },
+            "link_cell" => link_kind(case)?,
             "vlen" => Self::Vlen { cells: need("cells")? },
             "tidx" => Self::Tidx { file_len: need("file_len")? },
             "tet" => Self::Tet { export: case.stage == Stage::Export },
-            "caterva" => Self::Caterva,
+            "caterva" => Self::Metalayer(MetalayerName::Caterva),
+            "b2nd" => Self::Metalayer(MetalayerName::B2nd),
+            "frame" => Self::Frame,
+            "shard_index" => {
+                Self::ShardIndex { cells: need("cells")?, checksum: case.params.is("checksum") }
+            }
+            "root_json" => Self::Document(Document::Root),
+            "level_json" => Self::Document(Document::Level),
+            "array_json" => Self::Document(Document::Array),
             _ => return Ok(None),
         }))
     }
@@ -119,6 +153,14 @@ impl Kind {
         if matches!(self, Self::Tet { .. }) { payload::CODEC_HOLDS } else { 0 }
     }
 
+    /// What decoding a blob of so many bytes may hold (promise R3). Documents are trees: a value of one
+    /// character takes a node of many bytes.
+    #[must_use]
+    pub const fn may_hold(&self, bytes: usize) -> usize {
+        let per_byte = if matches!(self, Self::Document(_)) { 256 } else { 4 };
+        bytes.saturating_mul(per_byte).saturating_add(4096)
+    }
+
     /// Decodes `blob` as far as the case goes.
     ///
     /// # Errors
@@ -129,10 +171,22 @@ impl Kind {
             Self::FragmentIndex { rows } => fragment_index(blob, *rows, strict),
             Self::Manifest { axes, level } => manifest(blob, *axes, level.as_ref()),
             Self::Ragged { itemsize, ncols } => ragged(blob, *itemsize, *ncols, strict),
+            Self::LinkCell { body, shape, rows } => {
+                link_cell(blob, *body, *shape, rows.as_deref(), strict)
+            }
             Self::Vlen { cells } => vlen(blob, *cells, strict),
             Self::Tidx { file_len } => tidx(blob, *file_len, strict),
             Self::Tet { export } => tet(blob, *export, strict),
-            Self::Caterva => caterva(blob, strict),
+            Self::Metalayer(name) => metalayer(*name, blob, strict),
+            Self::Frame => Ok(frame::walk(blob, strict)?),
+            Self::ShardIndex { cells, checksum } => {
+                let index = ShardIndex::parse(blob, *cells, *checksum)?;
+                assert_eq!(index.iter().count(), index.len());
+                Ok(())
+            }
+            Self::Document(document) => {
+                document.decode(blob).map_err(|error| Fault::Document(error.class()))
+            }
         }
     }
 }
@@ -146,6 +200,21 @@ fn level(case: &Case) -> anyhow::Result<Option<(Vec<u64>, u64)>> {
         (Some(grid), Some(fragments)) => Ok(Some((grid, fragments))),
         _ => bail!("{} is to be resolved, but in which grid", case.id),
     }
+}
+
+fn link_kind(case: &Case) -> anyhow::Result<Kind> {
+    let number =
+        |name: &str| case.params.number(name).with_context(|| format!("{} has no {name}", case.id));
+    let body = match case.params.text("branch") {
+        Some("inline") => Body::Inline,
+        Some("flat") => Body::Flat,
+        _ => bail!("{} says not how its rows are wrapped", case.id),
+    };
+    let element = Element::new(number("itemsize")?.try_into()?, true)?;
+    let shape =
+        RowShape::new(element, number("link_width")?.try_into()?, case.params.is("has_perm"))?;
+    let rows = if case.stage == Stage::Resolve { case.params.numbers("rows") } else { None };
+    Ok(Kind::LinkCell { body, shape, rows })
 }
 
 fn fragment_index(blob: &[u8], rows: Option<u64>, strict: bool) -> Result<(), Fault> {
@@ -188,6 +257,22 @@ fn ragged(blob: &[u8], itemsize: u8, ncols: u32, strict: bool) -> Result<(), Fau
     Ok(())
 }
 
+fn link_cell(
+    blob: &[u8],
+    body: Body,
+    shape: RowShape,
+    rows: Option<&[u64]>,
+    strict: bool,
+) -> Result<(), Fault> {
+    let parse = if strict { LinkCell::parse_strict } else { LinkCell::parse };
+    let cell = parse(blob, body, shape)?;
+    assert_eq!(cell.records().count(), cell.len());
+    if let Some(rows) = rows {
+        cell.check_rows(rows)?;
+    }
+    Ok(())
+}
+
 fn vlen(blob: &[u8], cells: u64, strict: bool) -> Result<(), Fault> {
     let parse = if strict { VlenRows::parse_strict } else { VlenRows::parse };
     let rows = parse(blob, cells)?;
@@ -218,9 +303,9 @@ fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-fn caterva(blob: &[u8], strict: bool) -> Result<(), Fault> {
+fn metalayer(name: MetalayerName, blob: &[u8], strict: bool) -> Result<(), Fault> {
     let parse = if strict { Metalayer::parse_strict } else { Metalayer::parse };
-    let metalayer = parse(MetalayerName::Caterva, blob)?;
+    let metalayer = parse(name, blob)?;
     black_box((metalayer.partition().chunks(), metalayer.partition().blocks()));
     Ok(())
 }
@@ -231,7 +316,7 @@ impl Fault {
     pub const fn class(&self) -> Class {
         match self {
             Self::Format(error) => error.class,
-            Self::Payload(class, _) => *class,
+            Self::Payload(class, _) | Self::Document(class) => *class,
         }
     }
 
@@ -240,7 +325,7 @@ impl Fault {
     pub const fn hint(&self) -> Option<Hint> {
         match self {
             Self::Format(error) => error.hint(),
-            Self::Payload(class, _) => class.hint(),
+            Self::Payload(class, _) | Self::Document(class) => class.hint(),
         }
     }
 }
@@ -256,6 +341,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Format(error) => error.fmt(f),
             Self::Payload(class, what) => write!(f, "{class}: {what}"),
+            Self::Document(class) => write!(f, "{class} in a document"),
         }
     }
 }

@@ -10,9 +10,12 @@
 
 mod corpus;
 mod decode;
+mod document;
+mod frame;
 mod payload;
 mod run;
 
 pub use corpus::{Case, Corpus, Expect, Params, Stage, Sweep};
 pub use decode::{Fault, Kind};
+pub use document::Document;
 pub use run::{Heap, Outcome, Runner};

@@ -5,6 +5,7 @@
 
 use zvf_format::caterva::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
+use zvf_format::link::{Body, Element, LinkCell, RowShape};
 use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
 use zvf_format::ragged::{self, Ragged};
 use zvf_format::shard::ShardIndex;
@@ -147,6 +148,27 @@ pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), Strin
         same("bytes", &blob, &&again[..])?;
     }
     Ok(())
+}
+
+pub(crate) fn link_cell(
+    blob: &[u8],
+    inline: bool,
+    itemsize: u64,
+    width: u64,
+    has_perm: bool,
+) -> Result<(), String> {
+    let naive = naive::link_rows(blob, inline, itemsize, width, has_perm);
+    let element = Element::new(itemsize.try_into().unwrap(), true).unwrap();
+    let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
+    let body = if inline { Body::Inline } else { Body::Flat };
+    let view = LinkCell::parse(blob, body, shape);
+    verdicts(&naive, view.is_ok(), LinkCell::parse_strict(blob, body, shape).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let rows = view.records().map(|record| {
+        let code = has_perm.then(|| i128::from(record.order().code()));
+        code.into_iter().chain(record.rows().iter().map(|row| i128::from(*row))).collect()
+    });
+    same("rows", &naive.value, &rows.collect())
 }
 
 pub(crate) fn vlen(blob: &[u8], cells: u64) -> Result<(), String> {

@@ -10,6 +10,7 @@
 mod compare;
 mod edit;
 mod exhaust;
+mod more;
 mod mutate;
 mod naive;
 mod random;
@@ -77,7 +78,11 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Where the corpus is when nobody says otherwise.
 fn corpus() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile"))
+    testdata().join("hostile")
+}
+
+fn testdata() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))
 }
 
 /// How many failures are printed.

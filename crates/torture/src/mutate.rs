@@ -10,7 +10,7 @@ use hostile::{Case, Corpus, Expect, Kind};
 
 use crate::edit::edit;
 use crate::random::Random;
-use crate::{HEAP, Report, compare, corpus};
+use crate::{HEAP, Report, compare, corpus, more};
 
 /// Random edits of good blobs.
 #[derive(Debug, clap::Args)]
@@ -30,15 +30,16 @@ pub(crate) struct Mutate {
 }
 
 /// One blob that is edited.
-struct Golden {
-    id: String,
-    blob: Vec<u8>,
-    kind: Kind,
-    compare: Option<Compare>,
+pub(crate) struct Golden {
+    /// Kind and name.
+    pub(crate) id: String,
+    pub(crate) blob: Vec<u8>,
+    pub(crate) kind: Kind,
+    pub(crate) compare: Option<Compare>,
 }
 
 /// The library against a naive decoder.
-type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+pub(crate) type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 impl Mutate {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
@@ -69,6 +70,14 @@ impl Mutate {
             let (id, blob) = (case.id.clone(), corpus.blob(case)?);
             golden.push(Golden { id, blob, kind, compare: comparison(case)? });
         }
+        golden.extend(more::golden()?.into_iter().filter(|golden| {
+            self.kind.as_ref().is_none_or(|kind| golden.id.split('/').next() == Some(kind))
+        }));
+        for golden in &golden {
+            let good = golden.kind.decode(&golden.blob, false);
+            let good = good.and_then(|()| golden.kind.decode_payloads(&golden.blob));
+            ensure!(good.is_ok(), "{} is not good: {}", golden.id, good.unwrap_err());
+        }
         Ok(golden)
     }
 }
@@ -82,12 +91,11 @@ fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     let verdicts =
         panic::catch_unwind(AssertUnwindSafe(|| (steps(false).is_ok(), steps(true).is_ok())));
     let held = HEAP.peak_usage().saturating_sub(before);
+    let allowed = golden.kind.may_hold(blob.len()) + golden.kind.payloads_hold();
     let fault = match verdicts {
         Err(_) => Some("panicked".to_owned()),
         Ok((false, true)) => Some("strict accepts what default refuses".to_owned()),
-        Ok(_) if held > 4096 + 4 * blob.len() + golden.kind.payloads_hold() => {
-            Some(format!("held {held} bytes"))
-        }
+        Ok(_) if held > allowed => Some(format!("held {held} bytes")),
         Ok(_) => golden.compare.as_ref().and_then(|compare| compare(blob).err()),
     };
     match fault {
@@ -111,6 +119,12 @@ fn comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
         "ragged" => {
             let (itemsize, ncols) = (need("itemsize")?, need("ncols")?);
             Some(Box::new(move |blob| compare::ragged(blob, itemsize, ncols)))
+        }
+        "link_cell" => {
+            let inline = params.text("branch") == Some("inline");
+            let (itemsize, width) = (need("itemsize")?, need("link_width")?);
+            let has_perm = params.is("has_perm");
+            Some(Box::new(move |blob| compare::link_cell(blob, inline, itemsize, width, has_perm)))
         }
         "vlen" => {
             let cells = need("cells")?;

@@ -9,7 +9,7 @@ mod caterva;
 mod tidx;
 
 pub(crate) use blobs::{
-    Block, Fragment, Groups, fragment_index, link_rows, manifest, ragged, shard_index, vlen_rows,
+    Block, Fragment, fragment_index, link_rows, manifest, ragged, shard_index, vlen_rows,
 };
 pub(crate) use caterva::{Metalayer, metalayer};
 pub(crate) use tidx::{Row, tidx};
