@@ -23,20 +23,20 @@ impl Document {
             Self::Root => {
                 let root = Root::parse(text)?;
                 black_box((validate(&root, &[]), root.ome(), root.zarr_vectors.attribute_specs()));
-                again(&root, &root.print(), |text| Root::parse(text));
+                again(&root, &root.print(), Root::parse);
             }
             Self::Level => {
                 let level = Level::parse(text)?;
-                again(&level, &level.print(), |text| Level::parse(text));
+                again(&level, &level.print(), Level::parse);
             }
             Self::Array => {
                 let array = ArrayDoc::parse(text)?;
                 black_box((array.items(), array.chunk_bytes(), array.inner_chunk_shape()));
-                again(&array, &array.print(), |text| ArrayDoc::parse(text));
+                again(&array, &array.print(), ArrayDoc::parse);
             }
         }
         if let Ok(group) = GroupDoc::parse(text) {
-            again(&group, &group.print(), |text| GroupDoc::parse(text));
+            again(&group, &group.print(), GroupDoc::parse);
         }
         Ok(())
     }

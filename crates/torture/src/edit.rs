@@ -24,7 +24,7 @@ fn once(blob: &mut Vec<u8>, random: &mut Random) {
         2 => put(blob, at & !3, &random.one_of(&NUMBERS).to_le_bytes()[..4]),
         3 => put(blob, at & !7, &random.one_of(&NUMBERS).to_le_bytes()),
         4 => put(blob, at, &random.one_of(&NUMBERS).to_le_bytes()),
-        5 => put(blob, at & !7, &random.one_of(&NUMBERS).to_be_bytes()),
+        5 => put(blob, at & !7, &random.one_of(&NUMBERS).swap_bytes().to_le_bytes()),
         6 => blob.truncate(at),
         7 => {
             let n = random.below(17);

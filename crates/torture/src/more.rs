@@ -71,8 +71,11 @@ fn files(folder: &str, name: &str, kind: fn() -> Kind) -> anyhow::Result<Vec<Gol
     Ok(golden)
 }
 
-/// Folders of good files, and what they are.
-const FOLDERS: [(&str, &str, fn() -> Kind); 5] = [
+/// A folder below `testdata`, what its files are called in reports, and what they are.
+type Folder = (&'static str, &'static str, fn() -> Kind);
+
+/// Folders of good files.
+const FOLDERS: [Folder; 5] = [
     ("caterva/frames", "frame", || Kind::Frame),
     ("tet", "tet", || Kind::Tet { export: false }),
     ("documents/root", "root_json", || Kind::Document(Document::Root)),

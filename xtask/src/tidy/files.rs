@@ -37,11 +37,16 @@ fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> anyhow::Result<(
             if !MADE.contains(&path.as_str()) && !matches!(name.as_str(), ".git" | "target") {
                 list(&entry.path(), &path, paths)?;
             }
-        } else if entry.file_type()?.is_file() && !path.starts_with("testdata/") {
+        } else if entry.file_type()?.is_file() && !is_data(&path) {
             paths.push(path);
         }
     }
     Ok(())
+}
+
+/// What is no text of ours: test data, and the file that a linked work tree has for `.git`.
+fn is_data(path: &str) -> bool {
+    path.starts_with("testdata/") || path == ".git"
 }
 
 /// Rules for Rust files.

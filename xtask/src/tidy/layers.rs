@@ -17,7 +17,6 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     problems.extend(members.iter().flat_map(inherited));
     let workspace = fs::read_to_string(house.path("Cargo.toml")).context("no Cargo.toml")?;
     problems.extend(explained(&entries(&workspace)));
-    problems.extend(unused(&entries(&workspace), &members));
     Ok(problems)
 }
 
@@ -53,18 +52,6 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
     silent
         .map(|entry| format!("Cargo.toml:{}: say what {} is for", entry.number, entry.name))
         .collect()
-}
-
-/// Nothing is declared that nobody uses.
-fn unused(workspace: &[Entry], members: &[Member]) -> Vec<String> {
-    let used = |name: &str| {
-        members.iter().any(|member| {
-            member.dependencies.iter().chain(&member.dev_dependencies).any(|e| e.name == name)
-        })
-    };
-    let declared = workspace.iter().filter(|entry| entry.table == DECLARED);
-    let idle = declared.filter(|entry| !used(&entry.name));
-    idle.map(|entry| format!("Cargo.toml:{}: nothing uses {}", entry.number, entry.name)).collect()
 }
 
 const DECLARED: &str = "workspace.dependencies";
@@ -141,7 +128,5 @@ mod tests {
         assert_eq!(inherited(&member("x", true, text)), ["x: declare a in the workspace"]);
         let workspace = entries("[workspace.dependencies]\na = 1\n# why\nb = 2\n");
         assert_eq!(explained(&workspace), ["Cargo.toml:2: say what a is for"]);
-        let users = [member("x", true, "[dependencies]\na.workspace = true\n")];
-        assert_eq!(unused(&workspace, &users), ["Cargo.toml:4: nothing uses b"]);
     }
 }

@@ -183,11 +183,10 @@ pub(crate) fn vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
     Some(Read { value, canonical: rest.len() == 0 })
 }
 
-pub(crate) fn shard_index(
-    blob: &[u8],
-    cells: u64,
-    checksum: bool,
-) -> Option<Read<Vec<Option<(i128, i128)>>>> {
+/// First byte and end of each cell that is there.
+pub(crate) type Spans = Vec<Option<(i128, i128)>>;
+
+pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Read<Spans>> {
     let mut rest = Rest(blob);
     must(rest.len() == 16 * i128::from(cells) + if checksum { 4 } else { 0 })?;
     let mut value = Vec::new();
