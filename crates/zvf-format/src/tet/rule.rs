@@ -100,8 +100,10 @@ impl Rule {
             (Part::TetSuperblock, "chunk_index_length") if class == Class::CountMismatch => {
                 Self::F5
             }
-            (Part::TetSuperblock, "chunk_index_length") => Self::O2,
-            (Part::TetSuperblock, "chunk_index_offset") => Self::O6,
+            (Part::TetSuperblock, "chunk_index_offset") if class == Class::CountMismatch => {
+                Self::O6
+            }
+            (Part::TetSuperblock, "chunk_index_length" | "chunk_index_offset") => Self::O2,
             (Part::TetSuperblock, "flags") => Self::F1,
             (Part::TetDirectory, "dataset_blob_len" | "dataset_count" | "records") => Self::O3,
             (Part::TetDirectory, "bytes after the end") => Self::O5,

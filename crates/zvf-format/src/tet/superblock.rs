@@ -64,19 +64,22 @@ impl Superblock {
             return Err(cur.refuse(class, "layout_version", AT_VERSION, expected, found));
         }
         let (offset, length) = (raw.chunk_index_offset.get(), raw.chunk_index_length.get());
-        let room = Expected::AtMost(i128::from(file_len).saturating_sub(offset.into()));
-        match offset.checked_add(length) {
-            Some(end) if end <= file_len => Ok(Self {
-                dataset_count: raw.dataset_count.get(),
-                flags: raw.flags.get(),
-                chunk_index_offset: offset,
-                chunk_index_length: length,
-            }),
-            Some(_) => {
-                Err(cur.refuse(Class::OutOfBounds, "chunk_index_length", AT_LENGTH, room, length))
-            }
-            None => Err(cur.refuse(Class::Overflow, "chunk_index_length", AT_LENGTH, room, length)),
+        let outside = |field, at, most: u64, found: u64| {
+            Err(cur.refuse(Class::OutOfBounds, field, at, Expected::AtMost(most.into()), found))
+        };
+        if offset > file_len {
+            return outside("chunk_index_offset", AT_INDEX_OFFSET, file_len, offset);
         }
+        let room = file_len.saturating_sub(offset);
+        if length > room {
+            return outside("chunk_index_length", AT_LENGTH, room, length);
+        }
+        Ok(Self {
+            dataset_count: raw.dataset_count.get(),
+            flags: raw.flags.get(),
+            chunk_index_offset: offset,
+            chunk_index_length: length,
+        })
     }
 
     /// A superblock to be written.
@@ -239,10 +242,16 @@ mod tests {
                 "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 135, found 136",
             ),
             (
+                16,
+                b"\xd9",
+                216,
+                "OutOfBounds in tet superblock, chunk_index_offset at byte 16: expected at most 216, found 217",
+            ),
+            (
                 24,
                 b"\xff\xff\xff\xff\xff\xff\xff\xff",
                 216,
-                "Overflow in tet superblock, chunk_index_length at byte 24: expected at most 136, found 18446744073709551615",
+                "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 136, found 18446744073709551615",
             ),
         ] {
             let mut file = ONE;

@@ -1,6 +1,6 @@
 //! Validation: whether rows and shapes fit each other, and what is odd.
 //!
-//! One pass over the datasets, one over the rows. Tile counts are compared with `entry_count` before
+//! A few passes over the datasets, two over the rows. Tile counts are compared with `entry_count` before
 //! anything else is asked of a row, and no grid is ever walked, so a file cannot ask for more work than
 //! it has bytes for. With the counts equal, every tile has its row exactly when rows belong to
 //! datasets, lie in their grids, and no two are for one tile.
@@ -84,11 +84,14 @@ impl<'a> File<'a> {
             tell(report, *error)?;
         }
         self.check_datasets(report)?;
+        self.check_counts(Ordering::Greater, report)?;
         let at = superblock.chunk_index_offset();
         for error in self.index().faults() {
             tell(report, error.shifted(at))?;
         }
         self.check_rows(report)?;
+        // More rows than tiles: what is wrong with them was said, this sums it up.
+        self.check_counts(Ordering::Less, report)?;
         self.check_payloads(report)?;
         for error in self.footer().iter().flat_map(super::Footer::faults) {
             tell(report, error)?;
@@ -96,34 +99,34 @@ impl<'a> File<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Types, extents, names, and that there are as many rows as tiles.
+    /// Types, extents, padding and names.
     fn check_datasets(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        let mut tiles = Some(0_u64); // of all datasets, while they are possible
         for dataset in &self.directory() {
-            match dataset.geometry() {
-                Ok(geometry) => {
-                    tiles = tiles.map(|sum| sum.saturating_add(geometry.tile_count()));
-                }
-                Err(error) => {
-                    tiles = None;
-                    tell(report, error)?;
-                }
+            if let Err(error) = dataset.geometry() {
+                tell(report, error)?;
             }
             for error in dataset.faults() {
                 tell(report, error)?;
             }
         }
-        self.check_names(report)?;
+        self.check_names(report)
+    }
+
+    /// Whether tiles compare with rows in the way that is asked about; with an impossible dataset nobody
+    /// can say.
+    fn check_counts(&self, asked: Ordering, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows().len();
-        match tiles {
-            Some(tiles) if tiles != num::to_u64(rows) => {
-                let expected = Expected::Exactly(tiles.into());
-                let error =
-                    fault(Class::CountMismatch, "entry_count", AT_ENTRY_COUNT, expected, rows);
-                tell(report, error.shifted(self.superblock().chunk_index_offset()))
-            }
-            _ => ControlFlow::Continue(()),
+        let mut tiles = 0_u64;
+        for dataset in &self.directory() {
+            let Ok(geometry) = dataset.geometry() else { return ControlFlow::Continue(()) };
+            tiles = tiles.saturating_add(geometry.tile_count());
         }
+        if tiles.cmp(&num::to_u64(rows)) != asked {
+            return ControlFlow::Continue(());
+        }
+        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles.into()));
+        let error = fault(class, "entry_count", AT_ENTRY_COUNT, expected, rows);
+        tell(report, error.shifted(self.superblock().chunk_index_offset()))
     }
 
     #[cfg(feature = "alloc")]

@@ -64,6 +64,21 @@ fn every_finding_in_full() {
 }
 
 #[test]
+fn more_rows_than_tiles_are_named_one_by_one() {
+    let mut bytes = two_tiles();
+    (bytes[64], bytes[224], bytes[296], bytes[304]) = (4, 0, 16, 16);
+    bytes.extend_from_slice(&[0; 8]);
+    assert_eq!(
+        messages(&bytes),
+        [
+            "V5: Duplicate in tet chunk index, chunk_index at byte 224: expected one row for each tile, \
+             found another one",
+            "V5: CountMismatch in tet chunk index, entry_count at byte 88: expected 1, found 2",
+        ]
+    );
+}
+
+#[test]
 fn gaps_are_a_note_and_nothing_more() {
     let mut bytes = two_tiles();
     bytes[288] = 0x51;
