@@ -314,5 +314,5 @@ const EXTRA: u64 = 2;
 /// Bytes of one number.
 const ITEM: u64 = 8;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests;

@@ -168,5 +168,5 @@ fn refuse(
     FormatError::new(class, Part::Pack, field, 0, expected, found)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests;

@@ -166,7 +166,7 @@ const FIELD: &str = "documents";
 #[cfg(feature = "alloc")]
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use std::string::{String, ToString};
     use std::vec::Vec;

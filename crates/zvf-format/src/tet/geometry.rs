@@ -190,6 +190,7 @@ impl Geometry {
     }
 
     /// The coordinates of the tile at a position in grid order; slots past the rank are 0.
+    #[cfg(any(feature = "alloc", test))]
     pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
         let (mut coords, mut rest) = ([0; MAX_RANK], position);
         for (c, count) in coords.iter_mut().zip(&self.counts).rev() {

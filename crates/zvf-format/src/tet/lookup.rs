@@ -224,7 +224,8 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::tet::{Codec, Element, MemoryBudget};
+    use crate::tet::testing::index;
+    use crate::tet::{Codec, Element};
 
     fn row(id: u64, c: [u64; 2]) -> Row {
         Row::new(id, &c, 1000 + 10 * c[0] + c[1], 1, 1, Codec::Raw).unwrap()
@@ -241,7 +242,7 @@ mod tests {
         for (rows, direct, guess) in
             [(&ordered[..], true, 0), (&late, true, 0), (&late, true, 1), (&shuffled, false, 0)]
         {
-            let bytes = Index::encode(MemoryBudget::DEFAULT, rows);
+            let bytes = index(rows);
             let index = Index::parse(&bytes, 2000).unwrap();
             let lookup = Lookup::new(&index, 1, &geometry, guess);
             assert_eq!(lookup.is_direct(), direct);
@@ -260,7 +261,7 @@ mod tests {
     fn rows_that_are_missing_or_there_twice() {
         let geometry = Geometry::new(Element::U8, &[2, 2], &[1, 1]).unwrap();
         let rows = [row(0, [0, 0]), row(0, [1, 1]), row(0, [0, 0]), row(0, [1, 0])];
-        let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
+        let bytes = index(&rows);
         let index = Index::parse(&bytes, 2000).unwrap();
         let lookup = Lookup::new(&index, 0, &geometry, 0);
         assert!(lookup.row(&[1, 1]).is_ok());

@@ -151,7 +151,8 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::tet::{Axis, Element, Geometry, Index, MemoryBudget};
+    use crate::tet::testing::index;
+    use crate::tet::{Axis, Element, Geometry, Index};
 
     /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
     fn rows() -> Vec<Row> {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     fn with_lookup<T>(rows: &[Row], check: impl Fn(&Lookup<'_>) -> T) -> T {
-        let bytes = Index::encode(MemoryBudget::DEFAULT, rows);
+        let bytes = index(rows);
         let index = Index::parse(&bytes, 2000).unwrap();
         let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
         check(&Lookup::new(&index, 0, &geometry, 0))

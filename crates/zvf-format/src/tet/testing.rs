@@ -2,6 +2,10 @@
 
 use std::vec::Vec;
 
+use zerocopy::IntoBytes;
+
+use super::Row;
+
 /// Dataset `a`, f32, shape 6 in chunks of 4: two raw tiles, the second cut short, no footer.
 pub(crate) fn two_tiles() -> Vec<u8> {
     [
@@ -31,5 +35,28 @@ pub(crate) fn with_footer() -> Vec<u8> {
     let mut bytes = two_tiles();
     bytes[12] = 1;
     bytes.extend_from_slice(b"{\"history\":[]}\x0e\0\0\0\0\0\0\0\x01\0\0\0THST");
+    bytes
+}
+
+/// An index without wishes, with these rows.
+pub(crate) fn index(rows: &[Row]) -> Vec<u8> {
+    let count = u64::try_from(rows.len()).unwrap().to_le_bytes();
+    [b"TIDX\x01\0\0\0", &count[..], &[0; 16], rows.as_bytes()].concat()
+}
+
+/// Datasets of one byte each, with these names of 8 letters, back to back.
+pub(crate) fn scalars(names: &[&str]) -> Vec<u8> {
+    let n = u64::try_from(names.len()).unwrap();
+    let (index_at, payloads_at) = (40 + 40 * n, 40 + 40 * n + 32 + 104 * n);
+    let count = [n.to_le_bytes(), index_at.to_le_bytes(), (32 + 104 * n).to_le_bytes()];
+    let mut bytes = [b"TETR\x01\0\0\0", &count.concat()[..], &(40 * n).to_le_bytes()].concat();
+    for name in names {
+        bytes.extend_from_slice(b"\x08\0\0\0\x05\0\0\0\x01\0\0\0\0\0\0\0");
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0");
+    }
+    let row = |id| Row::new(id, &[0], payloads_at + id, 1, 1, super::Codec::Raw).unwrap();
+    bytes.extend_from_slice(&index(&(0..n).map(row).collect::<Vec<_>>()));
+    bytes.resize(bytes.len() + names.len(), 0);
     bytes
 }

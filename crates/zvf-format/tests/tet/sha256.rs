@@ -11,7 +11,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         padded.resize(padded.len() + 64, 0);
     }
     let end = padded.len() - 8;
-    padded[end..].copy_from_slice(&(8 * bytes.len() as u64).to_be_bytes());
+    let mut bits = (8 * bytes.len() as u64).to_le_bytes();
+    bits.reverse();
+    padded[end..].copy_from_slice(&bits);
     for block in padded.chunks_exact(64) {
         compress(&mut state, &constants, block);
     }
@@ -20,7 +22,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 fn compress(state: &mut [u32], constants: &[u32], block: &[u8]) {
     let mut w: Vec<u32> =
-        block.chunks_exact(4).map(|b| u32::from_be_bytes(b.try_into().unwrap())).collect();
+        block.chunks_exact(4).map(|b| u32::from_le_bytes([b[3], b[2], b[1], b[0]])).collect();
     for i in 16..64 {
         let (a, b) = (w[i - 15], w[i - 2]);
         let low = a.rotate_right(7) ^ a.rotate_right(18) ^ (a >> 3);

@@ -141,6 +141,7 @@ fn every_check_says_what_is_wrong() {
     }
 }
 
+#[cfg(feature = "alloc")]
 #[test]
 fn only_plain_footers_are_written() {
     assert_eq!(encode_footer(b"{}").unwrap(), b"{}\x02\0\0\0\0\0\0\0\x01\0\0\0THST");

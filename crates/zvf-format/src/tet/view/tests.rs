@@ -5,7 +5,8 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tet::{Axis, Geometry, Index, Lookup, MemoryBudget, Row};
+use crate::tet::testing::index;
+use crate::tet::{Axis, Geometry, Index, Lookup, Row};
 
 /// The rows of a dataset, back to back from 1000 on.
 fn rows(geometry: &Geometry, codec: Codec) -> Vec<Row> {
@@ -25,7 +26,7 @@ fn with_plan<T>(
     axes: &[Axis],
     check: impl Fn(&Plan<'_, '_>) -> T,
 ) -> T {
-    let bytes = Index::encode(MemoryBudget::DEFAULT, rows);
+    let bytes = index(rows);
     let index = Index::parse(&bytes, 1 << 40).unwrap();
     let lookup = Lookup::new(&index, 0, geometry, 0);
     check(&lookup.select(axes).unwrap())
