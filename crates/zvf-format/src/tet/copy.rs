@@ -150,12 +150,18 @@ mod tests {
     use super::*;
     use crate::tet::{Axis, Element, Geometry, Selection};
 
+    /// Source, destination, count and stride.
+    type Found = (u64, u64, u64, u64);
+
+    /// Name, chunk shape, selection and runs.
+    type Case = (&'static str, [u64; 3], [Axis; 3], &'static [Found]);
+
     #[test]
     fn runs_are_as_long_as_they_can_be() {
         let all = Axis::all;
         let axis = |start, stop, step| Axis { start, stop, step };
         #[rustfmt::skip]
-        let table: [(&str, [u64; 3], [Axis; 3], &[(u64, u64, u64, u64)]); 8] = [
+        let table: [Case; 8] = [
             // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst, count, stride
             ("all of one chunk", [4, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 60, 2)]),
             ("split on axis 0", [2, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 30, 2)]),

@@ -20,11 +20,14 @@ fn messages(bytes: &[u8]) -> Vec<String> {
     findings(bytes).iter().map(ToString::to_string).collect()
 }
 
+/// Bytes to write over others.
+type Changes<'c> = &'c [(usize, u8)];
+
 #[test]
 fn every_finding_in_full() {
     use Severity::{Error, Lint};
     #[rustfmt::skip]
-    let table: [(&[(usize, u8)], Severity, &str); 19] = [
+    let table: [(Changes<'_>, Severity, &str); 19] = [
         // bytes changed in a file with two tiles of six f32
         (&[(44, 77)], Error, "V1: BadTag in tet directory, dtype at byte 44: expected 1 to 10, found 77"),
         (&[(72, 0)], Error, "V2: BadShape in tet directory, chunk_shape at byte 72: expected at least 1, found 0"),

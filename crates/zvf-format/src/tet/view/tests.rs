@@ -32,30 +32,36 @@ fn with_plan<T>(
     check(&lookup.select(axes).unwrap())
 }
 
+/// Byte stream and dense.
+type Spans = (Option<Span>, Option<Span>);
+
+/// Name, shape, chunk shape, selection and spans.
+type Case = (&'static str, [u64; 2], [u64; 2], [Axis; 2], Spans);
+
 #[test]
 fn streams_and_arrays() {
     let all = Axis::all;
     let part = |start, stop| Axis { start, stop, step: 1 };
     let span = |offset, len| Some(Span { offset, len });
     #[rustfmt::skip]
-    let table: [(&str, [u64; 2], [u64; 2], [Axis; 2], Option<Span>, Option<Span>); 10] = [
+    let table: [Case; 10] = [
         // name, shape, chunk shape, selection, byte stream, dense
-        ("one chunk", [4, 6], [4, 6], [all(4), all(6)], span(1000, 48), span(1000, 48)),
-        ("chunk larger than all", [4, 6], [9, 9], [all(4), all(6)], span(1000, 48), span(1000, 48)),
-        ("split on axis 0", [5, 6], [2, 6], [all(5), all(6)], span(1000, 60), span(1000, 60)),
-        ("some chunks of it", [5, 6], [2, 6], [part(2, 5), all(6)], span(1024, 36), span(1024, 36)),
-        ("part of a chunk", [5, 6], [2, 6], [part(1, 4), all(6)], None, None),
-        ("thin rows split on axis 1", [3, 6], [1, 4], [all(3), all(6)], span(1000, 36), span(1000, 36)),
-        ("a column of tiles", [4, 6], [2, 3], [part(0, 2), all(6)], span(1000, 24), None),
-        ("both axes split", [4, 6], [2, 3], [all(4), all(6)], span(1000, 48), None),
-        ("tiles that are not side by side", [4, 6], [2, 3], [all(4), part(0, 3)], None, None),
-        ("a row of thin tiles", [3, 6], [2, 4], [part(2, 3), all(6)], span(1024, 12), span(1024, 12)),
+        ("one chunk", [4, 6], [4, 6], [all(4), all(6)], (span(1000, 48), span(1000, 48))),
+        ("chunk larger than all", [4, 6], [9, 9], [all(4), all(6)], (span(1000, 48), span(1000, 48))),
+        ("split on axis 0", [5, 6], [2, 6], [all(5), all(6)], (span(1000, 60), span(1000, 60))),
+        ("some chunks of it", [5, 6], [2, 6], [part(2, 5), all(6)], (span(1024, 36), span(1024, 36))),
+        ("part of a chunk", [5, 6], [2, 6], [part(1, 4), all(6)], (None, None)),
+        ("thin rows split on axis 1", [3, 6], [1, 4], [all(3), all(6)], (span(1000, 36), span(1000, 36))),
+        ("a column of tiles", [4, 6], [2, 3], [part(0, 2), all(6)], (span(1000, 24), None)),
+        ("both axes split", [4, 6], [2, 3], [all(4), all(6)], (span(1000, 48), None)),
+        ("tiles that are not side by side", [4, 6], [2, 3], [all(4), part(0, 3)], (None, None)),
+        ("a row of thin tiles", [3, 6], [2, 4], [part(2, 3), all(6)], (span(1024, 12), span(1024, 12))),
     ];
-    for (name, shape, chunk, axes, stream, dense) in table {
+    for (name, shape, chunk, axes, spans) in table {
         let geometry = Geometry::new(Element::U16, &shape, &chunk).unwrap();
         let raw = rows(&geometry, Codec::Raw);
         let found = with_plan(&geometry, &raw, &axes, |plan| (plan.byte_stream(), plan.dense()));
-        assert_eq!(found, (stream, dense), "{name}");
+        assert_eq!(found, spans, "{name}");
         // The same, but for a last tile that is compressed.
         let mut mixed = raw;
         let last = mixed.len() - 1;
