@@ -1,3 +1,5 @@
+//! Chunk headers: every field both ways, and one row per check.
+
 use std::string::ToString;
 use std::vec::Vec;
 
@@ -116,7 +118,7 @@ fn blosc_1_splits_by_size_too() {
         // The same sizes in Blosc2 are split.
         let mut chunk = with(&BLOSC2, 2, &[0x25, typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
         chunk[13] = 4; // room for the table
-        assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), typesize.into());
+        assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), u32::from(typesize));
     }
 }
 

@@ -1,3 +1,5 @@
+//! Bytes of link cells and flat blobs, both ways, and one row per check.
+
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -158,15 +160,15 @@ fn shapes_and_records_refused() {
     let two = Permutation::new(&[1, 0]);
     assert_eq!(LinkRecord::new(&[1, 2, 3], two).unwrap_err().to_string(), "CountMismatch in link record, perm_idx at byte 0: expected 3, found 2");
 
-    let record = record(Some(1), &[200, 3]);
+    let bridge = record(Some(1), &[200, 3]);
     for (shape, message) in [
         (RowShape::new(Element::U8, 2, false), "InvalidArgument in link cell, has_perm at byte 0: expected 0, found 1"),
         (RowShape::new(Element::U8, 3, true), "CountMismatch in link cell, link_width at byte 0: expected 3, found 2"),
         (RowShape::new(Element::I8, 2, true), "Overflow in link cell, vi at byte 0: expected at most 127, found 200"),
     ] {
-        assert_eq!(encode(&[&[record]], Body::Flat, shape.unwrap()).unwrap_err().to_string(), message);
+        assert_eq!(encode(&[&[bridge]], Body::Flat, shape.unwrap()).unwrap_err().to_string(), message);
     }
-    let reversed = super::record(Some(40319), &[0; 8]);
+    let reversed = record(Some(40319), &[0; 8]);
     let shape = RowShape::new(Element::I16, 8, true).unwrap();
     assert_eq!(encode(&[&[reversed]], Body::Flat, shape).unwrap_err().to_string(), "Overflow in link cell, perm_idx at byte 0: expected at most 32767, found 40319");
 }
