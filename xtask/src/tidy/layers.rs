@@ -110,15 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_may_use_what_its_own_crates_may() {
-        for (name, below) in MAY_USE {
-            for lower in below {
-                let (_, lowest) = MAY_USE.iter().find(|(name, _)| name == lower).unwrap();
-                if name != "zvf-cli" {
-                    assert!(lowest.iter().all(|name| below.contains(name)), "{name}, {lower}");
-                }
-                assert!(!lowest.contains(&name), "{name} and {lower} use each other");
-            }
+    fn the_table_has_no_cycle() {
+        for (i, (name, below)) in MAY_USE.iter().enumerate() {
+            let above = MAY_USE[i..].iter().map(|(name, _)| name).collect::<Vec<_>>();
+            assert!(below.iter().all(|lower| !above.contains(&lower)), "{name}");
         }
     }
 
