@@ -38,7 +38,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     } else {
         say("skipped: building the book (mdbook is not installed)");
     }
-    let doc = ["doc", "--no-deps", "--all-features", "--document-private-items"];
+    let doc = ["doc", "--no-deps", "--all-features"];
     house.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
