@@ -1,3 +1,5 @@
+//! Codecs of streams: what each decodes, and what it refuses.
+
 use super::*;
 
 const TEXT: &[u8] = b"abcabcabcabcabcabcabcabcabcabcab"; // 32 bytes

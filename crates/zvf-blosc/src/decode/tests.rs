@@ -1,3 +1,5 @@
+//! Whole chunks, block by block: what decodes, and what is refused.
+
 use super::*;
 use crate::chunk::Chunk;
 

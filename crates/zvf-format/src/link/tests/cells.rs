@@ -1,3 +1,5 @@
+//! Bytes of link cells and flat blobs, both ways, and one row per check.
+
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
