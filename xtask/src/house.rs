@@ -23,9 +23,11 @@ pub(crate) struct House {
 pub(crate) struct Program(Command);
 
 impl House {
-    /// The workspace this program was built in.
+    /// The workspace that cargo runs this program for. Work trees may share one folder for builds, so
+    /// the one it was built in is only the second choice.
     pub(crate) fn find() -> anyhow::Result<Self> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let here = env::var_os("CARGO_MANIFEST_DIR");
+        let here = here.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = here.parent().context("xtask has no parent folder")?.to_path_buf();
         ensure!(root.join("Cargo.lock").is_file(), "no workspace in {}", root.display());
         Ok(Self { root })
