@@ -21,12 +21,14 @@
     clippy::as_conversions
 )]
 
+mod budget;
 mod error;
 mod key;
 mod num;
 mod options;
 mod source;
 
+pub use budget::{Budget, Reservation};
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
 pub use options::{OpenOptions, Timeouts};
