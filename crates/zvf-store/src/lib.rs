@@ -22,8 +22,10 @@
 )]
 
 mod budget;
+mod cache;
 mod error;
 mod key;
+mod notice;
 mod num;
 mod options;
 mod source;
@@ -31,5 +33,6 @@ mod source;
 pub use budget::{Budget, Reservation};
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
+pub use notice::Notice;
 pub use options::{OpenOptions, Timeouts};
 pub use source::IoStats;
