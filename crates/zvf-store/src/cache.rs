@@ -15,17 +15,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
 use crate::num::to_u64;
 
-/// One thing that can be kept: a slot of an array, both numbered by the handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slot {
-    pub(crate) array: u32,
-    pub(crate) slot: u64,
-}
+/// One thing that can be kept: an array and a slot of it, both numbered by the handle.
+type Slot = (u32, u64);
 
 /// Whether what is fetched is kept for later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +47,7 @@ struct State {
     /// Every entry once, in the order in which they are looked at for eviction.
     order: VecDeque<Slot>,
     bytes: u64,
-    flights: HashMap<Slot, watch::Receiver<Option<Answer>>>,
+    flights: HashMap<Slot, Flight>,
     /// Counts how often everything was forgotten.
     age: u64,
 }
@@ -68,17 +64,20 @@ impl Cache {
         Self { max_bytes, state: Mutex::default() }
     }
 
-    /// What is in each of `slots`, in their order. `fetch` gets positions in `slots` and answers for
-    /// each of them, in that order; it may be asked more than once, never twice for the same slot.
+    /// What is in each of `slots` of array number `array`, in their order; what has no slot is always
+    /// fetched. `fetch` gets positions in `slots` and answers for each of them, in that order; it may be
+    /// asked more than once, though never twice for the same position. It is not an `AsyncFn`, because
+    /// of the futures of those it cannot be shown that they may move between threads.
     pub(crate) async fn read_many<F: Future<Output = Vec<Answer>>>(
         &self,
-        slots: &[Slot],
+        array: u32,
+        slots: &[Option<u64>],
         keep: Keep,
         fetch: impl Fn(Vec<usize>) -> F,
     ) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = vec![None; slots.len()];
         loop {
-            let (claims, waits) = self.sort(slots, &mut answers);
+            let (claims, waits) = self.sort(array, slots, &mut answers);
             if !claims.claimed.is_empty() {
                 let wanted: Vec<usize> = claims.claimed.iter().map(|claim| claim.at).collect();
                 let count = wanted.len();
@@ -115,24 +114,31 @@ impl Cache {
     }
 
     /// Answers what is held, and sorts the rest into what is ours to fetch and what is under way.
-    fn sort<'a>(&'a self, slots: &[Slot], answers: &mut [Option<Answer>]) -> (Claims<'a>, Waits) {
+    fn sort<'a>(
+        &'a self,
+        array: u32,
+        slots: &[Option<u64>],
+        answers: &mut [Option<Answer>],
+    ) -> (Claims<'a>, Waits) {
         let mut state = self.state();
         let mut claims = Claims { cache: self, age: state.age, claimed: Vec::new() };
         let mut waits = Vec::new();
         for (at, (slot, answer)) in slots.iter().zip(answers).enumerate() {
+            let slot = slot.map(|slot| (array, slot));
             if answer.is_some() {
                 continue;
             }
-            if let Some(entry) = state.entries.get_mut(slot) {
-                entry.used = true;
-                *answer = Some(Ok(entry.bytes.clone()));
-            } else if let Some(flight) = state.flights.get(slot).filter(|f| f.has_changed().is_ok())
-            {
-                waits.push((at, flight.clone()));
-            } else {
-                let (sender, flight) = watch::channel(None);
-                state.flights.insert(*slot, flight);
-                claims.claimed.push(Claim { at, slot: *slot, sender });
+            match slot.map_or(Found::Nothing, |slot| state.find(slot)) {
+                Found::Held(bytes) => *answer = Some(Ok(bytes)),
+                Found::Flight(flight) => waits.push((at, flight)),
+                Found::Nothing => {
+                    let flight = slot.map(|slot| {
+                        let (sender, flight) = watch::channel(None);
+                        state.flights.insert(slot, flight);
+                        (slot, sender)
+                    });
+                    claims.claimed.push(Claim { at, flight });
+                }
             }
         }
         (claims, waits)
@@ -144,7 +150,15 @@ impl Cache {
     }
 }
 
-type Waits = Vec<(usize, watch::Receiver<Option<Answer>>)>;
+type Flight = watch::Receiver<Option<Answer>>;
+type Waits = Vec<(usize, Flight)>;
+
+/// Where a slot is.
+enum Found {
+    Held(Option<Bytes>),
+    Flight(Flight),
+    Nothing,
+}
 
 /// What one batch is fetching. Dropped early, it leaves the slots to whoever asks next.
 struct Claims<'a> {
@@ -155,8 +169,8 @@ struct Claims<'a> {
 
 struct Claim {
     at: usize,
-    slot: Slot,
-    sender: watch::Sender<Option<Answer>>,
+    /// What others may wait for; nothing where there is no slot.
+    flight: Option<(Slot, watch::Sender<Option<Answer>>)>,
 }
 
 impl Claims<'_> {
@@ -167,13 +181,15 @@ impl Claims<'_> {
         let current = state.age == self.age;
         let keep = current && keep == Keep::Yes;
         for (claim, answer) in std::mem::take(&mut self.claimed).into_iter().zip(fetched) {
-            if current {
-                state.flights.remove(&claim.slot);
+            if let Some((slot, sender)) = claim.flight {
+                if current {
+                    state.flights.remove(&slot);
+                }
+                if keep && let Ok(bytes) = &answer {
+                    state.insert(slot, bytes.as_ref(), self.cache.max_bytes);
+                }
+                sender.send_replace(Some(answer.clone()));
             }
-            if keep && let Ok(bytes) = &answer {
-                state.insert(claim.slot, bytes.as_ref(), self.cache.max_bytes);
-            }
-            claim.sender.send_replace(Some(answer.clone()));
             set(answers, claim.at, Some(answer));
         }
     }
@@ -186,14 +202,26 @@ impl Drop for Claims<'_> {
         }
         let mut state = self.cache.state();
         if state.age == self.age {
-            for claim in &self.claimed {
-                state.flights.remove(&claim.slot);
+            for (slot, _) in self.claimed.iter().filter_map(|claim| claim.flight.as_ref()) {
+                state.flights.remove(slot);
             }
         }
     }
 }
 
 impl State {
+    fn find(&mut self, slot: Slot) -> Found {
+        if let Some(entry) = self.entries.get_mut(&slot) {
+            entry.used = true;
+            return Found::Held(entry.bytes.clone());
+        }
+        // A flight whose owner is gone carries nobody.
+        match self.flights.get(&slot).filter(|flight| flight.has_changed().is_ok()) {
+            Some(flight) => Found::Flight(flight.clone()),
+            None => Found::Nothing,
+        }
+    }
+
     fn insert(&mut self, slot: Slot, bytes: Option<&Bytes>, max_bytes: u64) {
         let weight = weight(bytes);
         if weight > max_bytes {
@@ -241,7 +269,7 @@ fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
 
 fn too_few(expected: usize, found: usize) -> StoreError {
     let expected = Expected::AtLeast(to_u64(expected).into());
-    let (class, found) = (Class::CountMismatch, Found::from(found));
+    let (class, found) = (Class::CountMismatch, zvf_format::Found::from(found));
     StoreError::refused(class, Op::Read, "answers of a batch", expected, found)
 }
 
@@ -255,13 +283,13 @@ mod tests {
 
     use super::*;
 
-    fn slots(numbers: impl IntoIterator<Item = u64>) -> Vec<Slot> {
-        numbers.into_iter().map(|slot| Slot { array: 1, slot }).collect()
+    fn slots(numbers: impl IntoIterator<Item = u64>) -> Vec<Option<u64>> {
+        numbers.into_iter().map(Some).collect()
     }
 
     /// What a slot holds: absent every tenth, an error at 13, otherwise its number.
-    fn stored(slot: Slot) -> Answer {
-        match slot.slot {
+    fn stored(slot: Option<u64>) -> Answer {
+        match slot.unwrap() {
             13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),
             n if n % 10 == 0 => Ok(None),
             n => Ok(Some(Bytes::from(n.to_string().into_bytes()))),
@@ -282,10 +310,9 @@ mod tests {
         let slots = slots(numbers.iter().copied());
         let fetched = Mutex::new(Vec::new());
         let answers = cache
-            .read_many(&slots, keep, |wanted| {
-                fetched.lock().unwrap().extend(wanted.iter().map(|at| slots[*at].slot));
-                let answers = wanted.into_iter().map(|at| stored(slots[at])).collect();
-                async move { answers }
+            .read_many(1, &slots, keep, |wanted| {
+                fetched.lock().unwrap().extend(wanted.iter().filter_map(|at| slots[*at]));
+                std::future::ready(wanted.into_iter().map(|at| stored(slots[at])).collect())
             })
             .await;
         (shown(&answers), fetched.into_inner().unwrap())
@@ -321,13 +348,10 @@ mod tests {
     async fn two_arrays_do_not_share_slots() {
         let cache = Cache::new(1 << 20);
         for array in [1, 2] {
-            let slots = [Slot { array, slot: 7 }];
-            let answers = cache
-                .read_many(&slots, Keep::Yes, |_| async move {
-                    vec![Ok(Some(Bytes::from(vec![u8::try_from(array).unwrap()])))]
-                })
-                .await;
-            assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap()[0], array as u8);
+            let fetch =
+                |_| async move { vec![Ok(Some(Bytes::from(array.to_string().into_bytes())))] };
+            let answers = cache.read_many(array, &[Some(7)], Keep::Yes, fetch).await;
+            assert_eq!(shown(&answers), [array.to_string()]);
         }
     }
 
@@ -354,10 +378,10 @@ mod tests {
         let large = Bytes::from(vec![7; 1 << 20]);
         let part = large.slice(5..15);
         let slots = slots([1]);
-        cache.read_many(&slots, Keep::Yes, |_| async { vec![Ok(Some(part.clone()))] }).await;
+        cache.read_many(1, &slots, Keep::Yes, |_| async { vec![Ok(Some(part.clone()))] }).await;
         drop(part);
         assert!(large.is_unique());
-        let held = cache.read_many(&slots, Keep::Yes, |_| async { vec![] }).await;
+        let held = cache.read_many(1, &slots, Keep::Yes, |_| async { vec![] }).await;
         assert_eq!(held[0].as_ref().unwrap().as_ref().unwrap(), &[7; 10][..]);
     }
 
@@ -375,10 +399,10 @@ mod tests {
                         slots.reverse();
                     }
                     let answers = cache
-                        .read_many(&slots, Keep::Yes, |wanted| {
+                        .read_many(1, &slots, Keep::Yes, |wanted| {
                             fetches.fetch_add(wanted.len(), Ordering::Relaxed);
                             let answers = wanted.into_iter().map(|at| stored(slots[at])).collect();
-                            async move {
+                            async {
                                 tokio::time::sleep(Duration::from_millis(10)).await;
                                 answers
                             }
@@ -402,7 +426,7 @@ mod tests {
             let cache = Arc::clone(&cache);
             async move {
                 let never = |_| std::future::pending::<Vec<Answer>>();
-                cache.read_many(&slots([1, 2]), Keep::Yes, never).await;
+                cache.read_many(1, &slots([1, 2]), Keep::Yes, never).await;
             }
         });
         tokio::task::yield_now().await;
@@ -428,7 +452,7 @@ mod tests {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     vec![Ok(Some(Bytes::from_static(b"old")))]
                 };
-                shown(&cache.read_many(&slots([1]), Keep::Yes, old).await)
+                shown(&cache.read_many(1, &slots([1]), Keep::Yes, old).await)
             }
         });
         tokio::task::yield_now().await;
@@ -440,10 +464,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_has_no_slot_is_always_fetched() {
+        let cache = Cache::new(1 << 20);
+        for _ in 0..2 {
+            let fetch = |wanted: Vec<usize>| async move {
+                assert_eq!(wanted, [0, 1]);
+                vec![Ok(None), Ok(Some(Bytes::from_static(b"x")))]
+            };
+            let answers = cache.read_many(1, &[None, None], Keep::Yes, fetch).await;
+            assert_eq!(shown(&answers), ["absent", "x"]);
+        }
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[tokio::test]
     async fn a_fetch_that_answers_too_little_is_an_error() {
         let cache = Cache::new(0);
         let answers =
-            cache.read_many(&slots([1, 2]), Keep::Yes, |_| async { vec![Ok(None)] }).await;
+            cache.read_many(1, &slots([1, 2]), Keep::Yes, |_| async { vec![Ok(None)] }).await;
         assert_eq!(shown(&answers), ["absent", "CountMismatch"]);
     }
 
