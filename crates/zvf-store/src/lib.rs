@@ -24,6 +24,9 @@
 mod budget;
 mod cache;
 mod error;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod key;
 mod notice;
 mod num;
