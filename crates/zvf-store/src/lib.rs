@@ -12,13 +12,16 @@
 //!
 //! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
 //! backend; `map` (unix) adds opt-in mapped reads.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::as_conversions
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
 )]
 
 mod budget;
@@ -28,9 +31,13 @@ mod error;
 #[doc(hidden)]
 pub mod internals;
 mod key;
+#[cfg(all(unix, feature = "map"))]
+pub mod map;
 mod notice;
 mod num;
 mod options;
+#[cfg(all(unix, feature = "map"))]
+pub mod signal;
 mod source;
 
 pub use budget::{Budget, Reservation};
