@@ -1,0 +1,153 @@
+//! One resolution level: its document, and the arrays by name.
+//!
+//! Not here: what the arrays hold, and which of them belong together.
+
+use std::sync::Arc;
+
+use zvf_format::metadata::{GroupDoc, Level, Node};
+use zvf_format::{Class, Expected, Found};
+
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{Cells, Dense, Rows};
+use crate::node::{self, Listing};
+use crate::shared::Shared;
+
+/// A level of an open store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let level = store.level(0).await?;
+/// assert_eq!((level.number(), level.meta().vertex_count, level.key_rank()), (0, 3, 2));
+/// assert!(level.cells("links/0/0.0").await?.is_none());
+/// assert_eq!(level.children("").await?.names, ["vertex_fragments", "vertices"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LevelNode {
+    shared: Arc<Shared>,
+    key: Key,
+    number: u32,
+    meta: Arc<Level>,
+}
+
+impl LevelNode {
+    pub(crate) async fn open(shared: &Arc<Shared>, number: u32) -> Result<Self, StoreError> {
+        let key = Key::root().child(&number.to_string())?;
+        let group = match shared.node(&key).await?.as_deref() {
+            Some(Node::Group(group)) => group.clone(),
+            None => return Err(StoreError::absent(&key, "this level was asked for")),
+            Some(Node::Array(_)) => {
+                let (expected, found) = (Expected::Rule("a group"), Found::Text("an array"));
+                return Err(StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found)
+                    .with_key(&key));
+            }
+        };
+        let meta = Level::from_group(group).map_err(|error| {
+            StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
+        })?;
+        Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
+    }
+
+    /// Its number; 0 is the full data.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> &Key {
+        &self.key
+    }
+
+    /// Its document.
+    #[must_use]
+    pub fn meta(&self) -> &Level {
+        &self.meta
+    }
+
+    /// How many components its chunk keys have: one for each axis, and one more where the level is binned
+    /// by an attribute.
+    #[must_use]
+    pub fn key_rank(&self) -> usize {
+        let binned = usize::from(self.meta.chunk_attribute_name.is_some());
+        self.shared.root.axes().len().saturating_add(binned)
+    }
+
+    /// The chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
+    /// `links/0/0.0.0`; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of an array of chunks, or describes a layout that this layer does
+    /// not know. A codec that is unknown shows when chunks are read.
+    pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
+        node::cells(&self.shared, &self.below(name)?, self.key_rank()).await
+    }
+
+    /// As [`cells`](Self::cells), of an array without which the level makes no sense.
+    ///
+    /// # Errors
+    ///
+    /// As for `cells`, and [`Class::NotFound`] when there is no such array.
+    pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
+        let cells = self.cells(name).await?;
+        cells.map_or_else(
+            || Err(StoreError::absent(&self.below(name)?, "a level needs this array")),
+            Ok,
+        )
+    }
+
+    /// The rows at `name`, such as `object_index` (its manifests) or `groups`; `None` when there is no
+    /// such node.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of an array of rows, or names a layout that this layer does not
+    /// know.
+    pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
+        node::rows(&self.shared, &self.below(name)?).await
+    }
+
+    /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
+    /// there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of items of one size.
+    pub async fn dense(&self, name: &str) -> Result<Option<Dense>, StoreError> {
+        node::dense(&self.shared, &self.below(name)?).await
+    }
+
+    /// The document of the group at `name`; `None` when there is no such node. A group of the older
+    /// families that has children and no document is empty.
+    ///
+    /// # Errors
+    ///
+    /// When the node is an array, or its document cannot be read.
+    pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
+        node::group(&self.shared, &self.below(name)?).await
+    }
+
+    /// The names below the node at `name`, or of the level when it is empty; nothing when it is not there.
+    ///
+    /// A backend that cannot list gives those that the root declares, and the answer says that it may be
+    /// incomplete.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
+        node::children(&self.shared, &self.below(name)?).await
+    }
+
+    /// The path of `name` below this level; an empty name is the level itself.
+    fn below(&self, name: &str) -> Result<Key, StoreError> {
+        if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
+    }
+}

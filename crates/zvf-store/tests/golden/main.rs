@@ -1,0 +1,10 @@
+//! The store layer against stores of every format version that other software wrote, and against
+//! broken ones.
+
+mod agree;
+mod archive;
+mod broken;
+mod chunks;
+mod families;
+mod requests;
+mod walk;
