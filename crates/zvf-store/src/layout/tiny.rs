@@ -127,11 +127,22 @@ impl Tiny {
             if self.packed && matches!(payload, Ok(None)) {
                 *payload = self.unpack(shared, key).await;
             }
-            if matches!(payload, Ok(Some(bytes)) if bytes.is_empty()) {
-                *payload = Ok(None);
+            match payload {
+                Ok(Some(bytes)) if bytes.is_empty() => *payload = Ok(None),
+                Ok(None) if self.was_listed(key) => *payload = self.vanished(key),
+                _ => {}
             }
         }
         payloads
+    }
+
+    /// Whether a listing showed the array of `key`.
+    fn was_listed(&self, key: &ChunkKey) -> bool {
+        self.names.get().is_some_and(|names| names.table.find(key).is_some())
+    }
+
+    fn vanished<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
+        Err(StoreError::absent(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
     /// A payload that lies in a shard.

@@ -58,10 +58,6 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    pub fn new(id: &str) -> Self {
-        Self::of(&files(id))
-    }
-
     pub fn of(files: &[(String, Vec<u8>)]) -> Self {
         let dir = TempDir::new().unwrap();
         for (path, bytes) in files {

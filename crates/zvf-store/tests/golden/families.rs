@@ -1,5 +1,8 @@
 //! Forms that no archive has: shards of the older families, flat arrays, odd encodings of numbers.
 
+use std::sync::Arc;
+
+use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde_json::{Value, json};
 use zvf_format::Class;
@@ -142,6 +145,22 @@ async fn a_small_array_without_a_chunk_is_all_zero_and_one_without_bytes_is_abse
         read("78.0.0").await.unwrap_err().to_string(),
         "LimitExceeded in 0/vertices/78.0.0, bytes of one chunk: expected at most 100663296, \
          found 1099511627776; more than the limit allows: ask for less, or raise the limit",
+    );
+}
+
+#[tokio::test]
+async fn an_array_that_was_listed_must_be_there() {
+    let files = files("v070_pc3");
+    let memory = in_memory(&files).await;
+    let (backend, root) = (Arc::clone(&memory), Path::default());
+    let store = Store::from_object_store(backend, &root, OpenOptions::default()).await.unwrap();
+    let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let key = cells.presence().await.unwrap().get(0).unwrap();
+    let document = format!("0/vertices/{key}/zarr.json");
+    memory.delete(&document.as_str().into()).await.unwrap();
+    assert_eq!(
+        cells.read(&key, Caching::Keep).await.unwrap_err().to_string(),
+        format!("NotFound in 0/vertices/{key}, a listing showed this array and it is not there"),
     );
 }
 
