@@ -52,8 +52,16 @@ fn summary(times: &[(&str, Duration, bool)]) {
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
+    // What holds the library to account is tested too.
+    Step {
+        name: "programs",
+        run: |house| {
+            let programs = ["-p", "hostile", "-p", "torture", "-p", "conformance"];
+            house.cargo(&["test", "--quiet"]).args(&programs).run()
+        },
+    },
     Step {
         name: "fmt",
         run: |house| {

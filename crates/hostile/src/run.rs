@@ -195,3 +195,84 @@ impl<'a> Demand<'a> {
         Self { blob, strict, expect, classes: Some(classes) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A heap on which nothing is ever held, or always a hundred bytes.
+    const NOTHING: Heap = Heap { held: || 0, peak: || 0, reset: || () };
+    const HUNDRED: Heap = Heap { held: || 0, peak: || 100, reset: || () };
+
+    fn run(id: &str, heap: Heap, change: fn(&mut Case)) -> Outcome {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/hostile");
+        let mut corpus = Corpus::open(&folder).unwrap();
+        let at = corpus.cases.iter().position(|case| case.id == id).unwrap();
+        let mut case = corpus.cases.swap_remove(at);
+        change(&mut case);
+        Runner { heap, timed: false }.run(&corpus, &case).unwrap()
+    }
+
+    #[test]
+    fn says_where_a_decoder_falls_short() {
+        let good = "fragment_index/good_empty_chunk";
+        let bad = "fragment_index/version_2";
+        let fault = "UnsupportedVersion in fragment index, version at byte 4: expected 1, found 2";
+        for (id, heap, change, failure) in [
+            (good, NOTHING, (|_| ()) as fn(&mut Case), None),
+            (good, HUNDRED, |_| (), None),
+            (good, HUNDRED, |case| case.max_alloc = 99, Some("held 100 bytes of 99".to_owned())),
+            (
+                good,
+                NOTHING,
+                |case| case.expect = Expect::Reject,
+                Some("must be refused, was accepted".to_owned()),
+            ),
+            (bad, NOTHING, |_| (), None),
+            (
+                bad,
+                NOTHING,
+                |case| case.expect = Expect::Accept,
+                Some(format!("must be accepted, but {fault}")),
+            ),
+            (
+                bad,
+                NOTHING,
+                |case| case.classes = vec!["Negative".to_owned()],
+                Some(format!("must be one of [\"Negative\"], but {fault}")),
+            ),
+            (bad, NOTHING, |case| case.hint = Some("newer version".to_owned()), None),
+        ] {
+            let expected = failure.map_or(Outcome::Passed, |failure| {
+                Outcome::Failed(vec![format!("{id}, default, at 0 mod 8: {failure}")])
+            });
+            let mut found = run(id, heap, change);
+            if let Outcome::Failed(lines) = &mut found {
+                lines.truncate(1); // strict mode says the same
+            }
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_missing_hint_a_sweep_and_an_unknown_kind() {
+        let bad = "fragment_index/version_2";
+        let found = run(bad, NOTHING, |case| case.hint = Some("byte order".to_owned()));
+        let Outcome::Failed(lines) = found else { panic!("{found:?}") };
+        assert!(lines[0].contains("no word of \"byte order\" in the hint"), "{}", lines[0]);
+
+        let sweep = "fragment_index/good_worked_example#truncate";
+        assert_eq!(run(sweep, NOTHING, |_| ()), Outcome::Passed);
+        let found = run(sweep, NOTHING, |case| case.accept_lengths = vec![17]);
+        let Outcome::Failed(lines) = found else { panic!("{found:?}") };
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("cut to 17, default, at 0 mod 8: must be accepted"));
+
+        let flips = "fragment_index/good_worked_example#bitflip";
+        let found = run(flips, HUNDRED, |case| case.max_alloc = 99);
+        assert!(matches!(found, Outcome::Failed(lines) if lines.len() == 2 * 704));
+        assert_eq!(run(bad, NOTHING, |case| case.kind = "new".to_owned()), Outcome::Skipped);
+    }
+}
