@@ -1,0 +1,13 @@
+//! The words that reading and writing share, and typed reads of one level.
+//!
+//! A store is bytes under names; a level is rows, ids, links and columns. This crate is where one
+//! becomes the other. It answers "what is in these cells" and never "which of it is wanted": choosing
+//! is `zvf-query`'s, laying out is `zvf-write`'s, fetching is `zvf-store`'s.
+
+mod bounds;
+mod id;
+mod kind;
+
+pub use bounds::{BadBounds, Bounds};
+pub use id::{Level, ObjectId};
+pub use kind::{Kind, UnknownKind};
