@@ -31,10 +31,10 @@ use crate::{Column, Field, Kind, ObjectId};
 pub struct Batch {
     kind: Kind,
     positions: Column,
-    fields: Vec<Field>, // as many rows as positions
+    fields: Vec<Field>,                            // as many rows as positions
     vertex_objects: Option<Vec<Option<ObjectId>>>, // likewise
-    parts: Parts, // within the positions
-    elements: Option<Elements>, // naming rows of the positions
+    parts: Parts,                                  // within the positions
+    elements: Option<Elements>,                    // naming rows of the positions
 }
 
 impl Batch {
@@ -217,8 +217,8 @@ impl Parts {
 /// Edges, faces or other links between vertices of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elements {
-    width: usize, // not 0
-    rows: Vec<usize>, // a multiple of the width
+    width: usize,       // not 0
+    rows: Vec<usize>,   // a multiple of the width
     fields: Vec<Field>, // one row an element
 }
 

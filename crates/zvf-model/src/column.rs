@@ -28,10 +28,10 @@ use crate::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    dtype: Dtype, // never big-endian
-    width: u32, // not 0
+    dtype: Dtype,  // never big-endian
+    width: u32,    // not 0
     stride: usize, // bytes of a row: size times width, not 0
-    bytes: Bytes, // a multiple of the stride
+    bytes: Bytes,  // a multiple of the stride
 }
 
 impl Column {
@@ -132,7 +132,8 @@ impl Column {
         let row = self.row(i);
         let size = self.stride.checked_div(usize::try_from(self.width).unwrap_or(1)).unwrap_or(0);
         let start = c.saturating_mul(size);
-        row.get(start..start.saturating_add(size)).map_or(Value::Null, |bytes| decode(self.dtype, bytes))
+        row.get(start..start.saturating_add(size))
+            .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
     }
 
     /// Value `c` of row `i` as a float, rounded where it is a large integer; `None` for text and past
