@@ -216,20 +216,14 @@ impl ColumnBuilder {
     }
 }
 
-/// A type that a column can be viewed as.
-pub trait Element: FromBytes + Immutable + Copy + sealed::Sealed {
+/// A type that a column can be viewed as. A wrong [`Element::TYPE`] gives wrong values, nothing worse.
+pub trait Element: FromBytes + Immutable + Copy {
     /// Kind and size in bytes.
     const TYPE: (DtypeKind, u64);
 }
 
-mod sealed {
-    //! Keeps the list of element types closed.
-    pub trait Sealed {}
-}
-
 macro_rules! elements {
     ($($rust:ty: $kind:ident $size:literal),* $(,)?) => {$(
-        impl sealed::Sealed for $rust {}
         impl Element for $rust {
             const TYPE: (DtypeKind, u64) = (DtypeKind::$kind, $size);
         }
