@@ -302,6 +302,8 @@ pub enum Part {
     Pack,
     /// Root, level or array document.
     Metadata,
+    /// What a codec of Zarr wrote.
+    CodecStream,
 }
 
 impl Part {
@@ -334,6 +336,7 @@ impl Part {
             Self::Blocks => "block geometry",
             Self::Pack => "pack",
             Self::Metadata => "metadata",
+            Self::CodecStream => "codec stream",
         }
     }
 }

@@ -21,13 +21,16 @@
     clippy::as_conversions
 )]
 
+mod codec;
 mod error;
 mod key;
+mod layout;
 mod num;
 mod options;
 mod source;
 
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
+pub use layout::KeyTable;
 pub use options::{OpenOptions, Timeouts};
 pub use source::IoStats;
