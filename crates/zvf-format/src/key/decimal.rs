@@ -132,9 +132,9 @@ const LONGEST: usize = 21;
 
 fn number(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64, FormatError> {
     match digits.as_bytes() {
-        [] => return Err(refuse(part, at, "a decimal number", "no digits")),
-        [b'0'] if negative => return Err(refuse(part, at, "0", "-0")),
-        [b'0', _, ..] => return Err(refuse(part, at, "no zero before other digits", "a zero")),
+        [] => Err(refuse(part, at, "a decimal number", "no digits")),
+        [b'0'] if negative => Err(refuse(part, at, "0", "-0")),
+        [b'0', _, ..] => Err(refuse(part, at, "no zero before other digits", "a zero")),
         _ => magnitude(part, at, negative, digits),
     }
 }
