@@ -1,8 +1,8 @@
 //! What can go wrong between a name and its bytes.
 //!
 //! One type, [`StoreError`]: the class, what was being done ([`Op`]), to which object, at which bytes,
-//! and what was expected and found. The lower crates know the byte; this layer adds the path. It is
-//! shared rather than copied, because single flight hands one fault to everyone who waited for it.
+//! and what was expected and found. The lower crates know the byte; this layer adds the path. A copy
+//! shares the cause, because single flight hands one fault to everyone who waited for it.
 //!
 //! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
 //! found 40; the object is cut short: …`. What a backend or the operating system said is linked as the
@@ -32,7 +32,7 @@ use crate::key::Key;
 /// assert!(!error.retryable());
 /// ```
 #[derive(Clone)]
-pub struct StoreError(Arc<Inner>);
+pub struct StoreError(Box<Inner>);
 
 impl StoreError {
     /// A value that is not what it must be: `what` names it, as the specification does.
@@ -98,34 +98,28 @@ impl StoreError {
         Self::new(op, Fault::Backend { class: Class::Timeout, said, source: None })
     }
 
+    fn fault(&self) -> &Fault {
+        &self.0.fault
+    }
+
     fn new(op: Op, fault: Fault) -> Self {
-        Self(Arc::new(Inner { op, key: None, span: None, fault }))
+        Self(Box::new(Inner { op, key: None, span: None, fault: Arc::new(fault) }))
     }
 
     /// The same fault, of the object under `key`, unless it already names one.
     #[must_use]
-    pub fn with_key(self, key: &Key) -> Self {
-        self.edit(|inner| {
-            if inner.key.is_none() && !key.is_root() {
-                inner.key = Some(key.clone());
-            }
-        })
+    pub fn with_key(mut self, key: &Key) -> Self {
+        if self.0.key.is_none() && !key.is_root() {
+            self.0.key = Some(key.clone());
+        }
+        self
     }
 
     /// The same fault, at bytes `start..end` of the object, unless it already names some.
     #[must_use]
-    pub fn with_span(self, start: u64, end: u64) -> Self {
-        self.edit(|inner| {
-            if inner.span.is_none() {
-                inner.span = Some((start, end));
-            }
-        })
-    }
-
-    /// Changes what only this handle sees; a fault that is already shared stays as it is.
-    fn edit(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            change(inner);
+    pub fn with_span(mut self, start: u64, end: u64) -> Self {
+        if self.0.span.is_none() {
+            self.0.span = Some((start, end));
         }
         self
     }
@@ -133,7 +127,7 @@ impl StoreError {
     /// The kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
-        match &self.0.fault {
+        match self.fault() {
             Fault::Format(source) => source.class,
             Fault::Refused { class, .. }
             | Fault::Codec { class, .. }
@@ -166,7 +160,7 @@ impl StoreError {
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
-        match &self.0.fault {
+        match self.fault() {
             Fault::Format(source) => source.hint(),
             _ => self.class().hint(),
         }
@@ -181,7 +175,7 @@ impl StoreError {
     /// The fault of the bytes, where the format layer found it.
     #[must_use]
     pub fn format(&self) -> Option<&FormatError> {
-        match &self.0.fault {
+        match self.fault() {
             Fault::Format(source) => Some(source),
             _ => None,
         }
@@ -203,7 +197,7 @@ impl fmt::Display for StoreError {
         if let Some((start, end)) = self.span() {
             write!(f, " at {start}..{end}")?;
         }
-        write!(f, ", {}", self.0)?;
+        write!(f, ", {}", self.fault())?;
         match self.hint() {
             Some(hint) => write!(f, "; {}", hint.text()),
             None => Ok(()),
@@ -219,7 +213,7 @@ impl fmt::Debug for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
+        self.fault().source()
     }
 }
 
@@ -314,6 +308,11 @@ pub(crate) enum Said {
     Status(u16),
     /// Nothing, for this long.
     Nothing { what: &'static str, after: Duration },
+    /// That it will not.
+    Refusal,
+    /// That its settings do not fit.
+    #[cfg(feature = "net")]
+    Setup,
     /// The connection could not be made or broke.
     Connection,
     /// Something else, in its own words: see the source.
@@ -325,20 +324,21 @@ impl fmt::Display for Said {
         match self {
             Self::Status(status) => write!(f, "the store answered {status}"),
             Self::Nothing { what, after } => write!(f, "no {what} within {after:?}"),
+            Self::Refusal => f.write_str("the store refuses"),
+            #[cfg(feature = "net")]
+            Self::Setup => f.write_str("the settings of the store do not fit"),
             Self::Connection => f.write_str("the connection failed"),
             Self::Other => f.write_str("the store failed"),
         }
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{fault}")]
+#[derive(Clone, Debug)]
 struct Inner {
     op: Op,
     key: Option<Key>,
     span: Option<(u64, u64)>,
-    #[source]
-    fault: Fault,
+    fault: Arc<Fault>,
 }
 
 /// The second half of the line: what was expected and what is there.

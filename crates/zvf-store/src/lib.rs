@@ -21,6 +21,7 @@
     clippy::as_conversions
 )]
 
+mod budget;
 mod codec;
 mod error;
 mod key;
@@ -29,6 +30,7 @@ mod num;
 mod options;
 mod source;
 
+pub use budget::{Budget, Reservation};
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
 pub use layout::KeyTable;

@@ -6,11 +6,27 @@
 //!
 //! Not here: what keys mean, codecs, caches.
 
+#[cfg(feature = "net")]
+mod cloud;
+#[cfg(feature = "local")]
+mod local;
+mod plan;
+mod remote;
+mod url;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
+use object_store::path::Path;
 
+#[cfg(feature = "local")]
+use self::local::Local;
+use self::remote::Remote;
+use self::url::Place;
+use crate::budget::Budget;
+#[cfg(not(feature = "local"))]
+use crate::error::Op;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::options::OpenOptions;
@@ -19,57 +35,91 @@ use crate::options::OpenOptions;
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     #[cfg(feature = "local")]
-    Local(),
-    Remote(),
+    Local(Local),
+    Remote(Remote),
 }
 
 impl Source {
-    /// The source at `url`: a path, or a URL with scheme `file`, `memory`, `s3`, `gs`, `az`, `abfs`, `http` …
-    pub(crate) fn open(url: &str, options: &OpenOptions) -> Result<Self, StoreError> {
-        let _ = (url, options);
-        Ok(Self::Remote())
-    }
-
-    /// The caller's own backend, below `prefix`.
-    pub(crate) fn from_object_store(
-        store: Arc<dyn ObjectStore>,
-        prefix: &str,
+    /// The source at `address`: a path or a URL, as [`url`] lists them.
+    pub(crate) fn open(
+        address: &str,
+        budget: &Budget,
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
-        let _ = (store, prefix, options);
-        Ok(Self::Remote())
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => Ok(Self::Local(Local::open(&path, budget.clone())?)),
+            #[cfg(not(feature = "local"))]
+            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, options)?;
+                Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))
+            }
+        }
+    }
+
+    /// The caller's own backend; the store lies below `prefix`.
+    pub(crate) fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        budget: &Budget,
+        options: &OpenOptions,
+    ) -> Self {
+        Self::Remote(Remote::new(store, prefix.clone(), budget.clone(), options))
     }
 
     /// The bytes of each of `gets`, in their order; `None` where there is no such object.
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
-        gets.iter().map(|_| Ok(None)).collect()
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.read_many(gets).await,
+            Self::Remote(remote) => remote.read_many(gets).await,
+        }
     }
 
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.
     pub(crate) fn merge_gap(&self) -> u64 {
-        0
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.merge_gap(),
+            Self::Remote(remote) => remote.merge_gap(),
+        }
     }
 
     /// Whether names can be listed.
     pub(crate) fn can_list(&self) -> bool {
-        false
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(_) => true,
+            Self::Remote(remote) => remote.can_list(),
+        }
     }
 
-    /// What lies directly below `prefix`, by name.
+    /// What lies directly below `prefix`, by name; nothing when it is not there.
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
-        let _ = prefix;
-        Ok(Vec::new())
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.children(prefix).await,
+            Self::Remote(remote) => remote.children(prefix).await,
+        }
     }
 
     /// Every object below `prefix` with its size, by key.
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
-        let _ = prefix;
-        Ok(Vec::new())
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.list(prefix).await,
+            Self::Remote(remote) => remote.list(prefix).await,
+        }
     }
 
     /// What was asked of the backend so far.
     pub(crate) fn stats(&self) -> IoStats {
-        IoStats::default()
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.stats(),
+            Self::Remote(remote) => remote.stats(),
+        }
     }
 }
 
@@ -129,10 +179,26 @@ pub(crate) struct Got {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     size: u64,
+    #[cfg(feature = "local")]
+    stamp: Option<local::Stamp>,
+    /// What the backend calls it: an entity tag, or when it was last changed.
+    tag: Option<Arc<str>>,
+}
+
+impl Version {
+    /// When nothing but the size is known.
+    pub(crate) const fn of_size(size: u64) -> Self {
+        Self {
+            size,
+            #[cfg(feature = "local")]
+            stamp: None,
+            tag: None,
+        }
+    }
 }
 
 /// One name below a prefix.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) name: String,
     pub(crate) is_dir: bool,
@@ -149,3 +215,6 @@ pub struct IoStats {
     /// Requests that were sent again.
     pub retries: u64,
 }
+
+/// More keys than one call may list.
+const LISTED: usize = 10_000_001;
