@@ -18,11 +18,13 @@ use crate::num::to_u64;
 
 mod batch;
 mod checksum;
+mod coding;
 mod gzip;
 mod order;
 mod zstd;
 
 pub(crate) use batch::{Job, undo_many};
+pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub(crate) use order::{swap, untranspose};
 
 /// What reading a part of a chunk costs.
@@ -96,12 +98,6 @@ impl Chain {
 }
 
 impl Step {
-    /// The codec that a document calls `name`, when it is one from bytes to bytes that is known.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let steps = [("crc32c", Self::Crc32c), ("gzip", Self::Gzip), ("zstd", Self::Zstd)];
-        steps.into_iter().find(|(known, _)| *known == name).map(|(_, step)| step)
-    }
-
     fn undo(self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
         match self {
             Self::Crc32c => {

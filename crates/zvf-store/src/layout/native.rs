@@ -82,9 +82,7 @@ impl Native {
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let told = |error: FormatError| {
-            StoreError::from(error.in_field("nonempty_chunks")).with_key(&self.array.key)
-        };
+        let told = |error: FormatError| StoreError::from(error).with_key(&self.array.key);
         let mut parsed = Vec::with_capacity(keys.len());
         for text in keys.iter() {
             let key = ChunkKey::parse(text).map_err(|error| {
@@ -216,8 +214,14 @@ impl Native {
         if !wanted.listed {
             return Ok(None);
         }
-        let key = self.array.object_of(&wanted.index)?;
-        Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"))
+        let Some(shards) = &self.array.shards else {
+            let key = self.array.object(&wanted.index)?;
+            return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
+        };
+        let key = self.array.object(&shards.locate(&wanted.index).0)?;
+        let expected = Expected::Rule("a span in the shard");
+        let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", wanted.key));
+        Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
     }
 
     /// What a part of a chunk costs.
@@ -234,12 +238,12 @@ impl Native {
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
         let places = self.array.places(&shared.source, &indexes).await;
-        let parts: Vec<(Option<&Place>, &[Range<u64>])> = places
+        let asks: Vec<part::Ask<'_>> = places
             .iter()
             .zip(wanted)
             .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
             .collect();
-        let mut answers = part::read(shared, &self.array.chain, &parts).await.into_iter();
+        let mut answers = part::by_range(shared, &asks).await.into_iter();
         let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(Wanted, _))| {
             let answer = answers.next();
             match (place, answer) {
@@ -257,23 +261,20 @@ impl Native {
         shared: &Shared,
         wanted: &[Wanted],
     ) -> Vec<Result<Option<u64>, StoreError>> {
-        let none: &[Range<u64>] = &[];
-        let parts: Vec<_> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
-        let places = self.array.places(&shared.source, &parts).await;
-        let heads: Vec<_> = places
-            .iter()
-            .map(|place| (place.as_ref().ok().and_then(Option::as_ref), none))
-            .collect();
-        let mut sizes = part::sizes(shared, &self.array.chain, &heads).await.into_iter();
-        let size = |(place, wanted): (Result<Option<Place>, StoreError>, &Wanted)| {
-            let size = sizes.next();
-            match (place, size) {
-                (Err(error), _) | (_, Some(Err(error))) => Err(error),
+        let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let places = self.array.places(&shared.source, &indexes).await;
+        let found: Vec<Option<&Place>> =
+            places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
+        let mut sizes = part::sizes(shared, &found).await.into_iter();
+        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &Wanted)| {
+            match (place, sizes.next()) {
+                (Err(error), _) => Err(error.clone()),
+                (_, Some(Err(error))) => Err(error),
                 (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
                 _ => self.absent(wanted),
             }
         };
-        places.into_iter().zip(wanted).map(size).collect()
+        places.iter().zip(wanted).map(size).collect()
     }
 }
 

@@ -17,9 +17,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_format::metadata::ArrayDoc;
 use zvf_format::shard::{IndexLocation, ShardIndex};
+use zvf_format::{Class, Expected, Found};
 
-use crate::error::StoreError;
+use crate::codec::IndexCoding;
+use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
 use crate::source::{Get, Got, Source, Version};
@@ -68,6 +71,25 @@ impl Shards {
         let cells = per.iter().try_fold(1_u64, |cells, &axis| cells.checked_mul(axis))?;
         let known = Mutex::default();
         (cells > 0).then_some(Self { per, cells, location, checksum, known })
+    }
+
+    /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
+    pub(crate) fn of(
+        doc: &ArrayDoc,
+        index: Option<IndexCoding>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
+        let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
+        let per: Option<Box<[u64]>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
+        let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
+        match per.and_then(|per| Self::new(per, location, checksum)) {
+            Some(shards) => Ok(Some(shards)),
+            None => {
+                let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
+                let expected = Expected::Rule("a number of chunks");
+                Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found))
+            }
+        }
     }
 
     /// The shard that chunk `index` lies in, and its place there.

@@ -14,7 +14,7 @@
 //! Not here: what a payload is.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
@@ -39,6 +39,7 @@ pub(crate) struct Tiny {
     rank: usize,
     packed: bool, // the root names a shard layout
     names: OnceCell<Arc<Names>>,
+    slots: Mutex<HashMap<ChunkKey, u64>>,
 }
 
 /// What a listing of the group shows.
@@ -59,11 +60,18 @@ struct Packed {
 impl Tiny {
     /// The chunks below `key`, whose names have `rank` components.
     pub(crate) fn new(key: Key, rank: usize, packed: bool) -> Self {
-        Self { key, rank, packed, names: OnceCell::new() }
+        Self { key, rank, packed, names: OnceCell::new(), slots: Mutex::default() }
     }
 
-    pub(crate) fn rank(&self) -> usize {
-        self.rank
+    /// A number for `key`, the same each time; none when there are too many to remember.
+    pub(crate) fn slot(&self, key: &ChunkKey) -> Option<u64> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = slots.len();
+        match slots.get(key) {
+            Some(slot) => Some(*slot),
+            None if next < MOST_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
+            None => None,
+        }
     }
 
     /// The keys that have an array, which may be one of length 0.
@@ -276,3 +284,5 @@ fn not_flat(key: &Key, rule: &'static str) -> StoreError {
 
 /// How the names of shards start.
 const SHARD: &str = "__shard_";
+/// Chunks of one array that can be in the cache.
+const MOST_SLOTS: usize = 1 << 18;
