@@ -11,18 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::{ArrayDoc, GroupDoc, MetadataError};
+use zvf_format::metadata::Node;
 
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::source::{Get, Source};
-
-/// The document of one node.
-#[derive(Debug)]
-pub(crate) enum Node {
-    Group(GroupDoc),
-    Array(ArrayDoc),
-}
 
 /// Documents by the node they are of.
 #[derive(Debug, Default)]
@@ -107,16 +100,7 @@ async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let document = document(key)?;
     let got = source.read_many(&[Get::all(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     let Some(got) = got else { return Ok(None) };
-    let node = parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
+    let node = Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
     let text = matches!(node, Node::Group(_)).then(|| got.bytes.clone());
     Ok(Some(Kept { node: Arc::new(node), print: Print::of(&got.bytes), text }))
-}
-
-/// An array or a group, whichever the text says.
-fn parse(text: &[u8]) -> Result<Node, MetadataError> {
-    match ArrayDoc::parse(text) {
-        Ok(array) => Ok(Node::Array(array)),
-        Err(error) if error.error.field == "node_type" => GroupDoc::parse(text).map(Node::Group),
-        Err(error) => Err(error),
-    }
 }

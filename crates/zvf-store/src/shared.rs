@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use zvf_format::metadata::{Family, Root};
+use zvf_format::metadata::{Family, Node, Root};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::docs::Docs;
 use crate::error::StoreError;
+use crate::key::Key;
+use crate::node::Opened;
 use crate::notice::Notices;
 use crate::source::Source;
 
@@ -25,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     pub(crate) root: Root,
     pub(crate) family: Family,
+    pub(crate) opened: Opened,
     pub(crate) ids: AtomicU32,
 }
 
@@ -44,6 +47,11 @@ impl Shared {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The document of the node under `key`.
+    pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>, StoreError> {
+        self.docs.node(&self.source, key).await
+    }
+
     /// The most that one chunk may hold, decoded.
     pub(crate) fn chunk_cap(&self) -> u64 {
         self.budget.max_bytes().min(LARGEST_CHUNK)
@@ -52,7 +60,7 @@ impl Shared {
     /// The contents of `slots` of array `id`: those in the cache, and those that `fetch`, given the places
     /// of all others in `slots`, answers in their order.
     pub(crate) async fn through_cache(
-        self: &Arc<Self>,
+        &self,
         id: u32,
         slots: &[Option<u64>],
         caching: Caching,

@@ -34,11 +34,14 @@ use crate::shared::{Caching, Shared};
 ///
 /// Cheap to clone; clones share what was learned and read.
 #[derive(Clone, Debug)]
-pub struct Cells(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Cells {
     shared: Arc<Shared>,
+    core: Arc<CellsCore>,
+}
+
+/// What all handles of one array share.
+#[derive(Debug)]
+pub(crate) struct CellsCore {
     key: Key,
     attributes: Object,
     rank: usize,
@@ -53,10 +56,10 @@ enum Layout {
     Tiny(Tiny),
 }
 
-impl Cells {
+impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
     pub(crate) fn of_array(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
     ) -> Result<Self, StoreError> {
@@ -86,7 +89,7 @@ impl Cells {
 
     /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
     pub(crate) fn of_group(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         key: &Key,
         attributes: Object,
         rank: usize,
@@ -97,44 +100,49 @@ impl Cells {
     }
 
     fn new(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         key: &Key,
         attributes: Object,
         rank: usize,
         layout: Layout,
     ) -> Self {
-        let (shared, id) = (Arc::clone(shared), shared.new_id());
-        Self(Arc::new(Inner { shared, key: key.clone(), attributes, rank, id, layout }))
+        Self { key: key.clone(), attributes, rank, id: shared.new_id(), layout }
+    }
+}
+
+impl Cells {
+    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<CellsCore>) -> Self {
+        Self { shared: Arc::clone(shared), core }
     }
 
     /// Its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
-        &self.0.key
+        &self.core.key
     }
 
     /// The attributes of the array, or of the group that stands for it; without the presence list.
     #[must_use]
     pub fn attributes(&self) -> &Object {
-        &self.0.attributes
+        &self.core.attributes
     }
 
     /// How many components its keys have.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.0.rank
+        self.core.rank
     }
 
     /// The layout family of the store.
     #[must_use]
     pub fn family(&self) -> Family {
-        self.0.shared.family
+        self.shared.family
     }
 
     /// What reading a part of a chunk costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
-        match &self.0.layout {
+        match &self.core.layout {
             Layout::Native(Ok(native)) => native.partial(),
             Layout::Native(Err(_)) | Layout::Tiny(_) => Partial::Whole,
         }
@@ -150,10 +158,10 @@ impl Cells {
     /// When a recorded key is not one, or lies outside the grid of the array; [`Class::Unsupported`] when
     /// nothing is recorded and the backend cannot list.
     pub async fn presence(&self) -> Result<Arc<KeyTable>, StoreError> {
-        match &self.0.layout {
-            Layout::Native(Ok(native)) => native.presence(&self.0.shared).await,
+        match &self.core.layout {
+            Layout::Native(Ok(native)) => native.presence(&self.shared).await,
             Layout::Native(Err(error)) => Err(error.clone()),
-            Layout::Tiny(tiny) => tiny.presence(&self.0.shared).await,
+            Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
         }
     }
 
@@ -167,14 +175,13 @@ impl Cells {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let inner = &*self.0;
-        match &inner.layout {
+        match &self.core.layout {
             Layout::Native(Err(error)) => keys.iter().map(|_| Err(error.clone())).collect(),
             Layout::Native(Ok(native)) => {
                 let wanted = keys.iter().map(|key| native.wanted(key)).collect();
-                inner.read_native(native, wanted, caching).await
+                self.read_native(native, wanted, caching).await
             }
-            Layout::Tiny(tiny) => inner.read_tiny(tiny, keys, caching).await,
+            Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
         }
     }
 
@@ -200,8 +207,7 @@ impl Cells {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
-        let inner = &*self.0;
-        if let Layout::Native(Ok(native)) = &inner.layout
+        if let Layout::Native(Ok(native)) = &self.core.layout
             && native.partial() != Partial::Whole
         {
             let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
@@ -211,13 +217,13 @@ impl Cells {
                 .zip(ranges)
                 .filter_map(|(wanted, ranges)| Some((wanted.as_ref().ok()?.clone()?, ranges)))
                 .collect();
-            let parts = native.read_parts(&inner.shared, &there).await;
+            let parts = native.read_parts(&self.shared, &there).await;
             return merged(wanted, parts);
         }
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let payloads = self.read_many(&keys, Caching::Keep).await;
         let parts = payloads.into_iter().zip(asks).map(|(payload, (_, ranges))| {
-            payload?.map(|payload| slices(&inner.key, &payload, ranges)).transpose()
+            payload?.map(|payload| slices(&self.core.key, &payload, ranges)).transpose()
         });
         parts.collect()
     }
@@ -227,13 +233,12 @@ impl Cells {
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
-        let inner = &*self.0;
-        if let Layout::Native(Ok(native)) = &inner.layout
+        if let Layout::Native(Ok(native)) = &self.core.layout
             && native.partial() != Partial::Whole
         {
             let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
             let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
-            return merged(wanted, native.sizes(&inner.shared, &there).await);
+            return merged(wanted, native.sizes(&self.shared, &there).await);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
         let size = |bytes: Bytes| crate::num::to_u64(bytes.len());
@@ -248,23 +253,22 @@ impl Cells {
     ///
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
-        let inner = &*self.0;
-        match &inner.layout {
+        match &self.core.layout {
             Layout::Native(Err(error)) => Err(error.clone()),
             Layout::Native(Ok(native)) => match native.tried(key)? {
                 None => Ok(None),
                 Some(wanted) => {
-                    native.read(&inner.shared, &[wanted]).await.pop().unwrap_or(Ok(None))
+                    native.read(&self.shared, &[wanted]).await.pop().unwrap_or(Ok(None))
                 }
             },
             Layout::Tiny(tiny) => {
-                tiny.read(&inner.shared, std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+                tiny.read(&self.shared, std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
             }
         }
     }
 }
 
-impl Inner {
+impl Cells {
     async fn read_native(
         &self,
         native: &Native,
@@ -278,7 +282,7 @@ impl Inner {
                 missing.into_iter().filter_map(|i| there.get(i).cloned()).collect();
             native.read(&self.shared, &missing).await
         };
-        let payloads = self.shared.through_cache(self.id, &slots, caching, fetch).await;
+        let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;
         merged(wanted, payloads)
     }
 
@@ -294,7 +298,7 @@ impl Inner {
                 missing.into_iter().filter_map(|i| keys.get(i).copied()).collect();
             tiny.read(&self.shared, &missing).await
         };
-        self.shared.through_cache(self.id, &slots, caching, fetch).await
+        self.shared.through_cache(self.core.id, &slots, caching, fetch).await
     }
 }
 

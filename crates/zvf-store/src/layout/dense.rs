@@ -35,11 +35,14 @@ use crate::source::Get;
 ///
 /// Cheap to clone; clones share what was read.
 #[derive(Clone, Debug)]
-pub struct Dense(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Dense {
     shared: Arc<Shared>,
+    core: Arc<DenseCore>,
+}
+
+/// What all handles of one array share.
+#[derive(Debug)]
+pub(crate) struct DenseCore {
     key: Key,
     attributes: Object,
     dtype: Dtype,
@@ -63,10 +66,10 @@ struct Chunked {
     big_endian: bool,
 }
 
-impl Dense {
+impl DenseCore {
     /// The array of `doc` under `key`.
     pub(crate) fn of_array(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
     ) -> Result<Self, StoreError> {
@@ -88,20 +91,18 @@ impl Dense {
                 Ok(Chunked { array, id: shared.new_id(), order, big_endian })
             })
             .map_err(|error| error.with_key(key));
-        Ok(Self(Arc::new(Inner {
-            shared: Arc::clone(shared),
+        Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
             dtype: *dtype,
             grid: Grid { shape, chunk, width: dtype.size },
             fill: fill_item(doc.fill_value.fill(), *dtype),
             body: Body::Chunked(body),
-        })))
+        })
     }
 
     /// The array that families A and B0 keep in the group `doc` under `key`.
     pub(crate) fn of_group(
-        shared: &Arc<Shared>,
         key: &Key,
         doc: &GroupDoc,
     ) -> Result<Self, StoreError> {
@@ -124,8 +125,7 @@ impl Dense {
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
         let dtype = Dtype { big_endian: false, ..stored };
         let chunk = shape.iter().map(|&extent| extent.max(1)).collect();
-        Ok(Self(Arc::new(Inner {
-            shared: Arc::clone(shared),
+        Ok(Self {
             key: key.clone(),
             attributes,
             dtype,
@@ -137,37 +137,43 @@ impl Dense {
                 big_endian: stored.big_endian,
                 content: OnceCell::new(),
             },
-        })))
+        })
+    }
+}
+
+impl Dense {
+    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<DenseCore>) -> Self {
+        Self { shared: Arc::clone(shared), core }
     }
 
     /// Its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
-        &self.0.key
+        &self.core.key
     }
 
     /// The attributes of its node.
     #[must_use]
     pub fn attributes(&self) -> &Object {
-        &self.0.attributes
+        &self.core.attributes
     }
 
     /// Items along each axis.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        &self.0.grid.shape
+        &self.core.grid.shape
     }
 
     /// The type of an item as it is handed out: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
-        self.0.dtype
+        self.core.dtype
     }
 
     /// Rows along the first axis.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.0.grid.rows()
+        self.core.grid.rows()
     }
 
     /// Whether there is no row.
@@ -179,7 +185,7 @@ impl Dense {
     /// The item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
-        &self.0.fill
+        &self.core.fill
     }
 
     /// All rows, back to back.
@@ -199,12 +205,11 @@ impl Dense {
     /// the budget; [`Class::Unsupported`] when a codec is unknown; otherwise when a chunk cannot be read
     /// or does not decode to what the shape says.
     pub async fn rows(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
-        let inner = &*self.0;
-        let bytes = inner.check(&range)?;
-        match &inner.body {
-            Body::Flat { .. } => inner.flat_rows(&range).await,
+        let bytes = self.check(&range)?;
+        match &self.core.body {
+            Body::Flat { .. } => self.flat_rows(&range).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
-            Body::Chunked(Ok(chunked)) => inner.chunked_rows(chunked, &range, bytes).await,
+            Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, &range, bytes).await,
         }
     }
 
@@ -214,16 +219,15 @@ impl Dense {
     ///
     /// As [`rows`](Self::rows).
     pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
-        let inner = &*self.0;
-        let row = inner.check(&(0..0)).and(inner.row_bytes())?;
+        let row = self.check(&(0..0)).and(self.row_bytes())?;
         let total = row.checked_mul(to_u64(places.len()));
-        inner.check_total(total)?;
+        self.check_total(total)?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
-            return Err(inner.past_the_end(past.saturating_add(1)));
+            return Err(self.past_the_end(past.saturating_add(1)));
         }
         let mut out = Vec::with_capacity(to_usize(total.unwrap_or(0)));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
-        let step = inner.grid.chunk_rows().max(1);
+        let step = self.core.grid.chunk_rows().max(1);
         for &place in places {
             let start = place.saturating_sub(place.checked_rem(step).unwrap_or(0));
             let bytes = match &held {
@@ -250,25 +254,25 @@ impl Dense {
     ///
     /// When the mask cannot be read, or does not have one byte for each row.
     pub async fn present_mask(&self) -> Result<Option<Bytes>, StoreError> {
-        let Body::Flat { mask: Some(mask), .. } = &self.0.body else { return Ok(None) };
-        let bytes = flat(&self.0.shared, mask.clone()).await?;
+        let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
+        let bytes = flat(&self.shared, mask.clone()).await?;
         let bytes = bytes.ok_or_else(|| StoreError::absent(mask, "has_present_mask is set"))?;
-        self.0.check_len(mask, bytes.len(), self.len())?;
+        self.check_len(mask, bytes.len(), self.len())?;
         Ok(Some(bytes))
     }
 }
 
-impl Inner {
+impl Dense {
     fn row_bytes(&self) -> Result<u64, StoreError> {
-        self.grid.row_bytes().ok_or_else(|| {
+        self.core.grid.row_bytes().ok_or_else(|| {
             StoreError::limit(Op::Read, "bytes of a row", self.shared.chunk_cap(), u64::MAX)
-                .with_key(&self.key)
+                .with_key(&self.core.key)
         })
     }
 
     /// How many bytes the rows `range` are, when they exist and may be held.
     fn check(&self, range: &Range<u64>) -> Result<u64, StoreError> {
-        if range.end > self.grid.rows() {
+        if range.end > self.core.grid.rows() {
             return Err(self.past_the_end(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
@@ -276,7 +280,7 @@ impl Inner {
                 (Expected::AtLeast(range.start.into()), Found::from(range.end));
             let what = "end of a range of rows";
             return Err(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found)
-                .with_key(&self.key));
+                .with_key(&self.core.key));
         };
         self.check_total(self.row_bytes()?.checked_mul(rows))
     }
@@ -287,15 +291,15 @@ impl Inner {
             Some(bytes) if bytes <= cap => Ok(bytes),
             other => {
                 let found = other.unwrap_or(u64::MAX);
-                Err(StoreError::limit(Op::Read, "bytes of rows", cap, found).with_key(&self.key))
+                Err(StoreError::limit(Op::Read, "bytes of rows", cap, found).with_key(&self.core.key))
             }
         }
     }
 
     fn past_the_end(&self, end: u64) -> StoreError {
-        let (expected, found) = (Expected::AtMost(self.grid.rows().into()), Found::from(end));
+        let (expected, found) = (Expected::AtMost(self.core.grid.rows().into()), Found::from(end));
         StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
-            .with_key(&self.key)
+            .with_key(&self.core.key)
     }
 
     fn check_len(&self, key: &Key, found: usize, expected: u64) -> Result<(), StoreError> {
@@ -309,13 +313,13 @@ impl Inner {
 
     /// Rows of the group form, all of which are read at once.
     async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes, StoreError> {
-        let Body::Flat { data, big_endian, content, .. } = &self.body else {
+        let Body::Flat { data, big_endian, content, .. } = &self.core.body else {
             return Ok(Bytes::new());
         };
         let whole = content.get_or_try_init(|| async {
             let bytes = flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| StoreError::absent(data, "its group is there"))?;
-            let expected = bytes_of(&self.grid.shape, self.grid.width).unwrap_or(u64::MAX);
+            let expected = bytes_of(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, bytes.len(), expected)?;
             Ok::<_, StoreError>(self.little(bytes, *big_endian))
         });
@@ -333,36 +337,36 @@ impl Inner {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.grid.touched(range, MOST_CHUNKS) else {
+        let Some(touched) = self.core.grid.touched(range, MOST_CHUNKS) else {
             let (what, most) = ("chunks of one read", MOST_CHUNKS);
-            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.key));
+            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
-        let Some(chunk_bytes) = self.grid.chunk_bytes() else {
+        let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
             let (what, most) = ("bytes of a chunk", self.shared.chunk_cap());
-            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.key));
+            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
         let few = bytes.saturating_mul(4) < chunk_bytes.saturating_mul(to_u64(touched.len()));
-        if few && self.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
+        if few && self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
         {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
         }
         let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
-        if let ([index], true) = (touched.as_slice(), self.grid.is_row_wise()) {
+        if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
             let [Ok(Some(chunk))] = chunks.as_slice() else {
                 return match chunks.into_iter().next() {
                     Some(Err(error)) => Err(error),
-                    _ => Ok(filled(bytes, &self.fill).into()),
+                    _ => Ok(filled(bytes, &self.core.fill).into()),
                 };
             };
             let row = self.row_bytes()?;
-            let first = index.first().map_or(0, |index| index.saturating_mul(self.grid.chunk_rows()));
+            let first = index.first().map_or(0, |index| index.saturating_mul(self.core.grid.chunk_rows()));
             let start = to_usize(range.start.saturating_sub(first).saturating_mul(row));
             return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
         }
-        let mut out = filled(bytes, &self.fill);
+        let mut out = filled(bytes, &self.core.fill);
         for (index, chunk) in touched.iter().zip(chunks) {
             if let Some(chunk) = chunk? {
-                self.grid.paste(&chunk, index, range, &mut out);
+                self.core.grid.paste(&chunk, index, range, &mut out);
             }
         }
         Ok(out.into())
@@ -375,7 +379,7 @@ impl Inner {
         touched: &[Vec<u64>],
         chunk_bytes: u64,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let slots: Vec<Option<u64>> = touched.iter().map(|index| self.grid.slot(index)).collect();
+        let slots: Vec<Option<u64>> = touched.iter().map(|index| self.core.grid.slot(index)).collect();
         let fetch = async |missing: Vec<usize>| {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
@@ -397,8 +401,8 @@ impl Inner {
         let bytes = match &chunked.order {
             None => bytes,
             Some(order) => {
-                let shape: Vec<usize> = self.grid.chunk.iter().map(|&n| to_usize(n)).collect();
-                untranspose(&bytes, &shape, order, to_usize(self.grid.width)).into()
+                let shape: Vec<usize> = self.core.grid.chunk.iter().map(|&n| to_usize(n)).collect();
+                untranspose(&bytes, &shape, order, to_usize(self.core.grid.width)).into()
             }
         };
         Ok(Some(self.little(bytes, chunked.big_endian)))
@@ -406,7 +410,7 @@ impl Inner {
 
     fn little(&self, bytes: Bytes, big_endian: bool) -> Bytes {
         // Text has units of four bytes; everything else is one unit.
-        let unit = if self.dtype.kind == DtypeKind::Text { 4 } else { to_usize(self.dtype.size) };
+        let unit = if self.core.dtype.kind == DtypeKind::Text { 4 } else { to_usize(self.core.dtype.size) };
         if !big_endian || unit == 1 {
             return bytes;
         }
@@ -424,7 +428,7 @@ impl Inner {
         touched: &[Vec<u64>],
         chunk_bytes: u64,
     ) -> Result<Bytes, StoreError> {
-        let (row, step) = (self.row_bytes()?, self.grid.chunk_rows());
+        let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
         let part = |index: &Vec<u64>| {
             let first = index.first().map_or(0, |index| index.saturating_mul(step));
             let low = range.start.max(first).saturating_sub(first);
@@ -450,7 +454,7 @@ impl Inner {
             })?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = filled(bytes, &self.fill);
+        let mut out = filled(bytes, &self.core.fill);
         let mut at = 0_usize;
         for (place, index) in places.into_iter().zip(touched) {
             let part = part(index);

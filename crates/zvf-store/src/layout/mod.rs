@@ -18,6 +18,9 @@ mod tiny;
 mod zarr;
 
 pub use cells::Cells;
+pub(crate) use cells::CellsCore;
 pub use dense::Dense;
+pub(crate) use dense::DenseCore;
 pub use rows::Rows;
+pub(crate) use rows::RowsCore;
 pub use table::KeyTable;

@@ -37,11 +37,14 @@ use crate::shared::{Caching, Shared};
 ///
 /// Cheap to clone; clones share what was read.
 #[derive(Clone, Debug)]
-pub struct Rows(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Rows {
     shared: Arc<Shared>,
+    core: Arc<RowsCore>,
+}
+
+/// What all handles of one array share.
+#[derive(Debug)]
+pub(crate) struct RowsCore {
     key: Key,
     attributes: Object,
     body: Body,
@@ -60,10 +63,10 @@ struct Flat {
     starts: Box<[usize]>, // never decreasing, none past the end of `data`
 }
 
-impl Rows {
+impl RowsCore {
     /// The rows of the array `doc` under `key`, told with the attributes of the node it belongs to.
     pub(crate) fn of_array(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
         attributes: &Object,
@@ -83,39 +86,42 @@ impl Rows {
                 Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
             })
             .map_err(|error| error.with_key(key));
-        Ok(Self(Arc::new(Inner {
-            shared: Arc::clone(shared),
+        Ok(Self {
             key: key.clone(),
             attributes: attributes.clone(),
             body: Body::Chunked { len, chunk, id: shared.new_id(), array },
-        })))
+        })
     }
 
     /// The rows that families A and B0 keep in the group `doc` under `key`.
     pub(crate) fn of_group(
-        shared: &Arc<Shared>,
         key: &Key,
         doc: &GroupDoc,
     ) -> Result<Self, StoreError> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
-        Ok(Self(Arc::new(Inner {
-            shared: Arc::clone(shared),
+        Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
             body: Body::Flat { data, offsets, content: OnceCell::new() },
-        })))
+        })
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<RowsCore>) -> Self {
+        Self { shared: Arc::clone(shared), core }
     }
 
     /// Its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
-        &self.0.key
+        &self.core.key
     }
 
     /// The attributes of the array, or of the object index whose manifests these are.
     #[must_use]
     pub fn attributes(&self) -> &Object {
-        &self.0.attributes
+        &self.core.attributes
     }
 
     /// How many rows are stored.
@@ -124,9 +130,9 @@ impl Rows {
     ///
     /// When the rows lie in the form of family A and cannot be read.
     pub async fn len(&self) -> Result<u64, StoreError> {
-        match &self.0.body {
+        match &self.core.body {
             Body::Chunked { len, .. } => Ok(*len),
-            Body::Flat { .. } => Ok(to_u64(self.0.flat().await?.map_or(0, |flat| flat.starts.len()))),
+            Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
         }
     }
 
@@ -138,7 +144,7 @@ impl Rows {
     pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
         let end = range.end;
         if end > self.len().await? {
-            return Err(self.0.past_the_end(end, self.len().await?));
+            return Err(self.past_the_end(end, self.len().await?));
         }
         let places: Vec<u64> = range.collect();
         self.rows(&places).await
@@ -153,22 +159,22 @@ impl Rows {
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
         let len = self.len().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
-            return Err(self.0.past_the_end(past.saturating_add(1), len));
+            return Err(self.past_the_end(past.saturating_add(1), len));
         }
-        match &self.0.body {
+        match &self.core.body {
             Body::Chunked { array: Err(error), .. } => Err(error.clone()),
             Body::Chunked { array: Ok(array), chunk, id, .. } => {
-                self.0.chunked(array, *chunk, *id, places).await
+                self.chunked(array, *chunk, *id, places).await
             }
             Body::Flat { .. } => {
-                let flat = self.0.flat().await?;
+                let flat = self.flat().await?;
                 Ok(places.iter().map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place))).collect())
             }
         }
     }
 }
 
-impl Inner {
+impl Rows {
     async fn chunked(
         &self,
         array: &ZarrArray,
@@ -207,7 +213,7 @@ impl Inner {
 
     /// The content of the flat form, read once.
     async fn flat(&self) -> Result<Option<&Flat>, StoreError> {
-        let Body::Flat { data, offsets, content } = &self.body else { return Ok(None) };
+        let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
         let content = content.get_or_try_init(|| async {
             let both = vec![Ok(data.clone()), Ok(offsets.clone())];
             let mut both = flat_many(&self.shared, both).await.into_iter();
@@ -227,7 +233,7 @@ impl Inner {
     fn past_the_end(&self, end: u64, len: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
         StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
-            .with_key(&self.key)
+            .with_key(&self.core.key)
     }
 }
 
