@@ -294,6 +294,8 @@ pub enum Part {
     FrameHeader,
     /// Trailer of a Blosc2 frame.
     FrameTrailer,
+    /// Offsets chunk of a Blosc2 frame.
+    FrameOffsets,
     /// Header or block table of a Blosc chunk.
     BloscChunk,
     /// Geometry of an array of chunks and blocks.
@@ -302,6 +304,8 @@ pub enum Part {
     Pack,
     /// Root, level or array document.
     Metadata,
+    /// What a codec of Zarr wrote.
+    CodecStream,
 }
 
 impl Part {
@@ -330,10 +334,12 @@ impl Part {
             Self::Caterva => "array metalayer",
             Self::FrameHeader => "frame header",
             Self::FrameTrailer => "frame trailer",
+            Self::FrameOffsets => "frame offsets",
             Self::BloscChunk => "blosc chunk",
             Self::Blocks => "block geometry",
             Self::Pack => "pack",
             Self::Metadata => "metadata",
+            Self::CodecStream => "codec stream",
         }
     }
 }

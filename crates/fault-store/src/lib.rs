@@ -1,0 +1,1 @@
+//! An object store that fails on purpose.
