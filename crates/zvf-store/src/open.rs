@@ -91,10 +91,11 @@ impl Store {
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
         let docs = Docs::default();
-        let first = Key::root().child(FIRST_LEVEL)?;
+        let top = Key::root();
+        let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
         let (root, level, node) = futures_util::join!(
-            docs.node(&source, &Key::root()),
+            docs.node(&source, &top),
             docs.node(&source, &first),
             docs.node(&source, &vertices),
         );

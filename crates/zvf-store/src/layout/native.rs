@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::metadata::KeyList;
 use zvf_format::vlen::VlenCell;
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 
 use super::part;
 use super::table::KeyTable;
@@ -27,7 +27,7 @@ use super::zarr::{Place, Stored, ZarrArray};
 use crate::codec::Partial;
 use crate::error::{Op, StoreError};
 use crate::notice::Notice;
-use crate::num::{to_u64, to_usize};
+use crate::num::to_u64;
 use crate::shared::Shared;
 
 /// One chunk array.
