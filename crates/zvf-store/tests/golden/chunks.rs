@@ -42,7 +42,9 @@ fn every_level_of_every_store_has_its_chunks() {
             for expected in expected["cells"].as_array().into_iter().flatten() {
                 let key = key(&expected["chunk"]);
                 let payload = inline(vertices.read(&key, Caching::Keep)).unwrap().unwrap();
-                assert_eq!(sha256(&payload), expected["buffer_sha256"], "{told} {key}");
+                if !expected["buffer_sha256"].is_null() {
+                    assert_eq!(sha256(&payload), expected["buffer_sha256"], "{told} {key}");
+                }
                 if vertices.attributes()["encoding"] != "draco" {
                     assert_eq!(payload.len() / row, expected["rows"], "{told} {key}");
                 }
