@@ -387,8 +387,10 @@ fn io_class(error: &io::Error) -> Class {
         Class::NoSpace
     } else if matches!(kind, Kind::TimedOut) {
         Class::Timeout
-    } else if matches!(kind, Kind::UnexpectedEof) {
-        Class::FileChanged
+    } else if matches!(kind, Kind::OutOfMemory) {
+        Class::LimitExceeded
+    } else if matches!(kind, Kind::InvalidFilename) {
+        Class::InvalidKey
     } else {
         Class::Io
     }

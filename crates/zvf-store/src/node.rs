@@ -144,7 +144,7 @@ pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, Stor
         let nodes = children.into_iter().filter(|child| child.is_dir && child.name != CHUNKS);
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
-    shared.notices.push(Notice::CannotEnumerate { key: key.clone() });
+    shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
     let mut names = Vec::new();
     for name in declared(shared, key) {
         if shared.node(&key.child(&name)?).await?.is_some() {

@@ -175,7 +175,7 @@ proptest! {
         let blob = encode(&slices, 2, 3).unwrap();
         let cut = cut.index(blob.len());
         let last = blob.len() - slices.last().map_or(0, |group| group.len());
-        let whole = cut == 0 || (cut >= last && (cut - last) % 6 == 0);
+        let whole = cut == 0 || (cut >= last && (cut - last).is_multiple_of(6));
         prop_assert_eq!(Ragged::parse(&blob[..cut], 2, 3).is_ok(), whole);
     }
 }
