@@ -17,6 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, Expected, FormatError, Found, Hint};
 
 use crate::key::Key;
@@ -129,6 +130,7 @@ impl StoreError {
     pub fn class(&self) -> Class {
         match self.fault() {
             Fault::Format(source) => source.class,
+            Fault::Metadata(source) => source.class(),
             Fault::Refused { class, .. }
             | Fault::Codec { class, .. }
             | Fault::Io { class, .. }
@@ -162,6 +164,7 @@ impl StoreError {
     pub fn hint(&self) -> Option<Hint> {
         match self.fault() {
             Fault::Format(source) => source.hint(),
+            Fault::Metadata(source) => source.hint(),
             _ => self.class().hint(),
         }
     }
@@ -185,6 +188,12 @@ impl StoreError {
 impl From<FormatError> for StoreError {
     fn from(source: FormatError) -> Self {
         Self::new(Op::Parse, Fault::Format(source))
+    }
+}
+
+impl From<MetadataError> for StoreError {
+    fn from(source: MetadataError) -> Self {
+        Self::new(Op::Parse, Fault::Metadata(Box::new(source)))
     }
 }
 
@@ -346,6 +355,8 @@ struct Inner {
 enum Fault {
     #[error("{} {} at byte {}: expected {}, found {}", .0.part, .0.field, .0.offset, .0.expected, .0.found)]
     Format(#[source] FormatError),
+    #[error("{}", metadata_text(.0))]
+    Metadata(#[source] Box<MetadataError>),
     #[error("{what}: expected {expected}, found {found}")]
     Refused { class: Class, what: &'static str, expected: Expected, found: Seen },
     #[error("{because} and it is not there")]
@@ -376,11 +387,20 @@ fn io_class(error: &io::Error) -> Class {
         Class::NoSpace
     } else if matches!(kind, Kind::TimedOut) {
         Class::Timeout
-    } else if matches!(kind, Kind::UnexpectedEof) {
-        Class::FileChanged
+    } else if matches!(kind, Kind::OutOfMemory) {
+        Class::LimitExceeded
+    } else if matches!(kind, Kind::InvalidFilename) {
+        Class::InvalidKey
     } else {
         Class::Io
     }
+}
+
+/// What a document says wrongly; the class is told in front of it.
+fn metadata_text(error: &MetadataError) -> String {
+    let text = error.to_string();
+    let class = format!("{} in ", error.class());
+    text.strip_prefix(&class).map_or(text.clone(), str::to_owned)
 }
 
 fn io_text(error: &io::Error) -> String {

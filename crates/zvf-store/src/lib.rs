@@ -22,6 +22,7 @@
 )]
 
 mod budget;
+mod cache;
 mod codec;
 mod docs;
 mod error;
@@ -29,6 +30,7 @@ mod key;
 mod layout;
 mod level;
 mod node;
+mod notice;
 mod num;
 mod open;
 mod options;
@@ -42,26 +44,8 @@ pub use codec::Partial;
 pub use layout::{Cells, Dense, KeyTable, Rows};
 pub use level::LevelNode;
 pub use node::Listing;
+pub use notice::Notice;
 pub use open::Store;
 pub use shared::Caching;
 pub use options::{OpenOptions, Timeouts};
 pub use source::IoStats;
-
-mod cache {
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-    #[derive(Debug)]
-    pub(crate) struct Cache(Mutex<HashMap<(u32, u64), bytes::Bytes>>);
-    impl Cache {
-        pub(crate) fn new(_n: u64) -> Self { Self(Mutex::default()) }
-        pub(crate) fn get(&self, id: u32, slot: u64) -> Option<bytes::Bytes> { self.0.lock().ok()?.get(&(id, slot)).cloned() }
-        pub(crate) fn put(&self, id: u32, slot: u64, b: &bytes::Bytes) { if let Ok(mut m) = self.0.lock() { m.insert((id, slot), b.clone()); } }
-    }
-}
-mod notice {
-    #[derive(Debug, Clone)]
-    pub enum Notice { NewerVersion { version: String }, CannotEnumerate { key: crate::Key }, MissingPresence { key: crate::Key } }
-    #[derive(Debug, Default)]
-    pub struct Notices(std::sync::Mutex<Vec<Notice>>);
-    impl Notices { pub(crate) fn push(&self, n: Notice) { if let Ok(mut v) = self.0.lock() { v.push(n) } } }
-}

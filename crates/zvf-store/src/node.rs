@@ -16,7 +16,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zvf_format::metadata::{AttributeSpecs, Family, GroupDoc, Node, Object};
+use zvf_format::metadata::{Family, GroupDoc, Node, Object};
 use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
@@ -144,7 +144,7 @@ pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, Stor
         let nodes = children.into_iter().filter(|child| child.is_dir && child.name != CHUNKS);
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
-    shared.notices.push(Notice::CannotEnumerate { key: key.clone() });
+    shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
     let mut names = Vec::new();
     for name in declared(shared, key) {
         if shared.node(&key.child(&name)?).await?.is_some() {
@@ -159,14 +159,14 @@ fn declared(shared: &Shared, key: &Key) -> BTreeSet<String> {
     let Some(Ok(specs)) = shared.root.zarr_vectors.attribute_specs() else {
         return BTreeSet::new();
     };
-    let AttributeSpecs { vertex, object, link, .. } = &specs;
     let scope = match key.name() {
-        Some("vertex_attributes") => vertex,
-        Some("object_attributes") => object,
-        Some("link_attributes") => link,
+        Some("vertex_attributes") => "vertex",
+        Some("object_attributes") => "object",
+        Some("link_attributes") => "link",
         _ => return BTreeSet::new(),
     };
-    scope.iter().map(|(name, _)| name.clone()).collect()
+    let declared = specs.scopes.iter().filter(|(name, _)| name == scope);
+    declared.flat_map(|(_, attributes)| attributes.iter().map(|(name, _)| name.clone())).collect()
 }
 
 /// Whether families A and B have a group here that they wrote no document for.

@@ -91,10 +91,11 @@ impl Store {
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
         let docs = Docs::default();
-        let first = Key::root().child(FIRST_LEVEL)?;
+        let top = Key::root();
+        let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
         let (root, level, node) = futures_util::join!(
-            docs.node(&source, &Key::root()),
+            docs.node(&source, &top),
             docs.node(&source, &first),
             docs.node(&source, &vertices),
         );
@@ -109,7 +110,8 @@ impl Store {
         let notices = Notices::default();
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
-            notices.push(Notice::NewerVersion { version: version.to_string() });
+            let [found, known] = [version, Version::KNOWN].map(|version| version.to_string().into());
+            notices.add(Notice::NewerVersion { found, known });
         }
         let shared = Arc::new(Shared {
             cache: Cache::new(options.cache_bytes),
@@ -201,7 +203,7 @@ impl Store {
     pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
         let root = Key::root();
         if !self.shared.source.can_list() {
-            self.shared.notices.push(Notice::CannotEnumerate { key: root });
+            self.shared.notices.add(Notice::CannotEnumerate { key: root });
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
         let listing = node::children(&self.shared, &root).await?;
@@ -261,8 +263,8 @@ impl Store {
 
     /// What a reader should know and that is no error.
     #[must_use]
-    pub fn notices(&self) -> &Notices {
-        &self.shared.notices
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.notices.all()
     }
 
     /// What was asked of the backend so far, by this handle and its clones.

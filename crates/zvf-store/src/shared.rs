@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
 use zvf_format::metadata::{Family, Node, Root};
 
 use crate::budget::Budget;
-use crate::cache::Cache;
+use crate::cache::{Answer, Cache, Keep};
 use crate::docs::Docs;
 use crate::error::StoreError;
 use crate::key::Key;
@@ -57,35 +56,20 @@ impl Shared {
         self.budget.max_bytes().min(LARGEST_CHUNK)
     }
 
-    /// The contents of `slots` of array `id`: those in the cache, and those that `fetch`, given the places
-    /// of all others in `slots`, answers in their order.
-    pub(crate) async fn through_cache(
+    /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
+    /// places in `slots` it is given.
+    pub(crate) async fn through_cache<F: Future<Output = Vec<Answer>>>(
         &self,
         id: u32,
         slots: &[Option<u64>],
         caching: Caching,
-        fetch: impl AsyncFnOnce(Vec<usize>) -> Vec<Result<Option<Bytes>, StoreError>>,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let mut answers: Vec<Option<Result<Option<Bytes>, StoreError>>> = slots
-            .iter()
-            .map(|slot| Some(Ok(Some(self.cache.get(id, (*slot)?)?))))
-            .collect();
-        let missing: Vec<usize> =
-            (0..).zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(i, _)| i).collect();
-        if !missing.is_empty() {
-            let fetched = fetch(missing.clone()).await;
-            for (i, answer) in missing.into_iter().zip(fetched) {
-                if let (Caching::Keep, Ok(Some(bytes)), Some(Some(slot))) =
-                    (caching, &answer, slots.get(i))
-                {
-                    self.cache.put(id, *slot, bytes);
-                }
-                if let Some(place) = answers.get_mut(i) {
-                    *place = Some(answer);
-                }
-            }
-        }
-        answers.into_iter().map(|answer| answer.unwrap_or(Ok(None))).collect()
+        fetch: impl Fn(Vec<usize>) -> F,
+    ) -> Vec<Answer> {
+        let keep = match caching {
+            Caching::Keep => Keep::Yes,
+            Caching::Once => Keep::No,
+        };
+        self.cache.read_many(id, slots, keep, fetch).await
     }
 }
 

@@ -51,8 +51,7 @@ pub(crate) struct CellsCore {
 
 #[derive(Debug)]
 enum Layout {
-    /// Or why its codecs cannot be undone.
-    Native(Result<Native, StoreError>),
+    Native(Native),
     Tiny(Tiny),
 }
 
@@ -72,18 +71,17 @@ impl CellsCore {
                 .with_key(key));
         }
         let origin = origin(key, doc)?;
-        let native = Coding::of(doc)
+        let array = Coding::of(doc)
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
                     return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
                 }
                 let shards = Shards::of(doc, coding.index)?;
-                let array = ZarrArray { key: key.clone(), chain: coding.chain, shards };
-                let grid = doc.shape.as_slice().into();
-                Ok(Native::new(array, grid, origin, doc.nonempty_chunks.clone()))
+                Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
             })
             .map_err(|error| error.with_key(key));
-        let layout = Layout::Native(native);
+        let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());
+        let layout = Layout::Native(Native::new(key.clone(), array, grid, origin, recorded));
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
     }
 
@@ -143,8 +141,8 @@ impl Cells {
     #[must_use]
     pub fn partial(&self) -> Partial {
         match &self.core.layout {
-            Layout::Native(Ok(native)) => native.partial(),
-            Layout::Native(Err(_)) | Layout::Tiny(_) => Partial::Whole,
+            Layout::Native(native) => native.partial(),
+            Layout::Tiny(_) => Partial::Whole,
         }
     }
 
@@ -159,8 +157,7 @@ impl Cells {
     /// nothing is recorded and the backend cannot list.
     pub async fn presence(&self) -> Result<Arc<KeyTable>, StoreError> {
         match &self.core.layout {
-            Layout::Native(Ok(native)) => native.presence(&self.shared).await,
-            Layout::Native(Err(error)) => Err(error.clone()),
+            Layout::Native(native) => native.presence(&self.shared).await,
             Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
         }
     }
@@ -176,8 +173,7 @@ impl Cells {
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
-            Layout::Native(Err(error)) => keys.iter().map(|_| Err(error.clone())).collect(),
-            Layout::Native(Ok(native)) => {
+            Layout::Native(native) => {
                 let wanted = keys.iter().map(|key| native.wanted(key)).collect();
                 self.read_native(native, wanted, caching).await
             }
@@ -207,7 +203,7 @@ impl Cells {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
-        if let Layout::Native(Ok(native)) = &self.core.layout
+        if let Layout::Native(native) = &self.core.layout
             && native.partial() != Partial::Whole
         {
             let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
@@ -233,7 +229,7 @@ impl Cells {
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
-        if let Layout::Native(Ok(native)) = &self.core.layout
+        if let Layout::Native(native) = &self.core.layout
             && native.partial() != Partial::Whole
         {
             let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
@@ -254,8 +250,7 @@ impl Cells {
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
         match &self.core.layout {
-            Layout::Native(Err(error)) => Err(error.clone()),
-            Layout::Native(Ok(native)) => match native.tried(key)? {
+            Layout::Native(native) => match native.tried(key)? {
                 None => Ok(None),
                 Some(wanted) => {
                     native.read(&self.shared, &[wanted]).await.pop().unwrap_or(Ok(None))
@@ -277,7 +272,8 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
         let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
-        let fetch = async |missing: Vec<usize>| {
+        let there = &there;
+        let fetch = |missing: Vec<usize>| async move {
             let missing: Vec<Wanted> =
                 missing.into_iter().filter_map(|i| there.get(i).cloned()).collect();
             native.read(&self.shared, &missing).await
@@ -293,7 +289,7 @@ impl Cells {
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let slots: Vec<Option<u64>> = keys.iter().map(|key| tiny.slot(key)).collect();
-        let fetch = async |missing: Vec<usize>| {
+        let fetch = |missing: Vec<usize>| async move {
             let missing: Vec<ChunkKey> =
                 missing.into_iter().filter_map(|i| keys.get(i).copied()).collect();
             tiny.read(&self.shared, &missing).await

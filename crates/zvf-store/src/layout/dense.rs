@@ -380,7 +380,7 @@ impl Dense {
         chunk_bytes: u64,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let slots: Vec<Option<u64>> = touched.iter().map(|index| self.core.grid.slot(index)).collect();
-        let fetch = async |missing: Vec<usize>| {
+        let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
             let cap = chunk_bytes.min(self.shared.chunk_cap());

@@ -19,21 +19,23 @@ use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::metadata::KeyList;
 use zvf_format::vlen::VlenCell;
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 
 use super::part;
 use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
 use crate::codec::Partial;
 use crate::error::{Op, StoreError};
+use crate::key::Key;
 use crate::notice::Notice;
-use crate::num::{to_u64, to_usize};
+use crate::num::to_u64;
 use crate::shared::Shared;
 
 /// One chunk array.
 #[derive(Debug)]
 pub(crate) struct Native {
-    pub(crate) array: ZarrArray,
+    key: Key,
+    array: Result<ZarrArray, StoreError>, // or why its codecs cannot be undone
     grid: Box<[u64]>,   // chunks along each axis
     origin: Box<[i64]>, // the key of chunk 0, as many components
     recorded: Option<KeyList>,
@@ -54,13 +56,18 @@ pub(crate) struct Wanted {
 impl Native {
     /// The chunks of `array` over `grid`, of which those in `recorded` hold something.
     pub(crate) fn new(
-        array: ZarrArray,
+        key: Key,
+        array: Result<ZarrArray, StoreError>,
         grid: Box<[u64]>,
         origin: Box<[i64]>,
         recorded: Option<KeyList>,
     ) -> Self {
         let (listed, found) = (OnceLock::new(), OnceCell::new());
-        Self { array, grid, origin, recorded, listed, found }
+        Self { key, array, grid, origin, recorded, listed, found }
+    }
+
+    fn array(&self) -> Result<&ZarrArray, StoreError> {
+        self.array.as_ref().map_err(Clone::clone)
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -82,7 +89,7 @@ impl Native {
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let told = |error: FormatError| StoreError::from(error).with_key(&self.array.key);
+        let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let mut parsed = Vec::with_capacity(keys.len());
         for text in keys.iter() {
             let key = ChunkKey::parse(text).map_err(|error| {
@@ -93,7 +100,7 @@ impl Native {
                     Expected::Rule("numbers with dots between"),
                     text,
                 )
-                .with_key(&self.array.key)
+                .with_key(&self.key)
             })?;
             if key.rank() == self.rank() && self.index(&key)?.is_none() {
                 return Err(StoreError::refused(
@@ -103,7 +110,7 @@ impl Native {
                     Expected::Rule("keys inside the grid of the array"),
                     text,
                 )
-                .with_key(&self.array.key));
+                .with_key(&self.key));
             }
             parsed.push(key);
         }
@@ -112,25 +119,25 @@ impl Native {
 
     /// The keys that a listing shows, for want of a presence list.
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
-        let key = &self.array.key;
+        let (key, array) = (&self.key, self.array()?);
         if !shared.source.can_list() {
-            shared.notices.push(Notice::CannotEnumerate { key: key.clone() });
+            shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
             let name = "nonempty_chunks";
             return Err(StoreError::unsupported(Op::List, "enumeration without", name).with_key(key));
         }
-        shared.notices.push(Notice::MissingPresence { key: key.clone() });
+        shared.notices.add(Notice::MissingPresence { key: key.clone() });
         let mut indexes = Vec::new();
         for (object, size) in shared.source.list(&key.child("c")?).await? {
             let below = object.as_str().get(key.as_str().len().saturating_add(1)..);
             let Some(path) = below.and_then(|path| ChunkPath::parse(path).ok()) else { continue };
-            match &self.array.shards {
+            match &array.shards {
                 // Eight bytes frame nothing; what is compressed is not looked into.
-                None if self.array.chain.is_empty() && size == EMPTY_CELL => {}
+                None if array.chain.is_empty() && size == EMPTY_CELL => {}
                 None => indexes.push(path.index().to_vec()),
                 Some(shards) => {
                     let Some(spans) = shards.spans(&shared.source, &object).await? else { continue };
                     let there = spans.iter().filter(|(_, span)| {
-                        !self.array.chain.is_empty() || span_len(span) != EMPTY_CELL
+                        !array.chain.is_empty() || span_len(span) != EMPTY_CELL
                     });
                     indexes.extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
                 }
@@ -162,7 +169,7 @@ impl Native {
                 Ok(index.iter().zip(&self.grid).all(|(i, n)| i < n).then(|| index.to_vec()))
             }
             Err(error) if error.class == Class::OutOfBounds => Ok(None),
-            Err(error) => Err(StoreError::from(error).with_key(&self.array.key)),
+            Err(error) => Err(StoreError::from(error).with_key(&self.key)),
         }
     }
 
@@ -197,8 +204,12 @@ impl Native {
         wanted: &[Wanted],
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
         let cap = shared.chunk_cap();
-        let chunks = self.array.chunks(&shared.source, &indexes, cap).await;
+        let chunks = array.chunks(&shared.source, &indexes, cap).await;
         let payload = |(wanted, chunk): (&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {
@@ -214,11 +225,12 @@ impl Native {
         if !wanted.listed {
             return Ok(None);
         }
-        let Some(shards) = &self.array.shards else {
-            let key = self.array.object(&wanted.index)?;
+        let array = self.array()?;
+        let Some(shards) = &array.shards else {
+            let key = array.object(&wanted.index)?;
             return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
         };
-        let key = self.array.object(&shards.locate(&wanted.index).0)?;
+        let key = array.object(&shards.locate(&wanted.index).0)?;
         let expected = Expected::Rule("a span in the shard");
         let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", wanted.key));
         Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
@@ -226,7 +238,7 @@ impl Native {
 
     /// What a part of a chunk costs.
     pub(crate) fn partial(&self) -> Partial {
-        self.array.chain.partial()
+        self.array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
     }
 
     /// The bytes `ranges` of each payload, read by range; only for [`Partial::Ranges`] and
@@ -237,7 +249,11 @@ impl Native {
         wanted: &[(Wanted, &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
-        let places = self.array.places(&shared.source, &indexes).await;
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let places = array.places(&shared.source, &indexes).await;
         let asks: Vec<part::Ask<'_>> = places
             .iter()
             .zip(wanted)
@@ -262,7 +278,11 @@ impl Native {
         wanted: &[Wanted],
     ) -> Vec<Result<Option<u64>, StoreError>> {
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
-        let places = self.array.places(&shared.source, &indexes).await;
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let places = array.places(&shared.source, &indexes).await;
         let found: Vec<Option<&Place>> =
             places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
         let mut sizes = part::sizes(shared, &found).await.into_iter();

@@ -187,9 +187,10 @@ impl Rows {
         touched.sort_unstable();
         touched.dedup();
         let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
-        let fetch = async |missing: Vec<usize>| {
+        let touched_now = &touched;
+        let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
-                missing.iter().filter_map(|&i| Some(vec![*touched.get(i)?])).collect();
+                missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
             let chunks =
                 array.chunks(&self.shared.source, &wanted, self.shared.chunk_cap()).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {

@@ -85,7 +85,7 @@ impl Tiny {
 
     async fn list(&self, shared: &Shared) -> Result<Arc<Names>, StoreError> {
         if !shared.source.can_list() {
-            shared.notices.push(Notice::CannotEnumerate { key: self.key.clone() });
+            shared.notices.add(Notice::CannotEnumerate { key: self.key.clone() });
             let name = "a listing";
             return Err(StoreError::unsupported(Op::List, "enumeration without", name)
                 .with_key(&self.key));

@@ -137,6 +137,9 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
         let size = Found::from(read.size);
         return Err(StoreError::refused(Class::Truncated, Op::Read, "size", expected, size));
     }
+    if start == end {
+        return Ok(Got { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
+    }
     let from = to_usize(start.saturating_sub(read.start));
     let to = to_usize(end.saturating_sub(read.start));
     let held = read.bytes.len();

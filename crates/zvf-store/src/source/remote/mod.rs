@@ -24,15 +24,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectStore};
+use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 use zvf_format::{Class, Expected};
 
 use self::retry::{Policy, Retry};
 use self::verdict::Verdict;
-use super::plan::{Read, deliver, plan};
+use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Change, Op, Said, StoreError};
@@ -88,20 +89,23 @@ impl Remote {
 
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
         let objects = plan(gets, MERGE_GAP);
-        let fetches = objects.iter().enumerate().flat_map(|(at, object)| {
-            object.pieces.iter().map(move |piece| async move {
-                (at, piece, self.0.read(&object.key, piece.range).await)
-            })
-        });
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
+        let pieces = objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces })| {
+            pieces.into_iter().map(move |piece| (at, key.clone(), piece))
+        });
+        let fetches = pieces.map(|(at, key, piece)| {
+            let shared = Arc::clone(&self.0);
+            async move {
+                let outcome = shared.read(&key, piece.range).await;
+                (at, key, piece, outcome)
+            }
+        });
         let mut answers = vec![None; gets.len()];
         let mut fetched = stream::iter(fetches).buffer_unordered(self.0.at_once);
-        while let Some((at, piece, outcome)) = fetched.next().await {
-            let (Some(object), Some(seen)) = (objects.get(at), versions.get_mut(at)) else {
-                continue;
-            };
+        while let Some((at, key, piece, outcome)) = fetched.next().await {
+            let Some(seen) = versions.get_mut(at) else { continue };
             let outcome = outcome.and_then(|read| one_version(seen, read));
-            deliver(gets, &object.key, piece, outcome, &mut answers);
+            deliver(gets, &key, &piece, outcome, &mut answers);
         }
         let unanswered = || Err(StoreError::changed(Change::Version));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
@@ -116,9 +120,9 @@ impl Remote {
     }
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+        self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
-        let below = (!path.as_ref().is_empty()).then_some(&path);
-        let listing = self.0.listing(prefix, || self.0.store.list_with_delimiter(below)).await?;
+        let listing = self.0.children(&path).await.map_err(|error| error.with_key(prefix))?;
         let Some(listing) = listing else { return Ok(Vec::new()) };
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
@@ -134,9 +138,9 @@ impl Remote {
     }
 
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
-        let listed = self.0.listing(prefix, || self.0.list_once(&path)).await?;
-        let listed = listed.unwrap_or_default();
+        let listed = self.0.list(&path).await.map_err(|error| error.with_key(prefix))?;
         if listed.len() >= LISTED {
             let cap = to_u64(LISTED).saturating_sub(1);
             let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
@@ -201,7 +205,8 @@ impl Shared {
             None => Ok(None),
             Some(Begun::Known(read)) => Ok(Some(read)),
             Some(Begun::Reply(reply, expected)) => {
-                *part = Some(self.admit(&reply, expected, tries).await?);
+                let (meta, found) = (reply.meta.clone(), reply.range.clone());
+                *part = Some(self.admit(meta, found, expected, tries).await?);
                 self.receive(reply, part, tries).await.map(Some)
             }
         }
@@ -273,7 +278,7 @@ impl Shared {
         match self.ask(path, options, tries).await {
             Ok(reply) => {
                 let size = reply.meta.size;
-                let version = Version::of_reply(&reply);
+                let version = Version::of_meta(&reply.meta);
                 Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
             }
             Err(miss) if miss.class() == Some(Class::NotFound) => Ok(None),
@@ -295,13 +300,14 @@ impl Shared {
     /// Makes room for a reply that begins, when it is the one that was asked for.
     async fn admit(
         &self,
-        reply: &GetResult,
+        meta: ObjectMeta,
+        found: Range<u64>,
         expected: Range<u64>,
         tries: &mut Tries,
     ) -> Result<Part, Miss> {
         let len = expected.end.saturating_sub(expected.start);
-        if reply.range != expected {
-            let found = reply.range.end.saturating_sub(reply.range.start);
+        if found != expected {
+            let found = found.end.saturating_sub(found.start);
             return Err(Miss::Final(StoreError::changed(Change::Length { expected: len, found })));
         }
         let asked = tries.deadline.map(|_| Instant::now());
@@ -311,9 +317,9 @@ impl Shared {
         tries.extend(waited.saturating_add(self.retry.policy.body(len)));
         Ok(Part {
             range: expected,
-            size: reply.meta.size,
-            version: Version::of_reply(reply),
-            tag: reply.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/")),
+            size: meta.size,
+            version: Version::of_meta(&meta),
+            tag: meta.e_tag.filter(|tag| !tag.starts_with("W/")),
             bytes: BytesMut::new(),
             _held: held,
         })
@@ -345,39 +351,56 @@ impl Shared {
         Ok(Read { bytes, start, size, version: begun.version.clone() })
     }
 
-    /// Asks for names, until they are all there; `None` when there is nothing at all.
-    async fn listing<T, F: Future<Output = object_store::Result<T>>>(
-        &self,
-        prefix: &Key,
-        mut ask: impl FnMut() -> F,
-    ) -> Result<Option<T>, StoreError> {
-        if !self.lists {
-            let expected = Expected::Rule("one that can be listed; name what to read instead");
-            let error =
-                StoreError::refused(Class::Unsupported, Op::List, "store", expected, "plain HTTP");
-            return Err(error.with_key(prefix));
+    /// Nothing can be listed over plain HTTP, and that is no evidence of absence.
+    fn must_list(&self, prefix: &Key) -> Result<(), StoreError> {
+        if self.lists {
+            return Ok(());
         }
+        let expected = Expected::Rule("one that can be listed; name what to read instead");
+        let (class, found) = (Class::Unsupported, "plain HTTP");
+        Err(StoreError::refused(class, Op::List, "store", expected, found).with_key(prefix))
+    }
+
+    /// What lies directly below `path`; `None` when there is nothing at all.
+    async fn children(&self, path: &Path) -> Result<Option<ListResult>, StoreError> {
         let _request = self.budget.request().await;
         let mut tries = Tries::new(self, Op::List);
+        let below = (!path.as_ref().is_empty()).then_some(path);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
-            match tries.within("list", self.retry.policy.all, ask()).await {
+            let listed = self.store.list_with_delimiter(below);
+            match tries.within("list", self.retry.policy.first_byte, listed).await {
                 Ok(listed) => return Ok(Some(listed)),
                 Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(None),
-                Err(miss) => {
-                    tries.again(self, miss).await.map_err(|error| error.with_key(prefix))?;
-                }
+                Err(miss) => tries.again(self, miss).await?,
             }
         }
     }
 
     /// The names and sizes of all that lies below `path`, relative to it.
-    async fn list_once(&self, path: &Path) -> object_store::Result<Vec<(String, u64)>> {
+    async fn list(&self, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+        let _request = self.budget.request().await;
+        let mut tries = Tries::new(self, Op::List);
+        loop {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            match self.list_once(path, &mut tries).await {
+                Ok(listed) => return Ok(listed),
+                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(Vec::new()),
+                Err(miss) => tries.again(self, miss).await?,
+            }
+        }
+    }
+
+    async fn list_once(&self, path: &Path, tries: &mut Tries) -> Result<Vec<(String, u64)>, Miss> {
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);
-        while let Some(meta) = listed.next().await {
-            let meta = meta?;
+        let limit = self.retry.policy.first_byte;
+        while let Some(meta) =
+            tries.within("list", limit, listed.next().map(Option::transpose)).await?
+        {
+            // A list may be as long as it is, as long as it goes on.
+            tries.restart(self);
             let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
             let name = name.strip_prefix('/').unwrap_or(name);
             if !name.is_empty() {
@@ -447,6 +470,12 @@ impl Tries {
         }
     }
 
+    /// Begins to count the time anew.
+    fn restart(&mut self, shared: &Shared) {
+        let all = shared.retry.policy.all;
+        self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
+    }
+
     fn extend(&mut self, by: Duration) {
         self.deadline = self.deadline.map(|at| at.checked_add(by).unwrap_or(at));
     }
@@ -488,7 +517,8 @@ impl Part {
     }
 
     fn continues(&self, reply: &GetResult) -> bool {
-        reply.range == (self.next()..self.range.end) && Version::of_reply(reply) == self.version
+        reply.range == (self.next()..self.range.end)
+            && Version::of_meta(&reply.meta) == self.version
     }
 
     /// Adds a body. A body that comes as one buffer is handed on as it is.
@@ -558,8 +588,7 @@ impl Miss {
 }
 
 impl Version {
-    fn of_reply(reply: &GetResult) -> Self {
-        let meta = &reply.meta;
+    fn of_meta(meta: &ObjectMeta) -> Self {
         let tag = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
         Self { tag: Some(tag.into()), ..Self::of_size(meta.size) }
     }
