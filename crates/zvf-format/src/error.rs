@@ -274,6 +274,8 @@ pub enum Part {
     DeltaSegment,
     /// Flat cross-chunk records of 0.6 and 0.7.
     FlatLinks,
+    /// Cross-chunk records of the layout between 0.7 and 0.8.
+    PartitionedLinks,
     /// Key of a chunk or cell.
     ChunkKey,
     /// Chunk, bin or grid arithmetic.
@@ -324,6 +326,7 @@ impl Part {
             Self::OffsetsSegment => "offsets segment",
             Self::DeltaSegment => "delta segment",
             Self::FlatLinks => "flat cross-chunk links",
+            Self::PartitionedLinks => "partitioned cross-chunk links",
             Self::ChunkKey => "chunk key",
             Self::Grid => "grid",
             Self::TetSuperblock => "tet superblock",
