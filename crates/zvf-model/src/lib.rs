@@ -12,6 +12,7 @@ mod field;
 mod id;
 mod kind;
 mod level;
+mod num;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
