@@ -306,6 +306,8 @@ pub enum Part {
     Pack,
     /// Root, level or array document.
     Metadata,
+    /// What a codec of Zarr wrote.
+    CodecStream,
 }
 
 impl Part {
@@ -340,6 +342,7 @@ impl Part {
             Self::Blocks => "block geometry",
             Self::Pack => "pack",
             Self::Metadata => "metadata",
+            Self::CodecStream => "codec stream",
         }
     }
 }

@@ -26,23 +26,36 @@
 
 mod budget;
 mod cache;
+mod codec;
+mod docs;
 mod error;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
 mod key;
+mod layout;
+mod level;
 #[cfg(all(unix, feature = "map"))]
 pub mod map;
+mod node;
 mod notice;
 mod num;
+mod open;
 mod options;
+mod shared;
 #[cfg(all(unix, feature = "map"))]
 pub mod signal;
 mod source;
 
 pub use budget::{Budget, Reservation};
+pub use codec::Partial;
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
+pub use layout::{Cells, Dense, KeyTable, Rows};
+pub use level::LevelNode;
+pub use node::Listing;
 pub use notice::Notice;
+pub use open::Store;
 pub use options::{OpenOptions, Timeouts};
+pub use shared::Caching;
 pub use source::IoStats;

@@ -1,0 +1,163 @@
+//! Parts of chunks: only the bytes that hold what was asked for.
+//!
+//! ```text
+//! stored as it is    8 bytes of frame, then each range, shifted by 8
+//! in Blosc blocks    see [`super::blocks`]
+//! ```
+//!
+//! The frame is always read along, and what it says is compared with the bytes there are: a part
+//! equals the slice of a whole read, or is refused like one. Neighbours are merged by the source.
+//!
+//! Not here: chunks with a checksum over the whole or a stream in one piece; those are read whole.
+
+use std::iter;
+use std::ops::Range;
+
+use bytes::Bytes;
+use zvf_format::vlen::VlenCell;
+use zvf_format::{Class, Expected};
+
+use super::zarr::Place;
+use crate::error::{Change, Op, StoreError};
+use crate::num::to_u64;
+use crate::shared::Shared;
+use crate::source::{Get, Got};
+
+/// The parts asked of one chunk; no place where the chunk is absent.
+pub(super) type Ask<'a> = (Option<&'a Place>, &'a [Range<u64>]);
+
+/// The bytes that each of `asks` names, counted from the start of the payload.
+pub(super) async fn by_range(
+    shared: &Shared,
+    asks: &[Ask<'_>],
+) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+    let gets: Vec<Result<Vec<Get>, StoreError>> = asks.iter().map(gets).collect();
+    let flat: Vec<Get> = gets.iter().flatten().flatten().cloned().collect();
+    let mut answers = shared.source.read_many(&flat).await.into_iter();
+    let answer = |(gets, &(place, ranges)): (Result<Vec<Get>, StoreError>, &Ask<'_>)| {
+        let gets = gets?;
+        let answers: Vec<_> = answers.by_ref().take(gets.len()).collect();
+        match place {
+            None => Ok(None),
+            Some(place) => pieces(place, ranges, answers),
+        }
+    };
+    gets.into_iter().zip(asks).map(answer).collect()
+}
+
+/// The length of each payload, from a span or a frame.
+pub(super) async fn sizes(
+    shared: &Shared,
+    places: &[Option<&Place>],
+) -> Vec<Result<Option<u64>, StoreError>> {
+    let alone = |place: &&Place| place.span.is_none();
+    let gets: Vec<Get> =
+        places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME))).collect();
+    let mut answers = shared.source.read_many(&gets).await.into_iter();
+    let size = |place: &Option<&Place>| match place {
+        None => Ok(None),
+        Some(Place { span: Some((span, _)), .. }) => {
+            Ok(Some(span.end.saturating_sub(span.start).saturating_sub(FRAME)))
+        }
+        Some(place) => match answers.next().unwrap_or(Ok(None))? {
+            None => Ok(None),
+            Some(got) => payload(place, &got).map(|payload| Some(length(&payload))),
+        },
+    };
+    places.iter().map(size).collect()
+}
+
+/// The frame of a chunk, then each range of its payload.
+fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
+    let Some(place) = place else { return Ok(Vec::new()) };
+    let shifted = ranges.iter().map(|range| shifted(place, range));
+    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1));
+    for part in iter::once(Ok(0..FRAME)).chain(shifted) {
+        let part = part?;
+        gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);
+    }
+    Ok(gets)
+}
+
+/// The bytes of a chunk that are bytes `range` of its payload.
+pub(super) fn shifted(place: &Place, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+    match (range.start.checked_add(FRAME), range.end.checked_add(FRAME)) {
+        (Some(start), Some(end)) if start <= end => Ok(start..end),
+        _ => Err(backwards(place, range)),
+    }
+}
+
+/// The answers after the frame, once the ranges were compared with what the frame says; `None` when there
+/// is no such object. All are about one version of it.
+fn pieces(
+    place: &Place,
+    ranges: &[Range<u64>],
+    answers: Vec<Result<Option<Got>, StoreError>>,
+) -> Result<Option<Vec<Bytes>>, StoreError> {
+    let mut answers = answers.into_iter();
+    let Some(frame) = answers.next().unwrap_or(Ok(None))? else { return Ok(None) };
+    let whole = length(&payload(place, &frame)?);
+    if let Some(range) = ranges.iter().find(|range| range.end > whole) {
+        return Err(beyond(place, whole, range.end));
+    }
+    let mut pieces = Vec::with_capacity(ranges.len());
+    for answer in answers {
+        match answer? {
+            Some(got) if got.version == frame.version => pieces.push(got.bytes),
+            _ => return Err(place.blame(StoreError::changed(Change::Version))),
+        }
+    }
+    Ok(Some(pieces))
+}
+
+/// Where the payload lies in a chunk that starts with `frame`.
+fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
+    VlenCell::payload_span(&frame.bytes, place.total(frame))
+        .map_err(|error| place.blame(error.into()))
+}
+
+pub(super) fn length(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
+
+/// The slices `ranges` of a payload that is in memory.
+pub(super) fn slices(
+    place: &crate::key::Key,
+    payload: &Bytes,
+    ranges: &[Range<u64>],
+) -> Result<Vec<Bytes>, StoreError> {
+    let whole = to_u64(payload.len());
+    let slice = |range: &Range<u64>| {
+        let span = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        match span.filter(|(start, end)| start <= end && *end <= payload.len()) {
+            Some((start, end)) => Ok(payload.slice(start..end)),
+            None => Err(out_of_payload(whole, range.end).with_key(place)),
+        }
+    };
+    ranges.iter().map(slice).collect()
+}
+
+fn out_of_payload(whole: u64, end: u64) -> StoreError {
+    let expected = Expected::AtMost(whole.into());
+    let found = zvf_format::Found::from(end);
+    StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+}
+
+pub(super) fn beyond(place: &Place, whole: u64, end: u64) -> StoreError {
+    place.blame(out_of_payload(whole, end))
+}
+
+pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
+    let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME);
+    beyond(place, whole, part.end.saturating_sub(FRAME))
+}
+
+fn backwards(place: &Place, range: &Range<u64>) -> StoreError {
+    let (expected, found) =
+        (Expected::AtLeast(range.start.into()), zvf_format::Found::from(range.end));
+    let what = "end of a part";
+    place.blame(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found))
+}
+
+/// Count and length before a payload.
+pub(super) const FRAME: u64 = 8;
