@@ -42,10 +42,10 @@ use crate::source::{IoStats, Source};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
-/// # let (_dir, path) = zvf_store::doc_store();
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// use zvf_store::{OpenOptions, Store};
 ///
-/// let store = Store::open(&path, OpenOptions::default()).await?;
+/// let store = Store::open(path, OpenOptions::default()).await?;
 /// assert_eq!((store.version().to_string(), store.level_numbers()), ("0.9.2".to_owned(), vec![0]));
 /// assert_eq!(store.io_stats().requests, 3);
 /// # Ok(())

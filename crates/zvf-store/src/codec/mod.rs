@@ -31,6 +31,12 @@ pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub(crate) use order::{swap, untranspose};
 
 /// What reading a part of a chunk costs.
+///
+/// ```
+/// # use zvf_store::Partial;
+/// let dear = |partial| matches!(partial, Partial::Whole);
+/// assert!(dear(Partial::Whole) && !dear(Partial::Blocks) && !dear(Partial::Ranges));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {

@@ -33,6 +33,25 @@ use crate::shared::{Caching, Shared};
 /// The chunks of one array of a level.
 ///
 /// Cheap to clone; clones share what was learned and read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::Partial;
+///
+/// let vertices = store.level(0).await?.required_cells("vertices").await?;
+/// assert_eq!((vertices.presence().await?.len(), vertices.partial()), (3, Partial::Ranges));
+///
+/// // The second coordinate of the first vertex of chunk -1.0, and nothing else of it.
+/// let ask = (ChunkKey::parse("-1.0")?, vec![4..8]);
+/// let parts = vertices.read_parts(&[ask]).await.remove(0)?.expect("the chunk is listed");
+/// assert_eq!(parts[0], 4_f32.to_le_bytes()[..]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cells {
     shared: Arc<Shared>,

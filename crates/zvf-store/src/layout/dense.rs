@@ -35,6 +35,18 @@ use crate::source::Get;
 /// A standalone array of numbers, booleans or texts of a fixed width.
 ///
 /// Cheap to clone; clones share what was read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let objects = store.dense("parametric/objects").await?.expect("the store has some");
+/// assert_eq!((objects.shape(), objects.dtype().to_string().as_str()), (&[1, 5][..], "float64"));
+/// assert_eq!(objects.rows(0..1).await?[32..], (-2.5_f64).to_le_bytes());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dense {
     shared: Arc<Shared>,

@@ -36,6 +36,18 @@ use crate::shared::{Caching, Shared};
 /// A standalone array of rows of any length.
 ///
 /// Cheap to clone; clones share what was read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let names = store.rows("parametric/names").await?.expect("the store has some");
+/// assert_eq!(names.count().await?, 1);
+/// assert_eq!(names.rows(&[0]).await?, ["floor"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rows {
     shared: Arc<Shared>,
