@@ -18,7 +18,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::metadata::arrays::Column as ColumnDoc;
 use zvf_format::metadata::{Dtype, columns};
 use zvf_format::{Class, Expected};
-use zvf_store::{Caching, Cells};
+use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::{CellRows, absent};
@@ -162,6 +162,12 @@ impl AttributeReader {
         self.known.categories.as_ref()
     }
 
+    /// What reading ranges of rows costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.known.cells.partial()
+    }
+
     /// `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
@@ -187,6 +193,22 @@ impl AttributeReader {
         let counts = self.level.rows_of(self.known.of, keys).await;
         let each = columns.into_iter().zip(counts).zip(keys);
         each.map(|((column, count), key)| self.aligned(column?, count?, key)).collect()
+    }
+
+    /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
+    /// fragments may be written for some chunks only.
+    pub async fn values_where_written(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let columns = self.rows().whole(keys, caching).await;
+        let counts = self.level.rows_of(self.known.of, keys).await;
+        let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
+            let Some(column) = column? else { return Ok(None) };
+            self.aligned(Some(column), count?, key).map(Some)
+        });
+        each.collect()
     }
 
     /// Ranges of rows: for each chunk one column a range.

@@ -20,11 +20,12 @@ mod rows;
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
 use zvf_format::{Class, Expected};
-use zvf_store::{Cells, KeyTable, LevelNode, Listing, Store};
+use zvf_store::{Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
 pub(crate) use attribute::category;
@@ -35,7 +36,7 @@ pub(crate) use rows::{CellRows, absent};
 use attribute::Attributes;
 use counts::Counts;
 
-use crate::{Kind, Level, ModelError, Value};
+use crate::{Kind, Level, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
 #[derive(Clone, Debug)]
@@ -57,6 +58,7 @@ struct Inner {
     encoding: Option<Token<CellEncoding>>,
     counts: Counts,
     attributes: Attributes,
+    objects: OnceCell<Option<ObjectIndex>>,
 }
 
 impl LevelReader {
@@ -97,6 +99,7 @@ impl LevelReader {
             encoding,
             counts: Counts::default(),
             attributes: Attributes::default(),
+            objects: OnceCell::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -173,6 +176,12 @@ impl LevelReader {
         Ok(self.inner.node.children("vertex_attributes").await?)
     }
 
+    /// What reading ranges of rows of vertices costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.inner.vertices.partial()
+    }
+
     /// The names of the attributes of fragments, and whether that is all of them.
     ///
     /// # Errors
@@ -195,6 +204,16 @@ impl LevelReader {
     #[must_use]
     pub fn coordinate_offset(&self) -> Option<&[f64]> {
         self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
+    }
+
+    /// The object index, once it was opened.
+    pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
+        &self.inner.objects
+    }
+
+    /// Bytes that one table made from an index may take.
+    pub(crate) fn index_cap(&self) -> u64 {
+        self.inner.store.budget().max_bytes() / 4
     }
 
     fn counts(&self) -> &Counts {
