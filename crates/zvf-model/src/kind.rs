@@ -1,0 +1,115 @@
+//! What a store holds: the seven kinds of geometry, and what each of them implies.
+//!
+//! Not here: how rows of a kind are laid out (`zvf-write` decides, `LevelReader` reads it back).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of geometry, by the token in `geometry_types`.
+///
+/// ```
+/// use zvf_model::Kind;
+///
+/// assert_eq!("mesh".parse(), Ok(Kind::Mesh));
+/// assert_eq!(Kind::PointCloud.to_string(), "point_cloud");
+/// assert!(Kind::Streamline.is_chain() && !Kind::Graph.is_chain());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Vertices alone.
+    PointCloud,
+    /// Objects of two vertices.
+    Line,
+    /// Objects that are chains of vertices.
+    Polyline,
+    /// Polylines that follow a field.
+    Streamline,
+    /// Vertices and edges.
+    Graph,
+    /// Trees: an edge from each vertex to its parent.
+    Skeleton,
+    /// Vertices and faces.
+    Mesh,
+}
+
+impl Kind {
+    /// Every kind, in the order of the specification.
+    pub const ALL: [Self; 7] = [
+        Self::PointCloud,
+        Self::Line,
+        Self::Polyline,
+        Self::Streamline,
+        Self::Graph,
+        Self::Skeleton,
+        Self::Mesh,
+    ];
+
+    /// The token in `geometry_types`.
+    #[must_use]
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::PointCloud => "point_cloud",
+            Self::Line => "line",
+            Self::Polyline => "polyline",
+            Self::Streamline => "streamline",
+            Self::Graph => "graph",
+            Self::Skeleton => "skeleton",
+            Self::Mesh => "mesh",
+        }
+    }
+
+    /// Whether an object is a chain in which each vertex joins the one before it.
+    #[must_use]
+    pub const fn is_chain(self) -> bool {
+        matches!(self, Self::Line | Self::Polyline | Self::Streamline)
+    }
+
+    /// Whether elements are stored as link records.
+    #[must_use]
+    pub const fn has_links(self) -> bool {
+        matches!(self, Self::Graph | Self::Skeleton | Self::Mesh)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.token())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(token: &str) -> Result<Self, UnknownKind> {
+        let known = Self::ALL.into_iter().find(|kind| kind.token() == token);
+        known.ok_or_else(|| UnknownKind { token: token.to_owned() })
+    }
+}
+
+/// A token that names no kind of geometry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown geometry type {token:?}: expected point_cloud, line, polyline, streamline, graph, skeleton or mesh"
+)]
+pub struct UnknownKind {
+    /// The token as given.
+    pub token: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_go_both_ways() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.token().parse(), Ok(kind));
+        }
+        assert_eq!(
+            "voxels".parse::<Kind>().unwrap_err().to_string(),
+            "unknown geometry type \"voxels\": expected point_cloud, line, polyline, streamline, \
+             graph, skeleton or mesh"
+        );
+    }
+}

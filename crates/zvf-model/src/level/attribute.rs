@@ -1,0 +1,301 @@
+//! Attributes of vertices and of fragments: columns whose rows are theirs.
+//!
+//! The documents say how many values a row has, and some writers say it wrongly: they declare one where
+//! they store three. So the declared width counts only where it gives one row for each row of vertices;
+//! otherwise the cells decide. That is settled once per handle, on the first chunk that has rows, and
+//! held against every chunk that is read whole.
+//!
+//! ```text
+//! vertex_attributes/<name>      a row for each row of vertices
+//! fragment_attributes/<name>    a row for each fragment
+//! ```
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::arrays::Column as ColumnDoc;
+use zvf_format::metadata::{Dtype, columns};
+use zvf_format::{Class, Expected};
+use zvf_store::{Caching, Cells, Partial};
+
+use super::LevelReader;
+use super::rows::{CellRows, absent};
+use crate::num::to_u64;
+use crate::{Categories, Column, Field, ModelError, Value};
+
+/// One attribute of the vertices or of the fragments of a level; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AttributeReader {
+    level: LevelReader,
+    known: Arc<Known>,
+}
+
+/// What a handle knows of an attribute.
+#[derive(Debug)]
+pub(super) struct Known {
+    name: Arc<str>,
+    of: Of,
+    cells: Cells,
+    dtype: Dtype,
+    width: u32,
+    categories: Option<Categories>,
+    unit: Option<Arc<str>>,
+    description: Option<Arc<str>>,
+}
+
+/// What has a row of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Vertices,
+    Fragments,
+}
+
+impl LevelReader {
+    /// The attribute of vertices called `name`; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// When its document does not say what is needed to read it.
+    pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
+        self.column(Of::Vertices, "vertex_attributes", name).await
+    }
+
+    /// The attribute of fragments called `name`; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// As [`attribute`](Self::attribute).
+    pub async fn fragment_attribute(
+        &self,
+        name: &str,
+    ) -> Result<Option<AttributeReader>, ModelError> {
+        self.column(Of::Fragments, "fragment_attributes", name).await
+    }
+
+    async fn column(
+        &self,
+        of: Of,
+        family: &str,
+        name: &str,
+    ) -> Result<Option<AttributeReader>, ModelError> {
+        let path = format!("{family}/{name}");
+        let reader = |known| AttributeReader { level: self.clone(), known };
+        if let Some(known) = self.attributes().find(&path) {
+            return Ok(Some(reader(known)));
+        }
+        let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
+        let place = |error: ModelError| error.in_array(cells.path());
+        let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
+        let dtype = doc.dtype().map_err(|error| place(error.into()))?;
+        let declared = doc.declared_columns().unwrap_or(1);
+        let width = self.attribute_width(of, &cells, dtype, declared).await?;
+        let width = u32::try_from(width).map_err(|_too_wide| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, width))
+        })?;
+        let categories = doc.dictionary.map(|dictionary| {
+            let values = dictionary.categories.iter().map(category).collect();
+            Categories::new(values, dictionary.missing)
+        });
+        let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
+        let known = Known { name: name.into(), of, cells, dtype, width, categories, unit, description };
+        Ok(Some(reader(self.attributes().keep(path, known))))
+    }
+
+    /// How many values a row has: what is declared, unless the first chunk with rows speaks against it.
+    async fn attribute_width(
+        &self,
+        of: Of,
+        cells: &Cells,
+        dtype: Dtype,
+        declared: u64,
+    ) -> Result<u64, ModelError> {
+        let Ok(chunks) = self.chunks().await else { return Ok(declared) };
+        for key in chunks.iter() {
+            let key = [key];
+            let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
+            let Some(Ok(rows)) = self.rows_of(of, &key).await.pop() else { break };
+            if rows > 0 {
+                let values = size.checked_div(dtype.size).unwrap_or(0);
+                // A chunk that no width fits is told when it is read, with the counts that differ.
+                return Ok(columns(declared, [(rows, values)]).unwrap_or(declared));
+            }
+        }
+        Ok(declared)
+    }
+
+    async fn rows_of(&self, of: Of, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
+        match of {
+            Of::Vertices => self.row_counts(keys).await,
+            Of::Fragments => {
+                let found = self.fragments(keys).await;
+                found.into_iter().map(|fragments| Ok(fragments?.len())).collect()
+            }
+        }
+    }
+}
+
+impl AttributeReader {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.known.name
+    }
+
+    /// The type of a value, as stored: of a code, where there are categories.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.known.dtype
+    }
+
+    /// How many values a row has.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.known.width
+    }
+
+    /// What codes stand for, where the attribute is dictionary-encoded.
+    #[must_use]
+    pub fn categories(&self) -> Option<&Categories> {
+        self.known.categories.as_ref()
+    }
+
+    /// What reading ranges of rows costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.known.cells.partial()
+    }
+
+    /// `column` with what is known of the attribute.
+    #[must_use]
+    pub fn field(&self, column: Column) -> Field {
+        Field {
+            name: Arc::clone(&self.known.name),
+            column,
+            categories: self.known.categories.clone(),
+            unit: self.known.unit.clone(),
+            description: self.known.description.clone(),
+        }
+    }
+
+    /// All values in the chunks `keys`, in their order.
+    ///
+    /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
+    /// and no values, or codes that stand for nothing.
+    pub async fn values(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Column, ModelError>> {
+        let columns = self.rows().whole(keys, caching).await;
+        let counts = self.level.rows_of(self.known.of, keys).await;
+        let each = columns.into_iter().zip(counts).zip(keys);
+        each.map(|((column, count), key)| self.aligned(column?, count?, key)).collect()
+    }
+
+    /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
+    /// fragments may be written for some chunks only.
+    pub async fn values_where_written(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let columns = self.rows().whole(keys, caching).await;
+        let counts = self.level.rows_of(self.known.of, keys).await;
+        let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
+            let Some(column) = column? else { return Ok(None) };
+            self.aligned(Some(column), count?, key).map(Some)
+        });
+        each.collect()
+    }
+
+    /// Ranges of rows: for each chunk one column a range.
+    ///
+    /// Each answer has its own fault: a range past the end, a chunk that has no values, or codes that
+    /// stand for nothing.
+    pub async fn value_rows(
+        &self,
+        asks: &[(ChunkKey, Vec<Range<u64>>)],
+    ) -> Vec<Result<Vec<Column>, ModelError>> {
+        let found = self.rows().some(asks).await;
+        let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
+            let columns = found?;
+            columns.iter().try_for_each(|column| self.check_codes(column, key))?;
+            Ok(columns)
+        });
+        each.collect()
+    }
+
+    /// The values of a chunk with `count` rows.
+    fn aligned(
+        &self,
+        column: Option<Column>,
+        count: u64,
+        key: &ChunkKey,
+    ) -> Result<Column, ModelError> {
+        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        let column = match column {
+            Some(column) => column,
+            None if count > 0 => return Err(place(absent())),
+            None => Column::empty(self.known.dtype, self.known.width).map_err(|e| place(e.into()))?,
+        };
+        if to_u64(column.len()) != count {
+            let (expected, found) = (Expected::Exactly(count.into()), column.len());
+            let what = match self.known.of {
+                Of::Vertices => "rows of a vertex attribute",
+                Of::Fragments => "rows of a fragment attribute",
+            };
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, found)));
+        }
+        self.check_codes(&column, key)?;
+        Ok(column)
+    }
+
+    fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
+        let Some(categories) = &self.known.categories else { return Ok(()) };
+        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        categories.check(column).map_err(|error| place(error.into()))
+    }
+
+    fn rows(&self) -> CellRows<'_> {
+        let Known { cells, dtype, width, .. } = &*self.known;
+        CellRows { cells, dtype: *dtype, width: *width }
+    }
+}
+
+/// The attributes that a handle has opened, by their path.
+#[derive(Debug, Default)]
+pub(super) struct Attributes(Mutex<HashMap<String, Arc<Known>>>);
+
+impl Attributes {
+    fn find(&self, path: &str) -> Option<Arc<Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    /// The first one to be kept under `path`.
+    fn keep(&self, path: String, known: Known) -> Arc<Known> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(path).or_insert_with(|| Arc::new(known)))
+    }
+}
+
+/// A category as a value; what JSON cannot tell apart stays text.
+pub(crate) fn category(value: &serde_json::Value) -> Value {
+    if let Some(text) = value.as_str() {
+        Value::from(text)
+    } else if let Some(flag) = value.as_bool() {
+        Value::Bool(flag)
+    } else if let Some(n) = value.as_i64() {
+        Value::Int(n)
+    } else if let Some(n) = value.as_u64() {
+        Value::UInt(n)
+    } else if let Some(x) = value.as_f64() {
+        Value::Float(x)
+    } else if value.is_null() {
+        Value::Null
+    } else {
+        Value::Text(value.to_string())
+    }
+}

@@ -1,0 +1,44 @@
+//! The words that reading and writing share, and typed reads of one level.
+//!
+//! A store is bytes under names; a level is rows, ids, links and columns. This crate is where one
+//! becomes the other. It answers "what is in these cells" and never "which of it is wanted": choosing
+//! is `zvf-query`'s, laying out is `zvf-write`'s, fetching is `zvf-store`'s.
+
+mod batch;
+mod bounds;
+mod column;
+mod composite;
+mod error;
+mod field;
+mod groups;
+mod id;
+mod kind;
+mod level;
+mod levels;
+mod links;
+mod num;
+mod objects;
+mod owners;
+mod parametric;
+mod rowwise;
+mod skeleton;
+mod value;
+
+pub use batch::{BadBatch, Batch, Elements, Part, Parts};
+pub use bounds::{BadBounds, Bounds};
+pub use column::{BadColumn, Column, ColumnBuilder, Element};
+pub use composite::Geometry;
+pub use error::ModelError;
+pub use field::{BadCode, Categories, Field};
+pub use groups::{Groups, Members};
+pub use id::{Level, ObjectId};
+pub use kind::{Kind, UnknownKind};
+pub use level::{AttributeReader, ChunkFragments, LevelReader};
+pub use levels::{LevelLink, LevelLinks};
+pub use links::{LinkAttribute, LinkCells, LinkFamily, LinkRecords, LinkSegment};
+pub use objects::{Followed, ObjectIndex, ObjectManifest, ObjectRuns, Run};
+pub use owners::{ChunkOwners, Near, Owner, Owners};
+pub use parametric::{Parametric, Shape, header, header_names};
+pub use rowwise::{RowAttribute, RowValues};
+pub use skeleton::{SkeletonEdge, StoredLink, VertexRow};
+pub use value::Value;
