@@ -7,8 +7,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::metadata::Family;
 use zvf_store::{Caching, Key, Notice, OpenOptions, Store, StoreError};
 
-use crate::archive::{files, in_memory, json};
 use crate::walk::{Found, Kind, arrays};
+use archives::{files, in_memory, json};
 
 /// Where a fault showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

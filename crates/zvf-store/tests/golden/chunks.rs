@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use zvf_format::key::ChunkKey;
 use zvf_store::{Caching, OpenOptions, Store};
 
-use crate::archive::{files, ids, in_memory, json};
+use archives::{files, ids, in_memory, json};
 
 fn key(value: &Value) -> ChunkKey {
     let components: Vec<i64> =

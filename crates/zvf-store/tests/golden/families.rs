@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_store::{Caching, OpenOptions, Store, StoreError};
 
-use crate::archive::{files, in_memory};
+use archives::{files, in_memory};
 
 type Files = Vec<(String, Vec<u8>)>;
 

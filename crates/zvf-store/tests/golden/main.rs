@@ -2,7 +2,6 @@
 //! broken ones.
 
 mod agree;
-mod archive;
 mod broken;
 mod chunks;
 mod families;

@@ -7,7 +7,7 @@ use fault_store::{Fault, FaultStore};
 use object_store::path::Path;
 use zvf_store::{Caching, OpenOptions, Store, StoreError};
 
-use crate::archive::files;
+use archives::files;
 
 async fn counting(id: &str) -> Arc<FaultStore> {
     let store = Arc::new(FaultStore::new());
