@@ -7,7 +7,9 @@
 mod bounds;
 mod id;
 mod kind;
+mod value;
 
 pub use bounds::{BadBounds, Bounds};
 pub use id::{Level, ObjectId};
 pub use kind::{Kind, UnknownKind};
+pub use value::Value;
