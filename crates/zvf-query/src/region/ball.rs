@@ -40,7 +40,7 @@ impl Ball {
     }
 
     pub(super) fn contains(&self, point: &[f64]) -> bool {
-        self.holds(squared(&self.from_centre(point)))
+        self.holds(squared(&self.relative(point)))
     }
 
     pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
@@ -60,7 +60,7 @@ impl Ball {
 
     /// The part of the segment inside: where a parabola is not above zero.
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
-        let (from, to) = (self.from_centre(a), self.from_centre(b));
+        let (from, to) = (self.relative(a), self.relative(b));
         let along = difference(&to, &from);
         let length = squared(&along);
         if length == 0.0 {
@@ -82,7 +82,7 @@ impl Ball {
 
     /// Whether the point of the triangle nearest to the centre is inside.
     pub(super) fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
-        let [a, b, c] = corners.map(|corner| self.from_centre(corner));
+        let [a, b, c] = corners.map(|corner| self.relative(corner));
         let sides = [[a, b], [b, c], [c, a]];
         let on_a_side = sides.iter().any(|[p, q]| self.holds(squared(&nearest_on(p, q))));
         on_a_side || self.holds_interior(&a, &b, &c)
@@ -109,7 +109,7 @@ impl Ball {
         squared <= self.radius * self.radius
     }
 
-    fn from_centre(&self, point: &[f64]) -> [f64; AXES] {
+    fn relative(&self, point: &[f64]) -> [f64; AXES] {
         let mut from = [0.0; AXES];
         for ((to, x), c) in from.iter_mut().zip(point).zip(self.centre) {
             *to = x - c;
