@@ -23,11 +23,6 @@ pub(crate) const fn index(n: u64) -> Option<usize> {
     if small as u64 == n { Some(small) } else { None }
 }
 
-/// The number of set bits of one byte, at most 8, as the type that ranks are counted in.
-pub(crate) const fn ones(byte: u8) -> u32 {
-    byte.count_ones()
-}
-
 /// The largest integer not above `x`, or `None` where that is no `i64`: NaN, infinities, and what
 /// lies outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them the cast is exact.
 pub(crate) fn floor_i64(x: f64) -> Option<i64> {
@@ -56,7 +51,6 @@ mod tests {
         assert_eq!(index(0), Some(0));
         assert_eq!(index(u64::MAX), usize::try_from(u64::MAX).ok());
         assert_eq!(index(1 << 32), usize::try_from(1_u64 << 32).ok());
-        assert_eq!(ones(0xff), 8);
     }
 
     #[test]

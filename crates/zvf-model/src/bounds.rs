@@ -18,8 +18,8 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    low: [f64; Bounds::MAX_AXES],  // no NaN, unused axes 0
-    high: [f64; Bounds::MAX_AXES], // likewise; not below `low`
+    low: [f64; Self::MAX_AXES],  // no NaN, unused axes 0
+    high: [f64; Self::MAX_AXES], // likewise; not below `low`
     axes: usize,                   // 1 to MAX_AXES
 }
 

@@ -4,12 +4,18 @@
 //! becomes the other. It answers "what is in these cells" and never "which of it is wanted": choosing
 //! is `zvf-query`'s, laying out is `zvf-write`'s, fetching is `zvf-store`'s.
 
+mod batch;
 mod bounds;
+mod column;
+mod field;
 mod id;
 mod kind;
 mod value;
 
+pub use batch::{BadBatch, Batch, Elements, Part, Parts};
 pub use bounds::{BadBounds, Bounds};
+pub use column::{BadColumn, Column, ColumnBuilder, Element};
+pub use field::{BadCode, Categories, Field};
 pub use id::{Level, ObjectId};
 pub use kind::{Kind, UnknownKind};
 pub use value::Value;

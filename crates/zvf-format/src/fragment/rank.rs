@@ -1,0 +1,52 @@
+//! Random access to fragments in constant time: how many ranges lie before each word of the bitmap.
+//!
+//! Four bytes per 64 fragments. A look-up adds the set bits below its own in one word.
+
+use alloc::vec::Vec;
+
+use super::{Fragment, FragmentIndex};
+
+/// Ranks of one [`FragmentIndex`], for many look-ups in it.
+///
+/// The table borrows nothing, so that it can be kept beside the bytes. With another index than the one
+/// it was made from, look-ups are safe and meaningless.
+///
+/// ```
+/// use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder, RankTable};
+///
+/// let mut builder = FragmentIndexBuilder::new();
+/// builder.range(0, 3)?;
+/// builder.rows(&[3, 5, 4])?;
+/// builder.range(6, 2)?;
+/// let blob = builder.encode();
+/// let index = FragmentIndex::parse(&blob)?;
+/// let table = RankTable::new(&index);
+/// assert_eq!(table.get(&index, 2), Some(Fragment::Range { start: 6, count: 2 }));
+/// assert_eq!(table.get(&index, 3), None);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RankTable {
+    before: Vec<u32>, // per word of the bitmap: ranges in the words before it
+}
+
+impl RankTable {
+    /// Counts once through the bitmap of `index`.
+    #[must_use]
+    pub fn new(index: &FragmentIndex<'_>) -> Self {
+        let words = index.bitmap.iter().scan(0_u32, |sum, word| {
+            let before = *sum;
+            *sum = sum.wrapping_add(word.get().count_ones()); // wraps, if ever, in the last word's
+            Some(before)
+        });
+        Self { before: words.collect() }
+    }
+
+    /// Fragment `f` of `index`, or `None` past the end.
+    #[must_use]
+    pub fn get<'a>(&self, index: &FragmentIndex<'a>, f: u64) -> Option<Fragment<'a>> {
+        let (word, bit) = index.locate(f)?;
+        let before = *self.before.get(word)?;
+        index.ranked(f, word, bit, before.into())
+    }
+}

@@ -1,0 +1,240 @@
+//! The blocks of a manifest, the references they expand to, and the one function that reads a block.
+//!
+//! Parsing and walking read blocks the same way, so that they cannot disagree.
+
+use core::iter::FusedIterator;
+
+use zerocopy::little_endian::{I64, U32};
+
+use super::PART;
+use crate::cursor::Cursor;
+use crate::error::{Class, Expected, FormatError};
+use crate::fragment::Numbers;
+use crate::num;
+
+/// One block: a chunk and fragments of it.
+///
+/// ```
+/// use zvf_format::manifest::{BlockFragments, Manifest};
+///
+/// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+/// let manifest = Manifest::parse(blob, 1)?;
+/// let block = manifest.blocks().next().unwrap();
+/// assert_eq!((block.chunk[0].get(), block.fragments), (4, BlockFragments::Single(5)));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Block<'a> {
+    /// The absolute coordinates of the chunk, S of them.
+    pub chunk: &'a [I64],
+    /// The fragments of it, as stored.
+    pub fragments: BlockFragments<'a>,
+}
+
+/// The fragments of one block, in the mode they are stored in.
+///
+/// ```
+/// use zvf_format::manifest::BlockFragments;
+///
+/// let fragments = BlockFragments::Range { start: 5, count: 3 };
+/// assert_eq!(fragments.iter().collect::<Vec<_>>(), [5, 6, 7]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockFragments<'a> {
+    /// Mode 0.
+    Single(u64),
+    /// Mode 1; the end is at most `i64::MAX`.
+    Range {
+        /// The first fragment.
+        start: u64,
+        /// How many.
+        count: u64,
+    },
+    /// Mode 2; none is negative.
+    Explicit(&'a [I64]),
+}
+
+impl<'a> BlockFragments<'a> {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        match self {
+            Self::Single(_) => 1,
+            Self::Range { count, .. } => *count,
+            Self::Explicit(list) => num::to_u64(list.len()),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fragment numbers in order, made one by one.
+    #[must_use]
+    pub fn iter(&self) -> Numbers<'a> {
+        match self {
+            Self::Single(fragment) => Numbers::range(*fragment, 1),
+            Self::Range { start, count } => Numbers::range(*start, *count),
+            Self::Explicit(list) => Numbers::list(list),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &BlockFragments<'a> {
+    type Item = u64;
+    type IntoIter = Numbers<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The blocks of a manifest, in order.
+///
+/// ```
+/// use zvf_format::manifest::Manifest;
+///
+/// assert!(Manifest::parse(&[0; 4], 3)?.blocks().next().is_none());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Blocks<'a> {
+    cur: Cursor<'a>, // at a block that parses, when any are left
+    left: u32,
+    sid_ndim: u64,
+}
+
+impl<'a> Blocks<'a> {
+    /// `left` blocks, of which each parses.
+    pub(super) const fn new(blocks: &'a [u8], left: u32, sid_ndim: u64) -> Self {
+        Self { cur: Cursor::new(PART, blocks), left, sid_ndim }
+    }
+
+    /// Bytes from the first block to the next.
+    pub(super) const fn at(&self) -> u64 {
+        self.cur.at()
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        block(&mut self.cur, self.sid_ndim).ok() // it parsed before
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (num::to_usize(self.left), Some(num::to_usize(self.left)))
+    }
+}
+
+impl FusedIterator for Blocks<'_> {}
+
+/// One fragment of one chunk, as an object refers to it.
+///
+/// ```
+/// use zvf_format::manifest::Manifest;
+///
+/// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+/// let reference = Manifest::parse(blob, 1)?.references().next().unwrap();
+/// assert_eq!((reference.chunk[0].get(), reference.fragment), (4, 5));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reference<'a> {
+    /// The absolute coordinates of the chunk.
+    pub chunk: &'a [I64],
+    /// The number of the fragment in it.
+    pub fragment: u64,
+}
+
+/// The references of a manifest, in order.
+///
+/// ```
+/// use zvf_format::manifest::Manifest;
+///
+/// assert_eq!(Manifest::parse(&[0; 4], 3)?.references().count(), 0);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct References<'a> {
+    blocks: Blocks<'a>,
+    chunk: &'a [I64], // of the block that `fragments` are from
+    fragments: Numbers<'a>,
+}
+
+impl<'a> References<'a> {
+    pub(super) const fn new(blocks: Blocks<'a>) -> Self {
+        Self { blocks, chunk: &[], fragments: Numbers::range(0, 0) }
+    }
+}
+
+impl<'a> Iterator for References<'a> {
+    type Item = Reference<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(fragment) = self.fragments.next() {
+                return Some(Reference { chunk: self.chunk, fragment });
+            }
+            let block = self.blocks.next()?;
+            (self.chunk, self.fragments) = (block.chunk, block.fragments.iter());
+        }
+    }
+}
+
+impl FusedIterator for References<'_> {}
+
+/// Reads one block.
+pub(super) fn block<'a>(cur: &mut Cursor<'a>, sid_ndim: u64) -> Result<Block<'a>, FormatError> {
+    let chunk = cur.array::<I64>("chunk", sid_ndim)?.items;
+    let at = cur.at();
+    let mode = *cur.one::<u8>("mode")?;
+    let fragments = match mode {
+        SINGLE => BlockFragments::Single(natural(cur, "fragment")?),
+        RANGE => range(cur)?,
+        EXPLICIT => BlockFragments::Explicit(list(cur)?),
+        _ => return Err(cur.refuse(Class::BadTag, "mode", at, Expected::Between(0, 2), mode)),
+    };
+    Ok(Block { chunk, fragments })
+}
+
+fn range<'a>(cur: &mut Cursor<'_>) -> Result<BlockFragments<'a>, FormatError> {
+    let at = cur.at();
+    let (start, count) = (natural(cur, "start")?, natural(cur, "count")?);
+    let end = start.saturating_add(count); // both below 2^63
+    if i64::try_from(end).is_err() {
+        let expected = Expected::AtMost(i64::MAX.into());
+        return Err(cur.refuse(Class::Overflow, "start + count", at, expected, end));
+    }
+    Ok(BlockFragments::Range { start, count })
+}
+
+fn list<'a>(cur: &mut Cursor<'a>) -> Result<&'a [I64], FormatError> {
+    let n = cur.one::<U32>("n")?.get();
+    let list = cur.array::<I64>("fragments", n.into())?;
+    for (at, fragment) in list.with_offsets() {
+        if fragment.get() < 0 {
+            let expected = Expected::AtLeast(0);
+            return Err(cur.refuse(Class::Negative, "fragment", at, expected, fragment.get()));
+        }
+    }
+    Ok(list.items)
+}
+
+/// Reads a number that cannot be negative.
+fn natural(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
+    let at = cur.at();
+    let n = cur.one::<I64>(field)?.get();
+    u64::try_from(n)
+        .map_err(|_source| cur.refuse(Class::Negative, field, at, Expected::AtLeast(0), n))
+}
+
+pub(super) const SINGLE: u8 = 0;
+pub(super) const RANGE: u8 = 1;
+pub(super) const EXPLICIT: u8 = 2;

@@ -1,0 +1,68 @@
+//! CRC32C (Castagnoli), as the `crc32c` codec and the index of a shard use it.
+//!
+//! The remainder of eight bytes at a time: table `k` holds what each byte leaves behind when `k` bytes
+//! follow it, so one step is eight independent look-ups. The tables are made by the compiler.
+
+/// The CRC32C of `bytes`.
+///
+/// ```
+/// assert_eq!(zvf_format::shard::crc32c(b"123456789"), 0xe306_9283);
+/// ```
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let crc = words.iter().fold(u32::MAX, |crc, word| {
+        let [a, b, c, d] = crc.to_le_bytes();
+        let [p, q, r, s, t, u, v, w] = *word;
+        let near = left(7, p ^ a) ^ left(6, q ^ b) ^ left(5, r ^ c) ^ left(4, s ^ d);
+        near ^ left(3, t) ^ left(2, u) ^ left(1, v) ^ left(0, w)
+    });
+    let step = |crc: u32, byte: &u8| {
+        let [low, ..] = crc.to_le_bytes();
+        (crc >> 8) ^ left(0, low ^ byte)
+    };
+    !rest.iter().fold(crc, step)
+}
+
+/// What `byte` leaves behind when `k` bytes follow it in the step.
+#[inline(always)]
+fn left(k: usize, byte: u8) -> u32 {
+    let table = TABLES.get(k).unwrap_or(&[0; 256]); // k is below 8
+    table.get(usize::from(byte)).copied().unwrap_or(0) // a byte is below 256
+}
+
+static TABLES: [[u32; 256]; 8] = tables();
+
+/// The polynomial, lowest bit first.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+#[expect(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "runs in the compiler only, which would refuse an index or a sum out of range"
+)]
+const fn tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let (mut i, mut byte) = (0, 0_u32);
+    while i < 256 {
+        let (mut crc, mut bit) = (byte, 0);
+        while bit < 8 {
+            crc = (crc >> 1) ^ if crc & 1 == 0 { 0 } else { POLYNOMIAL };
+            bit += 1;
+        }
+        tables[0][i] = crc;
+        i += 1;
+        byte += 1;
+    }
+    let mut k = 1;
+    while k < 8 {
+        let mut i = 0;
+        while i < 256 {
+            let before = tables[k - 1][i];
+            tables[k][i] = (before >> 8) ^ tables[0][crate::num::to_usize(before & 0xff)];
+            i += 1;
+        }
+        k += 1;
+    }
+    tables
+}

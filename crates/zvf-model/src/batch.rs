@@ -1,0 +1,375 @@
+//! Geometry as columns: what a query answers, what a converter reads, what a writer takes.
+//!
+//! ```text
+//! vertices   positions, fields                one row each
+//! parts      offsets into the vertices        one part for an object, or for a run of one
+//! elements   rows of vertices, fields         one edge or face each, where the kind has links
+//! ```
+//!
+//! Every column of one kind has the same number of rows, offsets never descend, and an element names
+//! vertices of this batch: the builder refuses anything else, so that whoever holds a batch may rely
+//! on it.
+
+use thiserror::Error;
+
+use crate::{Column, Field, Kind, ObjectId};
+
+/// Some geometry.
+///
+/// ```
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind, ObjectId, Parts};
+///
+/// let points = [0.0_f32, 0.0, 1.0, 1.0, 5.0, 5.0].map(f32::to_le_bytes).concat();
+/// let positions = Column::new(Dtype::FLOAT32, 2, points.into())?;
+/// let parts = Parts::new(vec![0, 2, 3], vec![ObjectId(7), ObjectId(9)])?;
+/// let batch = Batch::new(Kind::Polyline, positions).with_parts(parts)?;
+/// assert_eq!(batch.parts().iter().map(|part| part.rows.len()).collect::<Vec<_>>(), [2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    kind: Kind,
+    positions: Column,
+    fields: Vec<Field>,                            // as many rows as positions
+    vertex_objects: Option<Vec<Option<ObjectId>>>, // likewise
+    parts: Parts,                                  // within the positions
+    elements: Option<Elements>,                    // naming rows of the positions
+}
+
+impl Batch {
+    /// Vertices of `kind` and nothing else.
+    #[must_use]
+    pub const fn new(kind: Kind, positions: Column) -> Self {
+        Self {
+            kind,
+            positions,
+            fields: Vec::new(),
+            vertex_objects: None,
+            parts: Parts::NONE,
+            elements: None,
+        }
+    }
+
+    /// The same with one more attribute of the vertices.
+    ///
+    /// # Errors
+    ///
+    /// When it has another number of rows than the positions.
+    pub fn with_field(mut self, field: Field) -> Result<Self, BadBatch> {
+        same_length("a vertex attribute", field.column.len(), self.len())?;
+        self.fields.push(field);
+        Ok(self)
+    }
+
+    /// The same with the object that each vertex belongs to.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one entry a vertex.
+    pub fn with_vertex_objects(self, of: Vec<Option<ObjectId>>) -> Result<Self, BadBatch> {
+        same_length("the list of owners", of.len(), self.len())?;
+        Ok(Self { vertex_objects: Some(of), ..self })
+    }
+
+    /// The same divided into parts.
+    ///
+    /// # Errors
+    ///
+    /// When the parts do not end where the vertices do.
+    pub fn with_parts(self, parts: Parts) -> Result<Self, BadBatch> {
+        same_length("the parts", parts.offsets.last().copied().unwrap_or(0), self.len())?;
+        Ok(Self { parts, ..self })
+    }
+
+    /// The same with edges or faces.
+    ///
+    /// # Errors
+    ///
+    /// When one names a vertex that is not there.
+    pub fn with_elements(self, elements: Elements) -> Result<Self, BadBatch> {
+        match elements.rows.iter().find(|row| **row >= self.len()) {
+            Some(row) => Err(BadBatch::NoSuchVertex { row: *row, vertices: self.len() }),
+            None => Ok(Self { elements: Some(elements), ..self }),
+        }
+    }
+
+    /// What the geometry is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The number of vertices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there is no vertex.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Where the vertices are, in the type they are stored in.
+    #[must_use]
+    pub const fn positions(&self) -> &Column {
+        &self.positions
+    }
+
+    /// The attributes of the vertices.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The attribute of the vertices with that name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| *field.name == *name)
+    }
+
+    /// The object each vertex belongs to, when that was asked for.
+    #[must_use]
+    pub fn vertex_objects(&self) -> Option<&[Option<ObjectId>]> {
+        self.vertex_objects.as_deref()
+    }
+
+    /// The parts; none where the geometry has no such division.
+    #[must_use]
+    pub const fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The edges or faces, where the kind has them.
+    #[must_use]
+    pub const fn elements(&self) -> Option<&Elements> {
+        self.elements.as_ref()
+    }
+}
+
+/// Consecutive vertices that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    offsets: Vec<usize>, // empty, or one more than parts; first 0, never descending
+    objects: Vec<ObjectId>, // one a part
+}
+
+/// One part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its vertices.
+    pub rows: std::ops::Range<usize>,
+    /// The object it is, or is a run of.
+    pub object: ObjectId,
+}
+
+impl Parts {
+    /// No parts.
+    pub const NONE: Self = Self { offsets: Vec::new(), objects: Vec::new() };
+
+    /// Part `k` has the vertices from `offsets[k]` to `offsets[k + 1]` and belongs to `objects[k]`.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one offset more than objects, or offsets do not start at 0 or descend.
+    pub fn new(offsets: Vec<usize>, objects: Vec<ObjectId>) -> Result<Self, BadBatch> {
+        same_length("the offsets of parts", offsets.len(), objects.len().saturating_add(1))?;
+        if offsets.first() != Some(&0) || !offsets.is_sorted() {
+            return Err(BadBatch::Offsets);
+        }
+        Ok(Self { offsets, objects })
+    }
+
+    /// The number of parts.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Where each part starts, and where the last ends; empty without parts.
+    #[must_use]
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// The object of each part.
+    #[must_use]
+    pub fn objects(&self) -> &[ObjectId] {
+        &self.objects
+    }
+
+    /// The parts in order.
+    pub fn iter(&self) -> impl Iterator<Item = Part> {
+        let ends = self.offsets.iter().skip(1);
+        let rows = self.offsets.iter().zip(ends).map(|(start, end)| *start..*end);
+        rows.zip(&self.objects).map(|(rows, object)| Part { rows, object: *object })
+    }
+}
+
+/// Edges, faces or other links between vertices of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elements {
+    width: usize,       // not 0
+    rows: Vec<usize>,   // a multiple of the width
+    fields: Vec<Field>, // one row an element
+}
+
+impl Elements {
+    /// Elements of `width` vertices each.
+    ///
+    /// # Errors
+    ///
+    /// When `width` is 0 or `rows` is not a whole number of elements.
+    pub fn new(width: usize, rows: Vec<usize>) -> Result<Self, BadBatch> {
+        if rows.len().checked_rem(width) != Some(0) {
+            return Err(BadBatch::Width { rows: rows.len(), width });
+        }
+        Ok(Self { width, rows, fields: Vec::new() })
+    }
+
+    /// The same with one more attribute of the elements.
+    ///
+    /// # Errors
+    ///
+    /// When it has another number of rows.
+    pub fn with_field(mut self, field: Field) -> Result<Self, BadBatch> {
+        same_length("an element attribute", field.column.len(), self.len())?;
+        self.fields.push(field);
+        Ok(self)
+    }
+
+    /// How many vertices an element has.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The vertices of all elements, one after the other.
+    #[must_use]
+    pub fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// The elements in order, each its vertices in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[usize]> {
+        self.rows.chunks_exact(self.width)
+    }
+
+    /// The attributes of the elements.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+}
+
+fn same_length(what: &'static str, found: usize, wanted: usize) -> Result<(), BadBatch> {
+    if found == wanted { Ok(()) } else { Err(BadBatch::Length { what, found, wanted }) }
+}
+
+/// Columns that do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BadBatch {
+    /// Another number of rows than it must have.
+    #[error("{what} must have {wanted} rows, found {found}")]
+    Length {
+        /// What has them.
+        what: &'static str,
+        /// How many it has.
+        found: usize,
+        /// How many it must have.
+        wanted: usize,
+    },
+    /// Offsets of parts that do not start at 0, or descend.
+    #[error("the offsets of parts must start at 0 and never descend")]
+    Offsets,
+    /// Not a whole number of elements.
+    #[error("{rows} vertices are not a whole number of elements of {width}")]
+    Width {
+        /// Vertices given.
+        rows: usize,
+        /// Vertices of one element.
+        width: usize,
+    },
+    /// An element of a vertex that is not there.
+    #[error("an element names vertex {row} of {vertices}")]
+    NoSuchVertex {
+        /// The vertex named.
+        row: usize,
+        /// How many there are.
+        vertices: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+
+    use super::*;
+
+    fn column(rows: usize) -> Column {
+        Column::new(Dtype::FLOAT32, 1, vec![0; rows * 4].into()).unwrap()
+    }
+
+    #[test]
+    fn columns_that_do_not_go_together_are_refused() {
+        let batch = || Batch::new(Kind::Mesh, column(3));
+        let parts = |offsets: &[usize]| Parts::new(offsets.to_vec(), vec![ObjectId(0)]);
+        let errors = [
+            batch().with_field(Field::new("a", column(2))).err(),
+            batch().with_vertex_objects(vec![None]).err(),
+            batch().with_parts(parts(&[0, 2]).unwrap()).err(),
+            batch().with_elements(Elements::new(3, vec![0, 1, 3]).unwrap()).err(),
+            parts(&[0]).err(),
+            parts(&[1, 1]).err(),
+            Parts::new(vec![0, 2, 1], vec![ObjectId(0); 2]).err(),
+            Elements::new(0, vec![]).err(),
+            Elements::new(2, vec![0]).err(),
+            Elements::new(1, vec![0]).unwrap().with_field(Field::new("a", column(2))).err(),
+        ];
+        let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap().to_string()).collect();
+        assert_eq!(
+            messages,
+            [
+                "a vertex attribute must have 3 rows, found 2",
+                "the list of owners must have 3 rows, found 1",
+                "the parts must have 3 rows, found 2",
+                "an element names vertex 3 of 3",
+                "the offsets of parts must have 2 rows, found 1",
+                "the offsets of parts must start at 0 and never descend",
+                "the offsets of parts must start at 0 and never descend",
+                "0 vertices are not a whole number of elements of 0",
+                "1 vertices are not a whole number of elements of 2",
+                "an element attribute must have 1 rows, found 2",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_batch_has_empty_everything() {
+        let batch = Batch::new(Kind::Graph, column(0));
+        assert!(batch.is_empty() && batch.parts().is_empty() && batch.elements().is_none());
+        let parts = Parts::new(vec![0], vec![]).unwrap();
+        assert!(batch.with_parts(parts).is_ok());
+    }
+}

@@ -1,0 +1,402 @@
+//! Values of one type, row after row: positions, attributes, ids.
+//!
+//! A column is bytes, a type and a width (how many values make a row), cheap to clone and to slice.
+//! The bytes are always little-endian, whatever was stored, so that on every machine we build for
+//! they are what a typed slice, an Arrow array or a file of another format wants, without a copy.
+//!
+//! Not here: names, units and categories (a `Field` adds them), and where the bytes came from.
+
+use bytes::{Bytes, BytesMut};
+use thiserror::Error;
+use zerocopy::{FromBytes, Immutable};
+use zvf_format::metadata::{Dtype, DtypeKind};
+
+use crate::Value;
+
+/// Values of one type.
+///
+/// ```
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Column, Value};
+///
+/// let bytes = [1.0_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
+/// let points = Column::new(Dtype::FLOAT32, 2, bytes.into())?;
+/// assert_eq!((points.len(), points.width()), (2, 2));
+/// assert_eq!(points.value(1, 0), Value::Float(3.0));
+/// assert_eq!(points.slice(1..2).float(0, 1), Some(4.0));
+/// # Ok::<(), zvf_model::BadColumn>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    dtype: Dtype,  // never big-endian
+    width: u32,    // not 0
+    stride: usize, // bytes of a row: size times width, not 0
+    bytes: Bytes,  // a multiple of the stride
+}
+
+impl Column {
+    /// The rows in `bytes`, turned to little-endian where `dtype` says they are not.
+    ///
+    /// # Errors
+    ///
+    /// When `width` is 0, a row would not fit in memory, or `bytes` is not a whole number of rows.
+    pub fn new(dtype: Dtype, width: u32, bytes: Bytes) -> Result<Self, BadColumn> {
+        let too_wide = BadColumn::Width { width };
+        let size = usize::try_from(dtype.size).map_err(|_too_large| too_wide)?;
+        let values = usize::try_from(width).map_err(|_too_large| too_wide)?;
+        let stride = size.checked_mul(values).filter(|stride| *stride > 0).ok_or(too_wide)?;
+        if bytes.len().checked_rem(stride) != Some(0) {
+            return Err(BadColumn::Length { bytes: bytes.len(), stride });
+        }
+        let bytes = if dtype.big_endian { swapped(&bytes, unit(dtype, size)) } else { bytes };
+        Ok(Self { dtype: Dtype { big_endian: false, ..dtype }, width, stride, bytes })
+    }
+
+    /// A column without rows.
+    ///
+    /// # Errors
+    ///
+    /// When `width` is 0 or a row would not fit in memory.
+    pub fn empty(dtype: Dtype, width: u32) -> Result<Self, BadColumn> {
+        Self::new(dtype, width, Bytes::new())
+    }
+
+    /// The type of a value; never big-endian.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// How many values make a row.
+    #[must_use]
+    pub const fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Bytes of one row.
+    #[must_use]
+    pub const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len().checked_div(self.stride).unwrap_or(0)
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// All rows, little-endian, one after the other.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The bytes of row `i`, or nothing past the end.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[u8] {
+        let start = i.saturating_mul(self.stride);
+        self.bytes.get(start..start.saturating_add(self.stride)).unwrap_or(&[])
+    }
+
+    /// The rows, as bytes.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.bytes.chunks_exact(self.stride)
+    }
+
+    /// The same rows from `rows.start` to `rows.end`, sharing the bytes; cut to what there is.
+    #[must_use]
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
+        let end = rows.end.min(self.len()).saturating_mul(self.stride);
+        let start = rows.start.saturating_mul(self.stride).min(end);
+        Self { bytes: self.bytes.slice(start..end), ..self.clone() }
+    }
+
+    /// All values as a typed slice, when `T` is their type, this machine is little-endian and the
+    /// bytes happen to lie right in memory. [`Column::value`] always works.
+    #[must_use]
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        let same = (self.dtype.kind, self.dtype.size) == T::TYPE;
+        let native = cfg!(target_endian = "little");
+        if same && native { <[T]>::ref_from_bytes(&self.bytes).ok() } else { None }
+    }
+
+    /// Value `c` of row `i`; [`Value::Null`] past the end.
+    #[must_use]
+    pub fn value(&self, i: usize, c: usize) -> Value {
+        let row = self.row(i);
+        let size = self.stride.checked_div(usize::try_from(self.width).unwrap_or(1)).unwrap_or(0);
+        let start = c.saturating_mul(size);
+        row.get(start..start.saturating_add(size))
+            .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
+    }
+
+    /// Value `c` of row `i` as a float, rounded where it is a large integer; `None` for text and past
+    /// the end.
+    #[must_use]
+    pub fn float(&self, i: usize, c: usize) -> Option<f64> {
+        to_float(&self.value(i, c))
+    }
+}
+
+/// Puts rows together, each copied once.
+///
+/// ```
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Column, ColumnBuilder};
+///
+/// let ids = Column::new(Dtype::INT64, 1, [7_i64, 8, 9].map(i64::to_le_bytes).concat().into())?;
+/// let mut some = ColumnBuilder::like(&ids);
+/// some.push_rows(&ids, 1..3);
+/// some.push_row(&ids, 0);
+/// assert_eq!(some.finish().bytes()[..], [8_i64, 9, 7].map(i64::to_le_bytes).concat());
+/// # Ok::<(), zvf_model::BadColumn>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ColumnBuilder {
+    like: Column, // without rows
+    bytes: BytesMut,
+}
+
+impl ColumnBuilder {
+    /// An empty builder for rows of the type and width of `column`.
+    #[must_use]
+    pub fn like(column: &Column) -> Self {
+        Self { like: column.slice(0..0), bytes: BytesMut::new() }
+    }
+
+    /// The number of rows so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len().checked_div(self.like.stride).unwrap_or(0)
+    }
+
+    /// Whether there is no row yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Makes room for `rows` more.
+    pub fn reserve(&mut self, rows: usize) {
+        self.bytes.reserve(rows.saturating_mul(self.like.stride));
+    }
+
+    /// Adds rows of a column of the same type and width; cut to what it has. Rows of another type are
+    /// not added.
+    pub fn push_rows(&mut self, from: &Column, rows: std::ops::Range<usize>) {
+        if (from.dtype, from.width) == (self.like.dtype, self.like.width) {
+            let end = rows.end.saturating_mul(from.stride).min(from.bytes.len());
+            let start = rows.start.saturating_mul(from.stride).min(end);
+            self.bytes.extend_from_slice(from.bytes.get(start..end).unwrap_or(&[]));
+        }
+    }
+
+    /// Adds one row of a column of the same type and width.
+    pub fn push_row(&mut self, from: &Column, row: usize) {
+        self.push_rows(from, row..row.saturating_add(1));
+    }
+
+    /// Adds rows as little-endian bytes; what is not a whole number of rows is not added.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        if bytes.len().checked_rem(self.like.stride) == Some(0) {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The rows as a column.
+    #[must_use]
+    pub fn finish(self) -> Column {
+        Column { bytes: self.bytes.freeze(), ..self.like }
+    }
+}
+
+/// A type that a column can be viewed as. A wrong [`Element::TYPE`] gives wrong values, nothing worse.
+pub trait Element: FromBytes + Immutable + Copy {
+    /// Kind and size in bytes.
+    const TYPE: (DtypeKind, u64);
+}
+
+macro_rules! elements {
+    ($($rust:ty: $kind:ident $size:literal),* $(,)?) => {$(
+        impl Element for $rust {
+            const TYPE: (DtypeKind, u64) = (DtypeKind::$kind, $size);
+        }
+    )*};
+}
+
+elements! {
+    i8: Int 1, i16: Int 2, i32: Int 4, i64: Int 8,
+    u8: UInt 1, u16: UInt 2, u32: UInt 4, u64: UInt 8,
+    f32: Float 4, f64: Float 8,
+}
+
+/// Bytes that are no column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BadColumn {
+    /// No value a row, or more than fit in memory.
+    #[error("a row of {width} values is not possible")]
+    Width {
+        /// Values of a row.
+        width: u32,
+    },
+    /// Not a whole number of rows.
+    #[error("{bytes} bytes are not a whole number of rows of {stride} bytes")]
+    Length {
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes of one row.
+        stride: usize,
+    },
+}
+
+/// Bytes that are turned together: a code unit for text, the whole value otherwise.
+const fn unit(dtype: Dtype, size: usize) -> usize {
+    match dtype.kind {
+        DtypeKind::Text => 4,
+        DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt | DtypeKind::Float => size,
+    }
+}
+
+fn swapped(bytes: &[u8], unit: usize) -> Bytes {
+    let mut own = bytes.to_vec();
+    own.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+    own.into()
+}
+
+/// One little-endian value.
+fn decode(dtype: Dtype, bytes: &[u8]) -> Value {
+    match (dtype.kind, bytes) {
+        (DtypeKind::Bool, [byte]) => Value::Bool(*byte != 0),
+        (DtypeKind::Int, _) => Value::Int(signed(bytes)),
+        (DtypeKind::UInt, _) => Value::UInt(unsigned(bytes)),
+        (DtypeKind::Float, &[a, b]) => Value::Float(half::f16::from_le_bytes([a, b]).into()),
+        (DtypeKind::Float, &[a, b, c, d]) => Value::Float(f32::from_le_bytes([a, b, c, d]).into()),
+        (DtypeKind::Float, &[a, b, c, d, e, f, g, h]) => {
+            Value::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h]))
+        }
+        (DtypeKind::Text, _) => Value::Text(text(bytes)),
+        (DtypeKind::Bool | DtypeKind::Float, _) => Value::Null,
+    }
+}
+
+fn unsigned(bytes: &[u8]) -> u64 {
+    let mut wide = [0; 8];
+    for (to, from) in wide.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(wide)
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
+    let mut wide = [if negative { 0xff } else { 0 }; 8];
+    for (to, from) in wide.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    i64::from_le_bytes(wide)
+}
+
+/// Text in UTF-32, without the zeros behind it; a code unit that is no character becomes U+FFFD.
+fn text(bytes: &[u8]) -> String {
+    let units = bytes.chunks_exact(4).map(unsigned);
+    let chars = units.map(|unit| u32::try_from(unit).ok().and_then(char::from_u32));
+    let text: String = chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.trim_end_matches('\0').to_owned()
+}
+
+#[expect(clippy::as_conversions, reason = "rounding a large integer is what is asked for")]
+const fn to_float(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(n) => Some(*n as f64),
+        Value::UInt(n) => Some(*n as f64),
+        Value::Float(x) => Some(*x),
+        Value::Bool(true) => Some(1.0),
+        Value::Bool(false) => Some(0.0),
+        Value::Null | Value::Text(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dtype(text: &str) -> Dtype {
+        Dtype::parse(text).unwrap()
+    }
+
+    #[test]
+    fn values_of_every_type() {
+        for (name, bytes, value) in [
+            ("bool", &[1][..], Value::Bool(true)),
+            ("int8", &[0xff], Value::Int(-1)),
+            ("<i2", &[0xfe, 0xff], Value::Int(-2)),
+            (">i2", &[0xff, 0xfe], Value::Int(-2)),
+            ("int64", &[0, 0, 0, 0, 0, 0, 0, 0x80], Value::Int(i64::MIN)),
+            ("uint8", &[0xff], Value::UInt(255)),
+            ("uint64", &[0xff; 8], Value::UInt(u64::MAX)),
+            ("float16", &[0x00, 0x3e], Value::Float(1.5)),
+            (">f4", &[0xbf, 0x80, 0, 0], Value::Float(-1.0)),
+            ("float64", &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f], Value::Float(1.0)),
+            ("<U2", &[0x61, 0, 0, 0, 0, 0, 0, 0], Value::from("a")),
+            (">U2", &[0, 0, 0, 0x61, 0, 0x11, 0, 0], Value::from("a\u{fffd}")),
+        ] {
+            let column = Column::new(dtype(name), 1, Bytes::copy_from_slice(bytes)).unwrap();
+            assert_eq!(column.value(0, 0), value, "{name}");
+            assert_eq!(column.value(1, 0), Value::Null, "{name}");
+            assert!(!column.dtype().big_endian);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_column() {
+        let bytes = || Bytes::from_static(&[0; 10]);
+        for (dtype, width, message) in [
+            ("float32", 0, "a row of 0 values is not possible"),
+            ("float32", 1, "10 bytes are not a whole number of rows of 4 bytes"),
+            ("int8", 3, "10 bytes are not a whole number of rows of 3 bytes"),
+        ] {
+            let error = Column::new(self::dtype(dtype), width, bytes()).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn slices_share_and_are_cut_to_what_there_is() {
+        let column = Column::new(dtype("int16"), 2, Bytes::from_static(&[0; 16])).unwrap();
+        assert_eq!(column.len(), 4);
+        for (rows, len) in [(0..4, 4), (1..3, 2), (3..9, 1), (9..12, 0)] {
+            assert_eq!(column.slice(rows.clone()).len(), len, "{rows:?}");
+        }
+        assert_eq!(column.rows().len(), 4);
+        assert!(column.row(4).is_empty());
+    }
+
+    #[test]
+    fn typed_slices_only_of_the_same_type() {
+        let floats = Column::new(Dtype::FLOAT32, 1, vec![0, 0, 128, 63].into()).unwrap();
+        assert!(floats.as_slice::<i32>().is_none() && floats.as_slice::<f64>().is_none());
+        if let Some(slice) = floats.as_slice::<f32>() {
+            assert_eq!(slice, [1.0]);
+        }
+    }
+
+    #[test]
+    fn builders_take_rows_of_their_own_type() {
+        let a = Column::new(dtype("int16"), 1, Bytes::from_static(&[1, 0, 2, 0, 3, 0])).unwrap();
+        let other = Column::new(dtype("uint16"), 1, Bytes::from_static(&[9, 0])).unwrap();
+        let mut builder = ColumnBuilder::like(&a);
+        builder.push_rows(&a, 1..7);
+        builder.push_rows(&other, 0..1);
+        builder.push_bytes(&[4, 0]);
+        builder.push_bytes(&[5]);
+        assert_eq!((builder.len(), builder.is_empty()), (3, false));
+        assert_eq!(builder.finish().bytes()[..], [2, 0, 3, 0, 4, 0]);
+    }
+}

@@ -1,0 +1,140 @@
+//! A column with a name: an attribute as a person knows it.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::{Column, Value};
+
+/// A named column.
+///
+/// ```
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Categories, Column, Field, Value};
+///
+/// let codes = Column::new(Dtype::parse("int8").unwrap(), 1, vec![1, 0, 0xff].into())?;
+/// let categories = Categories::new(vec![Value::from("axon"), Value::from("soma")], Some(-1));
+/// let field = Field::new("label", codes).with_categories(categories);
+/// assert_eq!(field.value(0, 0)?, Value::from("soma"));
+/// assert_eq!(field.value(2, 0)?, Value::Null);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name, as stored.
+    pub name: Arc<str>,
+    /// The stored values: codes, where there are categories.
+    pub column: Column,
+    /// What codes stand for.
+    pub categories: Option<Categories>,
+    /// The unit of the values, as declared.
+    pub unit: Option<Arc<str>>,
+    /// What the values are, as declared.
+    pub description: Option<Arc<str>>,
+}
+
+impl Field {
+    /// A column of that name, and nothing else said about it.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>, column: Column) -> Self {
+        Self { name: name.into(), column, categories: None, unit: None, description: None }
+    }
+
+    /// The same field, its values codes of `categories`.
+    #[must_use]
+    pub fn with_categories(self, categories: Categories) -> Self {
+        Self { categories: Some(categories), ..self }
+    }
+
+    /// The same field with other rows.
+    #[must_use]
+    pub fn with_column(&self, column: Column) -> Self {
+        Self { column, ..self.clone() }
+    }
+
+    /// Value `c` of row `i`, codes replaced by what they stand for.
+    ///
+    /// # Errors
+    ///
+    /// When the row holds a code that stands for nothing.
+    pub fn value(&self, i: usize, c: usize) -> Result<Value, BadCode> {
+        let value = self.column.value(i, c);
+        self.categories.as_ref().map_or(Ok(value.clone()), |known| known.decode(&value).cloned())
+    }
+}
+
+/// What the codes of a dictionary-encoded attribute stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Categories {
+    values: Arc<[Value]>,
+    missing: Option<i64>,
+}
+
+impl Categories {
+    /// Code `k` stands for `values[k]`, and `missing` for nothing.
+    #[must_use]
+    pub fn new(values: Vec<Value>, missing: Option<i64>) -> Self {
+        Self { values: values.into(), missing }
+    }
+
+    /// What the codes stand for, from 0.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The code that stands for nothing.
+    #[must_use]
+    pub const fn missing(&self) -> Option<i64> {
+        self.missing
+    }
+
+    /// What a stored code stands for; [`Value::Null`] where it stands for nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it is neither a code of these categories nor the one for missing values.
+    pub fn decode(&self, code: &Value) -> Result<&Value, BadCode> {
+        let number = match code {
+            Value::Int(n) => i128::from(*n),
+            Value::UInt(n) => i128::from(*n),
+            Value::Null => return Ok(&Value::Null),
+            Value::Bool(_) | Value::Float(_) | Value::Text(_) => -1,
+        };
+        if self.missing.is_some_and(|missing| i128::from(missing) == number) {
+            return Ok(&Value::Null);
+        }
+        let known = usize::try_from(number).ok().and_then(|at| self.values.get(at));
+        known.ok_or(BadCode { code: number, categories: self.values.len() })
+    }
+}
+
+/// A code that stands for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("code {code} is none of {categories} categories")]
+pub struct BadCode {
+    /// The code as stored.
+    pub code: i128,
+    /// How many categories there are.
+    pub categories: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_outside_the_categories_are_errors() {
+        let categories = Categories::new(vec![Value::Int(10), Value::Int(20)], Some(-1));
+        for (code, value) in [
+            (Value::UInt(1), Ok(Value::Int(20))),
+            (Value::Int(-1), Ok(Value::Null)),
+            (Value::Int(2), Err("code 2 is none of 2 categories")),
+            (Value::Int(-2), Err("code -2 is none of 2 categories")),
+            (Value::UInt(u64::MAX), Err("code 18446744073709551615 is none of 2 categories")),
+        ] {
+            let found = categories.decode(&code).cloned().map_err(|error| error.to_string());
+            assert_eq!(found, value.map_err(str::to_owned));
+        }
+    }
+}
