@@ -274,6 +274,8 @@ pub enum Part {
     DeltaSegment,
     /// Flat cross-chunk records of 0.6 and 0.7.
     FlatLinks,
+    /// Cross-chunk records of the layout between 0.7 and 0.8.
+    PartitionedLinks,
     /// Key of a chunk or cell.
     ChunkKey,
     /// Chunk, bin or grid arithmetic.
@@ -294,6 +296,8 @@ pub enum Part {
     FrameHeader,
     /// Trailer of a Blosc2 frame.
     FrameTrailer,
+    /// Offsets chunk of a Blosc2 frame.
+    FrameOffsets,
     /// Header or block table of a Blosc chunk.
     BloscChunk,
     /// Geometry of an array of chunks and blocks.
@@ -302,6 +306,8 @@ pub enum Part {
     Pack,
     /// Root, level or array document.
     Metadata,
+    /// What a codec of Zarr wrote.
+    CodecStream,
 }
 
 impl Part {
@@ -320,6 +326,7 @@ impl Part {
             Self::OffsetsSegment => "offsets segment",
             Self::DeltaSegment => "delta segment",
             Self::FlatLinks => "flat cross-chunk links",
+            Self::PartitionedLinks => "partitioned cross-chunk links",
             Self::ChunkKey => "chunk key",
             Self::Grid => "grid",
             Self::TetSuperblock => "tet superblock",
@@ -330,10 +337,12 @@ impl Part {
             Self::Caterva => "array metalayer",
             Self::FrameHeader => "frame header",
             Self::FrameTrailer => "frame trailer",
+            Self::FrameOffsets => "frame offsets",
             Self::BloscChunk => "blosc chunk",
             Self::Blocks => "block geometry",
             Self::Pack => "pack",
             Self::Metadata => "metadata",
+            Self::CodecStream => "codec stream",
         }
     }
 }

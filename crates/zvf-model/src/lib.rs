@@ -7,15 +7,19 @@
 mod batch;
 mod bounds;
 mod column;
+mod error;
 mod field;
 mod id;
 mod kind;
+mod level;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
 pub use bounds::{BadBounds, Bounds};
 pub use column::{BadColumn, Column, ColumnBuilder, Element};
+pub use error::ModelError;
 pub use field::{BadCode, Categories, Field};
 pub use id::{Level, ObjectId};
 pub use kind::{Kind, UnknownKind};
+pub use level::{AttributeReader, ChunkFragments, LevelReader};
 pub use value::Value;

@@ -1,0 +1,338 @@
+//! An object store that fails on purpose, for tests.
+//!
+//! [`FaultStore`] stands in front of memory and counts operations from 0. A [`Fault`] planned for the
+//! nth of them happens once; everything else is passed on. Every operation is also written down, so
+//! that a test can assert what was asked and how often.
+//!
+//! Nothing here takes real time: a fault that never answers sleeps on tokio's clock, which tests pause.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, Result,
+};
+
+/// What happens to one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The reply is this HTTP status, told in words as a backend does.
+    Status(u16),
+    /// The connection breaks before a reply.
+    Reset,
+    /// There is never a reply.
+    Silence,
+    /// The reply comes after this long.
+    Delay(Duration),
+    /// The body ends after so many bytes, as if it were complete.
+    ShortBody(usize),
+    /// The body breaks off with an error after so many bytes.
+    BrokenBody(usize),
+    /// The body stops after so many bytes, and the connection stays open.
+    StalledBody(usize),
+    /// The body goes on with bytes that nobody asked for.
+    LongBody,
+    /// The body comes in pieces of so many bytes.
+    Pieces(usize),
+    /// The reply has the range next to the one asked for.
+    WrongRange,
+    /// The object is there, but the reply says it is not.
+    Missing,
+    /// The object is replaced by these bytes before the reply.
+    Changed(Bytes),
+    /// The backend says it cannot do this.
+    NotSupported,
+}
+
+/// One operation that reached the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// `get`, `head`, `list`, `children`, or what else the trait has.
+    pub what: &'static str,
+    /// The object or prefix.
+    pub path: String,
+    /// The range, as HTTP writes it.
+    pub range: Option<String>,
+    /// Whether a version was asked for.
+    pub conditional: bool,
+}
+
+/// Memory that fails where it is told to.
+///
+/// ```
+/// use fault_store::{Fault, FaultStore};
+/// use object_store::{ObjectStoreExt, path::Path};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = FaultStore::new();
+/// store.insert("a/b", b"hello").await;
+/// store.plan(0, Fault::Status(503));
+/// let path = Path::from("a/b");
+/// assert!(store.get(&path).await.is_err());
+/// assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), "hello");
+/// assert_eq!(store.asked().len(), 2);
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct FaultStore {
+    inner: InMemory,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: Vec<Asked>,
+    planned: BTreeMap<usize, Fault>,
+    always: Option<Fault>,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
+impl FaultStore {
+    /// An empty store without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts `bytes` under `path`; not counted.
+    ///
+    /// # Panics
+    ///
+    /// When `path` is not a path of the store.
+    pub async fn insert(&self, path: &str, bytes: &[u8]) {
+        let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
+        let put = self.inner.put(&Path::parse(path).unwrap_or_default(), payload).await;
+        assert!(put.is_ok(), "{put:?}");
+    }
+
+    /// Lets the `nth` operation from now on fail.
+    pub fn plan(&self, nth: usize, fault: Fault) {
+        let mut state = self.state();
+        let at = state.asked.len().saturating_add(nth);
+        state.planned.insert(at, fault);
+    }
+
+    /// Lets every operation fail for which nothing else is planned; `None` ends that.
+    pub fn always(&self, fault: Option<Fault>) {
+        self.state().always = fault;
+    }
+
+    /// What was asked so far, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        self.state().asked.clone()
+    }
+
+    /// Forgets what was asked, and what was planned for it.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        state.asked.clear();
+        state.planned.clear();
+        state.most_in_flight = 0;
+    }
+
+    /// The largest number of gets that were under way at once, bodies included only until they begin.
+    #[must_use]
+    pub fn most_in_flight(&self) -> usize {
+        self.state().most_in_flight
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes an operation down and says what shall happen to it.
+    fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
+        let mut state = self.state();
+        let nth = state.asked.len();
+        let range = options.and_then(|options| options.range.as_ref());
+        state.asked.push(Asked {
+            what,
+            path: path.to_string(),
+            range: range.map(GetRange::to_string),
+            conditional: options.is_some_and(|options| options.if_match.is_some()),
+        });
+        state.planned.remove(&nth).or_else(|| state.always.clone())
+    }
+
+    async fn before(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
+        match fault {
+            Some(Fault::Status(status)) => Err(status_error(*status, path)),
+            Some(Fault::Reset) => {
+                Err(generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
+            }
+            Some(Fault::Silence) => {
+                tokio::time::sleep(FOR_EVER).await;
+                Err(status_error(504, path))
+            }
+            Some(Fault::Delay(time)) => {
+                tokio::time::sleep(*time).await;
+                Ok(())
+            }
+            Some(Fault::Missing) => Err(status_error(404, path)),
+            Some(Fault::NotSupported) => Err(Error::NotSupported { source: "not here".into() }),
+            Some(Fault::Changed(bytes)) => {
+                self.inner.put(path, PutPayload::from(bytes.clone())).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn reply(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let what = if options.head { "head" } else { "get" };
+        let fault = self.note(what, path, Some(&options));
+        self.before(fault.as_ref(), path).await?;
+        let reply = self.inner.get_opts(path, options).await?;
+        let Some(fault) = fault else { return Ok(reply) };
+        let (meta, range) = (reply.meta.clone(), reply.range.clone());
+        let (attributes, extensions) = (reply.attributes.clone(), reply.extensions.clone());
+        let bytes = reply.bytes().await?;
+        let range = if fault == Fault::WrongRange { shifted(&range) } else { range };
+        let payload = GetResultPayload::Stream(body(bytes, &fault));
+        Ok(GetResult { payload, meta, range, attributes, extensions })
+    }
+}
+
+impl fmt::Display for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultStore {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let _guard = InFlight::enter(self);
+        // A request takes at least one turn, so that what runs side by side is seen to.
+        tokio::task::yield_now().await;
+        self.reply(location, options).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let path = prefix.cloned().unwrap_or_default();
+        match self.note("list", &path, None) {
+            Some(Fault::Status(status)) => {
+                // The beginning of a list is worth nothing, and it must be seen to be.
+                let first = self.inner.list(prefix).take(1);
+                first.chain(stream::iter([Err(status_error(status, &path))])).boxed()
+            }
+            Some(Fault::Silence) => stream::pending().boxed(),
+            _ => self.inner.list(prefix),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let path = prefix.cloned().unwrap_or_default();
+        let fault = self.note("children", &path, None);
+        self.before(fault.as_ref(), &path).await?;
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        let fault = self.note("put", location, None);
+        self.before(fault.as_ref(), location).await?;
+        self.inner.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let fault = self.note("put in parts", location, None);
+        self.before(fault.as_ref(), location).await?;
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let fault = self.note("copy", from, None);
+        self.before(fault.as_ref(), from).await?;
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// Counts a request for as long as it lives, however it ends.
+struct InFlight<'a>(&'a FaultStore);
+
+impl<'a> InFlight<'a> {
+    fn enter(store: &'a FaultStore) -> Self {
+        let mut state = store.state();
+        state.in_flight = state.in_flight.saturating_add(1);
+        state.most_in_flight = state.most_in_flight.max(state.in_flight);
+        Self(store)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+    }
+}
+
+/// The stream that `fault` makes of `bytes`.
+fn body(bytes: Bytes, fault: &Fault) -> BoxStream<'static, Result<Bytes>> {
+    let first = |n: usize| bytes.slice(..n.min(bytes.len()));
+    match fault {
+        Fault::ShortBody(n) => stream::iter([Ok(first(*n))]).boxed(),
+        Fault::BrokenBody(n) => {
+            let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            stream::iter([Ok(first(*n)), Err(generic(broken))]).boxed()
+        }
+        Fault::StalledBody(n) => stream::iter([Ok(first(*n))]).chain(stream::pending()).boxed(),
+        Fault::LongBody => stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed(),
+        Fault::Pieces(n) => {
+            let pieces: Vec<_> =
+                bytes.chunks((*n).max(1)).map(|piece| Ok(bytes.slice_ref(piece))).collect();
+            stream::iter(pieces).boxed()
+        }
+        _ => stream::iter([Ok(bytes)]).boxed(),
+    }
+}
+
+fn shifted(range: &Range<u64>) -> Range<u64> {
+    range.start.saturating_add(1)..range.end.saturating_add(1)
+}
+
+fn status_error(status: u16, path: &Path) -> Error {
+    let source = format!("Server returned non-2xx status code: {status}: ");
+    let path = path.to_string();
+    match status {
+        401 => Error::Unauthenticated { path, source: source.into() },
+        403 => Error::PermissionDenied { path, source: source.into() },
+        404 => Error::NotFound { path, source: source.into() },
+        412 => Error::Precondition { path, source: source.into() },
+        _ => generic(source),
+    }
+}
+
+fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Generic { store: "FaultStore", source: source.into() }
+}
+
+const FOR_EVER: Duration = Duration::from_secs(100 * 24 * 3600);

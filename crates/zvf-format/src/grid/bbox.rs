@@ -1,0 +1,95 @@
+//! Boxes in space, closed on all sides.
+//!
+//! A box may be as large as `f64` goes, infinities included; what it covers is cut to integers before
+//! anything is counted.
+
+use super::{ChunkRange, ChunkShape, MAX_AXES, check_axes, floor_clamped, refuse, same_axes};
+use crate::error::{Class, Expected, FormatError};
+
+/// All positions between two corners, both included.
+///
+/// ```
+/// use zvf_format::grid::BoundingBox;
+///
+/// let unit = BoundingBox::new(&[0.0, 0.0], &[1.0, f64::INFINITY]).unwrap();
+/// assert!(unit.contains(&[1.0, 7.0]) && !unit.contains(&[1.1, 7.0]));
+/// assert!(BoundingBox::new(&[f64::NAN], &[1.0]).is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BoundingBox {
+    low: [f64; MAX_AXES],  // no NaN; zero from `axes` on
+    high: [f64; MAX_AXES], // as `low`, and nowhere below it
+    axes: u8,              // 1 to MAX_AXES
+}
+
+impl BoundingBox {
+    /// The box between two corners.
+    ///
+    /// # Errors
+    ///
+    /// When the corners differ in rank or have an impossible one, one has a NaN, or the upper one lies
+    /// below the lower one.
+    pub fn new(low: &[f64], high: &[f64]) -> Result<Self, FormatError> {
+        let axes = check_axes("box", low.len())?;
+        same_axes("box", low.len(), high.len())?;
+        let mut all = Self { low: [0.0; MAX_AXES], high: [0.0; MAX_AXES], axes };
+        let corners = all.low.iter_mut().zip(&mut all.high);
+        for ((low, high), (from, to)) in corners.zip(low.iter().zip(high)) {
+            if from.is_nan() || to.is_nan() {
+                let expected = Expected::Rule("numbers");
+                return Err(refuse(Class::InvalidArgument, "box", expected, f64::NAN));
+            }
+            if to < from {
+                let expected = Expected::Rule("an upper corner not below the lower one");
+                return Err(refuse(Class::InvalidArgument, "box", expected, *to));
+            }
+            (*low, *high) = (*from, *to);
+        }
+        Ok(all)
+    }
+
+    /// The lower corner.
+    #[must_use]
+    pub fn low(&self) -> &[f64] {
+        self.low.get(..self.axes()).unwrap_or_default()
+    }
+
+    /// The upper corner.
+    #[must_use]
+    pub fn high(&self) -> &[f64] {
+        self.high.get(..self.axes()).unwrap_or_default()
+    }
+
+    /// How many axes there are.
+    #[must_use]
+    pub fn axes(&self) -> usize {
+        self.axes.into()
+    }
+
+    /// Whether a position lies inside or on a face. One of another rank does not, nor does a NaN.
+    #[must_use]
+    pub fn contains(&self, position: &[f64]) -> bool {
+        let mut faces = position.iter().zip(self.low().iter().zip(self.high()));
+        position.len() == self.axes() && faces.all(|(x, (low, high))| low <= x && x <= high)
+    }
+
+    /// The first and last multiple of `size` on an axis that the box reaches into.
+    pub(super) fn reach(&self, axis: usize, size: f64) -> Option<(i64, i64)> {
+        let (low, high) = (self.low().get(axis)?, self.high().get(axis)?);
+        Some((floor_clamped(*low, size), floor_clamped(*high, size)))
+    }
+}
+
+impl ChunkShape {
+    /// The chunks in which a position of the box can lie when its writer went by positions.
+    ///
+    /// Where the level has bins, ask [`super::Bins::chunks_meeting`]: its writer may have gone by these.
+    ///
+    /// # Errors
+    ///
+    /// When the box has another rank.
+    pub fn chunks_meeting(&self, bbox: &BoundingBox) -> Result<ChunkRange, FormatError> {
+        same_axes("box", self.axes(), bbox.axes())?;
+        Ok(ChunkRange::from_fn(self.axes(), |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
+    }
+}

@@ -1,0 +1,136 @@
+//! The cells one array has room for.
+//!
+//! Two arrays of one level may have different grids; each is read with its own.
+
+use super::{ChunkRange, ChunkShape, floor, refuse, same_axes};
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
+
+/// Where the cells of an array begin, and how many there are on each axis.
+///
+/// ```
+/// use zvf_format::grid::{ChunkShape, Grid};
+/// use zvf_format::key::ChunkKey;
+///
+/// // Not the quotient rounded up: a vertex on 20 lies in the third cell.
+/// let shape = ChunkShape::new(&[10.0]).unwrap();
+/// let grid = Grid::covering(&[0.0], &[20.0], &shape).unwrap();
+/// assert_eq!((grid.origin(), grid.shape()), (&[0][..], &[3][..]));
+/// let last = ChunkKey::new(&[2]).unwrap();
+/// assert_eq!(grid.path(&last).unwrap().to_string(), "c/2");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    origin: [i64; MAX_RANK], // zero from `rank` on
+    shape: [u64; MAX_RANK],  // zero from `rank` on; the last cell of each axis fits `i64`
+    rank: u8,                // 1 to MAX_RANK
+}
+
+impl Grid {
+    /// The grid of an array with this origin and shape. An axis may have no cells.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks differ or cannot be, or a cell would have no number of 64 bits.
+    pub fn new(origin: &[i64], shape: &[u64]) -> Result<Self, FormatError> {
+        let rank = check_rank(Part::Grid, shape.len())?;
+        same_axes("chunk_grid_origin", shape.len(), origin.len())?;
+        let mut grid = Self { origin: [0; MAX_RANK], shape: [0; MAX_RANK], rank };
+        let axes = grid.origin.iter_mut().zip(&mut grid.shape);
+        for ((to, cells), (from, count)) in axes.zip(origin.iter().zip(shape)) {
+            if from.checked_add_unsigned(count.saturating_sub(1)).is_none() {
+                let expected = Expected::Rule("origin + shape in 64 bits");
+                return Err(refuse(Class::Overflow, "shape", expected, *count));
+            }
+            (*to, *cells) = (*from, *count);
+        }
+        Ok(grid)
+    }
+
+    /// The grid for data between `low` and `high`, both included.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks differ, a corner is NaN, or so far out that its chunk has no number of 64 bits.
+    pub fn covering(low: &[f64], high: &[f64], chunk: &ChunkShape) -> Result<Self, FormatError> {
+        same_axes("bounds", chunk.axes(), low.len())?;
+        same_axes("bounds", chunk.axes(), high.len())?;
+        let (mut origin, mut shape) = ([0; MAX_RANK], [0; MAX_RANK]);
+        let corners = low.iter().zip(high).zip(chunk.sizes());
+        for ((from, cells), ((low, high), size)) in origin.iter_mut().zip(&mut shape).zip(corners) {
+            *from = floor(*low, *size)?;
+            let last = floor(*high, *size)?;
+            *cells = if last < *from { 1 } else { last.abs_diff(*from).saturating_add(1) };
+        }
+        let axes = chunk.axes();
+        Self::new(origin.get(..axes).unwrap_or_default(), shape.get(..axes).unwrap_or_default())
+    }
+
+    /// The same grid with `bins` values of an attribute in front, counted from zero.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for one more axis, or a cell would have no number of 64 bits.
+    pub fn with_attribute_bins(&self, bins: u64) -> Result<Self, FormatError> {
+        let (mut origin, mut shape) = ([0; MAX_RANK], [bins; MAX_RANK]);
+        for (to, from) in origin.iter_mut().skip(1).zip(self.origin()) {
+            *to = *from;
+        }
+        for (to, from) in shape.iter_mut().skip(1).zip(self.shape()) {
+            *to = *from;
+        }
+        let rank = check_rank(Part::Grid, self.rank().saturating_add(1))?.into();
+        Self::new(origin.get(..rank).unwrap_or_default(), shape.get(..rank).unwrap_or_default())
+    }
+
+    /// The first cell on each axis.
+    #[must_use]
+    pub fn origin(&self) -> &[i64] {
+        self.origin.get(..self.rank()).unwrap_or_default()
+    }
+
+    /// How many cells there are on each axis.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        self.shape.get(..self.rank()).unwrap_or_default()
+    }
+
+    /// How many axes there are, that of an attribute's bins included.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank.into()
+    }
+
+    /// Whether the array has a cell for this chunk.
+    #[must_use]
+    pub fn contains(&self, key: &ChunkKey) -> bool {
+        self.path(key).is_ok()
+    }
+
+    /// The place of a chunk in the array.
+    ///
+    /// # Errors
+    ///
+    /// When the key has another rank or lies outside the grid.
+    pub fn path(&self, key: &ChunkKey) -> Result<ChunkPath, FormatError> {
+        let path = ChunkPath::of(key, self.origin())?;
+        for (index, cells) in path.index().iter().zip(self.shape()) {
+            if index >= cells {
+                let expected = Expected::AtMost(i128::from(*cells).saturating_sub(1));
+                return Err(refuse(Class::OutOfBounds, "cell", expected, *index));
+            }
+        }
+        Ok(path)
+    }
+
+    /// All cells.
+    #[must_use]
+    pub fn chunks(&self) -> ChunkRange {
+        let last = |axis: usize| {
+            let (from, cells) = (self.origin().get(axis)?, self.shape().get(axis)?);
+            from.checked_add_unsigned(cells.checked_sub(1)?)
+        };
+        let first = |axis: usize| self.origin().get(axis).copied().unwrap_or(0);
+        ChunkRange::from_fn(self.rank(), |axis| Some((first(axis), last(axis)?)))
+    }
+}

@@ -1,0 +1,143 @@
+//! Chunks side by side: what a box covers, as two corners and never as a list.
+
+use super::{Grid, refuse};
+use crate::error::{Class, Expected, FormatError};
+use crate::key::{ChunkKey, MAX_RANK};
+
+/// All chunks between two, both included, on every axis; or none.
+///
+/// However many there are, a range costs nothing until it is walked.
+///
+/// ```
+/// use zvf_format::grid::{BoundingBox, ChunkShape, Grid};
+///
+/// let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
+/// let grid = Grid::new(&[-1, 0], &[3, 2]).unwrap();
+/// let all = BoundingBox::new(&[-1e300, -1e300], &[1e300, 15.0]).unwrap();
+/// let range = shape.chunks_meeting(&all).unwrap().within(&grid).unwrap();
+/// assert_eq!(range.count(), Some(6));
+/// assert_eq!(range.iter().next().unwrap().to_string(), "-1.0");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRange {
+    low: [i64; MAX_RANK],  // zero from `rank` on
+    high: [i64; MAX_RANK], // as `low`; nowhere below it unless `empty`
+    rank: u8,              // 1 to MAX_RANK
+    empty: bool,
+}
+
+impl ChunkRange {
+    /// Whether there are no chunks.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    /// How many axes there are.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank.into()
+    }
+
+    /// The first and the last chunk on an axis.
+    #[must_use]
+    pub fn axis(&self, axis: usize) -> Option<(i64, i64)> {
+        if self.empty || axis >= self.rank() {
+            return None;
+        }
+        Some((*self.low.get(axis)?, *self.high.get(axis)?))
+    }
+
+    /// How many chunks there are, or `None` from 2^64 on.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        if self.empty {
+            return Some(0);
+        }
+        self.axes().try_fold(1_u64, |count, (low, high)| {
+            count.checked_mul(high.abs_diff(low).checked_add(1)?)
+        })
+    }
+
+    /// Whether a chunk is among them. Of a key with one component more, the first is the bin of an
+    /// attribute and may be any.
+    #[must_use]
+    pub fn contains(&self, key: &ChunkKey) -> bool {
+        let extra = key.rank().checked_sub(self.rank());
+        let inside = |components: &[i64]| {
+            let mut pairs = self.axes().zip(components);
+            pairs.all(|((low, high), component)| (low..=high).contains(component))
+        };
+        !self.empty && matches!(extra, Some(0 | 1)) && key.spatial(self.rank()).is_some_and(inside)
+    }
+
+    /// Those of them that `grid` has cells for. A grid with one axis more has the bins of an attribute
+    /// in front, and all of these are taken.
+    ///
+    /// # Errors
+    ///
+    /// When the grid has another rank.
+    pub fn within(&self, grid: &Grid) -> Result<Self, FormatError> {
+        let extra = grid.rank().checked_sub(self.rank());
+        let Some(extra @ (0 | 1)) = extra else {
+            let rank = i128::from(self.rank);
+            let expected = Expected::Between(rank, rank.saturating_add(1));
+            return Err(refuse(Class::BadShape, "rank", expected, grid.rank()));
+        };
+        let cells = grid.chunks();
+        Ok(Self::from_fn(grid.rank(), |axis| {
+            let (first, last) = cells.axis(axis)?;
+            match axis.checked_sub(extra) {
+                None => Some((first, last)),
+                Some(axis) => {
+                    let (low, high) = self.axis(axis)?;
+                    Some((low.max(first), high.min(last)))
+                }
+            }
+        }))
+    }
+
+    /// The chunks in numeric order, made one at a time.
+    pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + use<> {
+        let range = *self;
+        let mut next = (!self.empty).then_some(self.low);
+        core::iter::from_fn(move || {
+            let corner = next?;
+            next = range.after(corner);
+            Some(ChunkKey::from_fn(range.rank(), |axis| corner.get(axis).copied().unwrap_or(0)))
+        })
+    }
+
+    /// The range of `rank` axes with these ends; empty when an axis has none, or a last before its
+    /// first.
+    pub(crate) fn from_fn(rank: usize, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
+        let rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
+        let mut range = Self { low: [0; MAX_RANK], high: [0; MAX_RANK], rank, empty: false };
+        let axes = range.low.iter_mut().zip(&mut range.high);
+        for (axis, (low, high)) in axes.take(rank.into()).enumerate() {
+            match ends(axis) {
+                Some((first, last)) if first <= last => (*low, *high) = (first, last),
+                _ => range.empty = true,
+            }
+        }
+        range
+    }
+
+    fn axes(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.low.iter().copied().zip(self.high.iter().copied()).take(self.rank())
+    }
+
+    /// The corner behind `corner`: the last axis turns fastest.
+    fn after(&self, mut corner: [i64; MAX_RANK]) -> Option<[i64; MAX_RANK]> {
+        let ends = self.low.iter().zip(&self.high);
+        let axes = corner.iter_mut().zip(ends).take(self.rank());
+        for (at, (low, high)) in axes.rev() {
+            if *at < *high {
+                *at = at.saturating_add(1);
+                return Some(corner);
+            }
+            *at = *low;
+        }
+        None
+    }
+}

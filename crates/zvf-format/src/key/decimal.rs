@@ -1,0 +1,168 @@
+//! Numbers in names: two ways to write one, each with exactly one text per value.
+//!
+//! ```text
+//! plain    3  0  -12       chunk keys and cell keys
+//! signed   +3  0  -12      offsets: a sign unless zero
+//! ```
+//!
+//! Comparing two names as text needs no text: up to the first number that differs they are equal, and
+//! from there on that number and the byte behind it decide.
+
+use core::cmp::Ordering;
+
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::num;
+
+/// The words of `text` between separators, each with the byte it starts at.
+pub(super) fn words(text: &str, separator: u8) -> impl Iterator<Item = (u64, &str)> {
+    let mut at = 0_u64;
+    text.split(char::from(separator)).map(move |word| {
+        let start = at;
+        at = at.saturating_add(num::to_u64(word.len())).saturating_add(1);
+        (start, word)
+    })
+}
+
+/// A number with an optional minus and nothing else in front.
+pub(super) fn plain(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
+    let (sign, digits) = split(word);
+    match sign {
+        Some(b'+') => Err(refuse(part, at, "a number without plus", "a plus")),
+        sign => number(part, at, sign == Some(b'-'), digits),
+    }
+}
+
+/// A number with a sign, or a zero without.
+pub(super) fn signed(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
+    match split(word) {
+        (None, "0") => Ok(0),
+        (None, _) => Err(refuse(part, at, "0, or a number with its sign", "no sign")),
+        (Some(_), "0") => Err(refuse(part, at, "0 without a sign", "a sign")),
+        (Some(sign), digits) => number(part, at, sign == b'-', digits),
+    }
+}
+
+/// The sign and what follows it.
+pub(super) fn split(word: &str) -> (Option<u8>, &str) {
+    match word.as_bytes() {
+        [sign @ (b'+' | b'-'), ..] => (Some(*sign), word.get(1..).unwrap_or_default()),
+        _ => (None, word),
+    }
+}
+
+/// The order of two plain names with `.` between their numbers.
+pub(super) fn cmp_plain(a: &[i64], b: &[i64]) -> Ordering {
+    fn tokens(numbers: &[i64]) -> impl Iterator<Item = Token> {
+        (1..).zip(numbers).map(move |(next, &number)| {
+            let behind = if next == numbers.len() { None } else { Some(b'.') };
+            Token { plus: false, number, behind }
+        })
+    }
+    cmp_tokens(tokens(a), tokens(b))
+}
+
+/// A number in a name, and the byte behind it unless the name ends there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) plus: bool,
+    pub(super) number: i64,
+    pub(super) behind: Option<u8>,
+}
+
+/// The order of two names as text.
+pub(super) fn cmp_tokens(
+    a: impl Iterator<Item = Token>,
+    mut b: impl Iterator<Item = Token>,
+) -> Ordering {
+    for mine in a {
+        match b.next() {
+            None => return Ordering::Greater,
+            Some(other) if other == mine => {}
+            Some(other) => {
+                let (mine, other) = (Text::of(mine), Text::of(other));
+                return mine.as_bytes().cmp(other.as_bytes());
+            }
+        }
+    }
+    if b.next().is_some() { Ordering::Less } else { Ordering::Equal }
+}
+
+/// The bytes of one token, filled from the back.
+struct Text {
+    bytes: [u8; LONGEST],
+    start: usize,
+}
+
+impl Text {
+    fn of(token: Token) -> Self {
+        let mut text = Self { bytes: [0; LONGEST], start: LONGEST };
+        if let Some(behind) = token.behind {
+            text.put(behind);
+        }
+        let mut left = token.number.unsigned_abs();
+        loop {
+            text.put(b'0'.saturating_add(u8::try_from(left % 10).unwrap_or(0)));
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        if token.number < 0 {
+            text.put(b'-');
+        } else if token.plus && token.number > 0 {
+            text.put(b'+');
+        }
+        text
+    }
+
+    fn put(&mut self, byte: u8) {
+        self.start = self.start.saturating_sub(1);
+        if let Some(free) = self.bytes.get_mut(self.start) {
+            *free = byte;
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+}
+
+/// A sign, the 19 digits of 2^63, and the byte behind them.
+const LONGEST: usize = 21;
+
+fn number(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64, FormatError> {
+    match digits.as_bytes() {
+        [] => Err(refuse(part, at, "a decimal number", "no digits")),
+        [b'0'] if negative => Err(refuse(part, at, "0", "-0")),
+        [b'0', _, ..] => Err(refuse(part, at, "no zero before other digits", "a zero")),
+        _ => magnitude(part, at, negative, digits),
+    }
+}
+
+/// The value of digits, zeros in front included.
+pub(super) fn magnitude(
+    part: Part,
+    at: u64,
+    negative: bool,
+    digits: &str,
+) -> Result<i64, FormatError> {
+    let mut value = Some(0_i64); // counted downwards when negative, as -2^63 has no opposite
+    for byte in digits.bytes() {
+        let digit = match byte {
+            b'0'..=b'9' => i64::from(byte.saturating_sub(b'0')),
+            _ => return Err(refuse(part, at, "a decimal number", "another character")),
+        };
+        value = value.and_then(|value| {
+            let tens = value.checked_mul(10)?;
+            if negative { tens.checked_sub(digit) } else { tens.checked_add(digit) }
+        });
+    }
+    value.ok_or_else(|| {
+        let expected = Expected::Rule("a number of 64 bits");
+        FormatError::new(Class::Overflow, part, "component", at, expected, "a longer one")
+    })
+}
+
+fn refuse(part: Part, at: u64, rule: &'static str, found: &'static str) -> FormatError {
+    FormatError::new(Class::InvalidKey, part, "component", at, Expected::Rule(rule), found)
+}

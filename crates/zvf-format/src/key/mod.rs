@@ -1,0 +1,201 @@
+//! Names made of chunk coordinates: keys, chunk paths, and the segments below a link family.
+//!
+//! ```text
+//! chunk key         3.0.-1              absolute coordinates, any sign          ChunkKey
+//! cell key (0.8)    0.0.1.0             chunk keys of all endpoints, joined     CellKey
+//! chunk path        c/4/0/0             coordinates minus the grid's origin     ChunkPath
+//! delta segment     0  +1  -2           levels between the ends of a link       Delta
+//! offsets segment   0.+1.0_+1.0.0       chunks of endpoints 1.. from the first  Offsets
+//! ```
+//!
+//! A component is plain decimal: an optional `-`, no `+`, no zero in front, no `-0`. Exactly one text
+//! names a key, so comparing keys and comparing names is the same thing; what is printed parses, and
+//! nothing else does.
+//!
+//! Two orders exist in the format and neither is the natural one: vertices are enumerated in
+//! *numeric* order of keys, links and presence lists in *string* order (`10.0` before `2.0`). So keys
+//! do not implement `Ord`; the caller says which order is meant.
+//!
+//! Not here: whether a key lies inside a grid ([`crate::grid`]); what is stored under a key.
+
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+use crate::error::{Class, Expected, FormatError, Part};
+
+mod cell;
+mod decimal;
+mod delta;
+mod offsets;
+mod path;
+
+pub use cell::CellKey;
+pub use delta::Delta;
+pub use offsets::Offsets;
+pub use path::ChunkPath;
+
+/// The most components a chunk key can have.
+pub const MAX_RANK: usize = 16;
+/// The most endpoints a link record can have.
+pub const MAX_WIDTH: usize = 8;
+
+/// The absolute coordinates of one chunk.
+///
+/// On attribute-binned levels the first component is the bin of the attribute.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+///
+/// let ten = ChunkKey::parse("10.-1").unwrap();
+/// let two = ChunkKey::new(&[2, 0]).unwrap();
+/// assert_eq!(ten.components(), [10, -1]);
+/// assert_eq!(two.to_string(), "2.0");
+/// assert!(two.cmp_numeric(&ten).is_lt() && two.cmp_string(&ten).is_gt());
+/// ```
+#[derive(Clone, Copy)]
+pub struct ChunkKey {
+    components: [i64; MAX_RANK], // zero from `rank` on
+    rank: u8,                    // 1 to MAX_RANK
+}
+
+impl ChunkKey {
+    /// The key with these components.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or more than [`MAX_RANK`].
+    pub fn new(components: &[i64]) -> Result<Self, FormatError> {
+        let mut key = Self::FILLER;
+        key.rank = check_rank(Part::ChunkKey, components.len())?;
+        for (to, from) in key.components.iter_mut().zip(components) {
+            *to = *from;
+        }
+        Ok(key)
+    }
+
+    /// Reads a key as the format writes it.
+    ///
+    /// # Errors
+    ///
+    /// When a component is not plain decimal or no `i64`, or there are more than [`MAX_RANK`].
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
+        for (at, word) in decimal::words(text, b'.') {
+            let component = decimal::plain(Part::ChunkKey, at, word)?;
+            rank = rank.saturating_add(1);
+            match components.get_mut(rank.saturating_sub(1)) {
+                Some(free) => *free = component,
+                None => return Err(too_many(Part::ChunkKey, at, rank)),
+            }
+        }
+        Ok(Self { components, rank: check_rank(Part::ChunkKey, rank)? })
+    }
+
+    /// The coordinates, one for each axis of the chunk grid.
+    #[must_use]
+    pub fn components(&self) -> &[i64] {
+        self.components.get(..self.rank()).unwrap_or_default()
+    }
+
+    /// How many components there are: `sid_ndim` in the format's documents.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank.into()
+    }
+
+    /// The last `axes` components: the coordinates in space, without the bin of an attribute.
+    #[must_use]
+    pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
+        self.components().get(self.rank().checked_sub(axes)?..)
+    }
+
+    /// The order of the coordinates, first axis first: that of vertices.
+    #[must_use]
+    pub fn cmp_numeric(&self, other: &Self) -> Ordering {
+        self.components().cmp(other.components())
+    }
+
+    /// The order of the printed keys: that of links and presence lists.
+    #[must_use]
+    pub fn cmp_string(&self, other: &Self) -> Ordering {
+        decimal::cmp_plain(self.components(), other.components())
+    }
+
+    /// Stands in the unused places of arrays.
+    const FILLER: Self = Self { components: [0; MAX_RANK], rank: 1 };
+
+    /// As [`Self::new`] of `rank` components made by `component`, where `rank` is that of a key.
+    pub(crate) fn from_fn(rank: usize, mut component: impl FnMut(usize) -> i64) -> Self {
+        let mut key = Self::FILLER;
+        key.rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
+        for (axis, to) in key.components.iter_mut().take(rank).enumerate() {
+            *to = component(axis);
+        }
+        key
+    }
+}
+
+impl PartialEq for ChunkKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.components() == other.components()
+    }
+}
+
+impl Eq for ChunkKey {}
+
+impl Hash for ChunkKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.components().hash(state);
+    }
+}
+
+impl fmt::Display for ChunkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (axis, component) in self.components().iter().enumerate() {
+            if axis > 0 {
+                f.write_str(".")?;
+            }
+            write!(f, "{component}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ChunkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkKey({self})")
+    }
+}
+
+/// A number of components that a key can have.
+pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
+    let (low, high) = (1, 16);
+    const { assert!(MAX_RANK == 16) };
+    match u8::try_from(rank) {
+        Ok(0) => {
+            let expected = Expected::Between(low, high);
+            Err(FormatError::new(Class::BadShape, part, "rank", 0, expected, rank))
+        }
+        Ok(small) if rank <= MAX_RANK => Ok(small),
+        _ => Err(too_many(part, 0, rank)),
+    }
+}
+
+/// A number of endpoints that a link record can have.
+pub(crate) fn check_width(part: Part, width: usize) -> Result<u8, FormatError> {
+    const { assert!(MAX_WIDTH == 8) };
+    let expected = Expected::Between(1, 8);
+    let class = if width == 0 { Class::BadShape } else { Class::LimitExceeded };
+    match u8::try_from(width) {
+        Ok(small @ 1..=8) => Ok(small),
+        _ => Err(FormatError::new(class, part, "link_width", 0, expected, width)),
+    }
+}
+
+fn too_many(part: Part, at: u64, rank: usize) -> FormatError {
+    FormatError::new(Class::LimitExceeded, part, "rank", at, Expected::Between(1, 16), rank)
+}
+
+#[cfg(test)]
+mod tests;

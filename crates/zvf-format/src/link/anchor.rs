@@ -1,0 +1,133 @@
+//! Which chunk of another level a chunk is compared with.
+//!
+//! Offsets between levels are counted in chunks of the target level, from the chunk that holds the
+//! lower corner of the source. Division rounds down, also below zero.
+
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::grid::LevelRatio;
+use crate::key::{ChunkKey, MAX_RANK, check_rank};
+use crate::num;
+
+/// The map from chunks of a source level to chunks of a target level.
+///
+/// ```
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_format::key::ChunkKey;
+/// use zvf_format::link::Anchor;
+///
+/// let root = ChunkShape::new(&[5.0, 5.0]).unwrap();
+/// let fine = root.ratio_to(&root).unwrap();
+/// let coarse = ChunkShape::new(&[10.0, 10.0]).unwrap().ratio_to(&root).unwrap();
+/// let up = Anchor::between(&fine, &coarse, 2).unwrap();
+/// let chunk = ChunkKey::new(&[3, -1]).unwrap();
+/// assert_eq!(up.of(&chunk).unwrap().components(), [1, -1]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    ratios: [(i64, i64); MAX_RANK], // source and target, each at least 1; ones from `rank` on
+    rank: u8,                       // 1 to MAX_RANK
+}
+
+impl Anchor {
+    /// Between levels of the same chunk shape: every chunk is its own anchor.
+    ///
+    /// # Errors
+    ///
+    /// When `sid_ndim` is not 1 to [`MAX_RANK`].
+    pub fn same(sid_ndim: usize) -> Result<Self, FormatError> {
+        Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
+    }
+
+    /// From a level whose chunks are `source` times those of the root to one where they are `target`
+    /// times. Components in front of the axes (the bin of an attribute) stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// When the ratios differ in rank, or `sid_ndim` is less than that or more than [`MAX_RANK`].
+    pub fn between(
+        source: &LevelRatio,
+        target: &LevelRatio,
+        sid_ndim: usize,
+    ) -> Result<Self, FormatError> {
+        let mut anchor = Self::same(sid_ndim)?;
+        let axes = source.times().len();
+        let refuse = |expected, found: usize| {
+            FormatError::new(Class::BadShape, Part::LinkRecord, "axes", 0, expected, found)
+        };
+        if target.times().len() != axes {
+            let expected = Expected::Exactly(num::to_u64(axes).into());
+            return Err(refuse(expected, target.times().len()));
+        }
+        let Some(front) = sid_ndim.checked_sub(axes) else {
+            return Err(refuse(Expected::AtMost(anchor.rank.into()), axes));
+        };
+        let times = source.times().iter().copied().zip(target.times().iter().copied());
+        for (to, from) in anchor.ratios.iter_mut().skip(front).zip(times) {
+            *to = from;
+        }
+        Ok(anchor)
+    }
+
+    /// The chunk of the target level that offsets from `chunk` are counted from.
+    ///
+    /// # Errors
+    ///
+    /// When the chunk has another rank, or the anchor does not fit in 64 bits.
+    pub fn of(&self, chunk: &ChunkKey) -> Result<ChunkKey, FormatError> {
+        self.check(chunk)?;
+        Ok(ChunkKey::from_fn(chunk.rank(), |axis| {
+            let component = chunk.components().get(axis).copied();
+            component.and_then(|component| self.component(axis, component)).unwrap_or(0)
+        }))
+    }
+
+    /// How many components the keys have.
+    pub(super) fn rank(&self) -> usize {
+        self.rank.into()
+    }
+
+    /// Whether every chunk is its own anchor.
+    pub(super) fn is_same(&self) -> bool {
+        self.ratios.iter().all(|(source, target)| source == target)
+    }
+
+    /// Refuses a chunk that has no anchor.
+    pub(super) fn check(&self, chunk: &ChunkKey) -> Result<(), FormatError> {
+        check_chunk(chunk, self.rank())?;
+        for (axis, component) in chunk.components().iter().enumerate() {
+            if self.component(axis, *component).is_none() {
+                let expected = Expected::Rule("an anchor in 64 bits");
+                return Err(FormatError::new(
+                    Class::Overflow,
+                    Part::LinkRecord,
+                    "source",
+                    0,
+                    expected,
+                    *component,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// One component of an anchor, unless it does not fit.
+    pub(super) fn component(&self, axis: usize, component: i64) -> Option<i64> {
+        match self.ratios.get(axis)? {
+            (source, target) if source == target => Some(component),
+            (source, target) => {
+                let scaled = i128::from(component).checked_mul((*source).into())?;
+                i64::try_from(scaled.checked_div_euclid((*target).into())?).ok()
+            }
+        }
+    }
+}
+
+/// Refuses a chunk of another rank than its family's.
+pub(super) fn check_chunk(chunk: &ChunkKey, sid_ndim: usize) -> Result<(), FormatError> {
+    if chunk.rank() == sid_ndim {
+        return Ok(());
+    }
+    let expected = Expected::Exactly(num::to_u64(sid_ndim).into());
+    let (class, found) = (Class::BadShape, chunk.rank());
+    Err(FormatError::new(class, Part::LinkRecord, "sid_ndim", 0, expected, found))
+}

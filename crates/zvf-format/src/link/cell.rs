@@ -1,0 +1,235 @@
+//! The records of one cell of a link array.
+//!
+//! ```text
+//! flat     rows, nothing else                    delta 0 and intra
+//! inline   a ragged blob of rows, a group per    everything else
+//!          write (0.9) or per record (0.8)
+//! ```
+//!
+//! How groups are cut means nothing to a reader: their rows are read one after the other. Neither body
+//! knows its own length; when one is cut on the border of a row, nothing here can tell.
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use super::row::{LinkRecord, RowShape};
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::lint::Lints;
+use crate::num;
+use crate::ragged::Ragged;
+
+/// How the rows of a cell are wrapped.
+///
+/// ```
+/// use zvf_format::link::{Body, Family};
+///
+/// let edges = Family::new(2, 3).unwrap();
+/// assert_eq!((edges.body(true), edges.body(false)), (Body::Flat, Body::Inline));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// Rows only.
+    Flat,
+    /// An inline ragged blob of rows.
+    Inline,
+}
+
+/// The records of one cell, borrowed from its bytes.
+///
+/// ```
+/// use zvf_format::link::{Body, Element, LinkCell, RowShape};
+///
+/// let blob = b"\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0";
+/// let edges = RowShape::new(Element::I32, 2, false).unwrap();
+/// let cell = LinkCell::parse(blob, Body::Flat, edges).unwrap();
+/// assert_eq!(cell.records().nth(1).unwrap().rows(), [1, 2]);
+/// assert!(cell.check_rows(&[2, 3]).is_ok());
+/// assert!(cell.check_rows(&[2, 2]).is_err());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct LinkCell<'a> {
+    shape: RowShape,
+    ragged: Option<Ragged<'a>>, // of the same blob, when the body is inline
+    rows: &'a [u8],             // whole rows; permutations exist, and no vi is negative
+    at: u64,                    // where `rows` start in the blob
+}
+
+impl<'a> LinkCell<'a> {
+    /// Checks `blob` once, so that no accessor can fail. An empty one is a cell without records.
+    ///
+    /// # Errors
+    ///
+    /// When an inline body is no ragged blob, a flat body or a group is no whole number of rows,
+    /// a permutation does not exist for the width, or a row is negative.
+    pub fn parse(blob: &'a [u8], body: Body, shape: RowShape) -> Result<Self, FormatError> {
+        let (ragged, rows) = match body {
+            Body::Flat => {
+                let (bytes, size) = (num::to_u64(blob.len()), u64::from(shape.size()));
+                if !bytes.is_multiple_of(size) {
+                    let expected = Expected::MultipleOf(size.into());
+                    return Err(refuse(Class::Misaligned, "rows", 0, expected, bytes));
+                }
+                (None, blob)
+            }
+            Body::Inline => {
+                let (itemsize, ncols) = (shape.element().size(), shape.columns().into());
+                let ragged = Ragged::parse(blob, itemsize, ncols)?;
+                (Some(ragged), ragged.data())
+            }
+        };
+        // The rows are the end of the blob.
+        let at = num::to_u64(blob.len()).saturating_sub(num::to_u64(rows.len()));
+        let cell = Self { shape, ragged, rows, at };
+        for (at, row) in cell.rows() {
+            shape.read(row).map_err(|error| error.shifted(at))?;
+        }
+        Ok(cell)
+    }
+
+    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    ///
+    /// # Errors
+    ///
+    /// Those of `parse`, then the first lint.
+    pub fn parse_strict(blob: &'a [u8], body: Body, shape: RowShape) -> Result<Self, FormatError> {
+        let cell = Self::parse(blob, body, shape)?;
+        cell.lints().into_strict()?;
+        Ok(cell)
+    }
+
+    /// Bytes that belong to no group; a flat body has none.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        self.ragged.map_or_else(Lints::default, |ragged| ragged.lints())
+    }
+
+    /// What a row looks like.
+    #[must_use]
+    pub const fn shape(&self) -> RowShape {
+        self.shape
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len().checked_div(self.shape.size().into()).unwrap_or(0)
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The groups of an inline body.
+    #[must_use]
+    pub const fn groups(&self) -> Option<Ragged<'a>> {
+        self.ragged
+    }
+
+    /// The records of all groups, in the order they were written.
+    pub fn records(&self) -> impl Iterator<Item = LinkRecord> + use<'a> {
+        let shape = self.shape;
+        self.rows().filter_map(move |(_, row)| shape.read(row).ok()) // `parse` read them all
+    }
+
+    /// Record `i`, or `None` past the end.
+    #[must_use]
+    pub fn record(&self, i: usize) -> Option<LinkRecord> {
+        let (_, row) = self.rows().nth(i)?;
+        self.shape.read(row).ok()
+    }
+
+    /// Compares every endpoint with the number of rows its chunk has, one number for each place.
+    ///
+    /// # Errors
+    ///
+    /// When `rows` is not one number for each place, or an endpoint is not a row of its chunk.
+    pub fn check_rows(&self, rows: &[u64]) -> Result<(), FormatError> {
+        if rows.len() != self.shape.link_width() {
+            let expected = Expected::Exactly(num::to_u64(self.shape.link_width()).into());
+            return Err(refuse(Class::InvalidArgument, "link_width", 0, expected, rows.len()));
+        }
+        let size = u64::from(self.shape.element().size());
+        let perm = u64::from(self.shape.has_perm());
+        for ((at, _), record) in self.rows().zip(self.records()) {
+            for (place, (vi, rows)) in (perm..).zip(record.rows().iter().zip(rows)) {
+                if vi >= rows {
+                    let at = at.saturating_add(place.saturating_mul(size));
+                    let expected = Expected::AtMost(i128::from(*rows).saturating_sub(1));
+                    return Err(refuse(Class::OutOfBounds, "vi", at, expected, *vi));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the bytes of a link attribute's cell with the records: one attribute row of `row_size`
+    /// bytes for each, no header, in the same order.
+    ///
+    /// # Errors
+    ///
+    /// When there are more or fewer.
+    pub fn check_attribute(&self, bytes: u64, row_size: u64) -> Result<(), FormatError> {
+        let want = i128::from(num::to_u64(self.len())).saturating_mul(row_size.into());
+        if i128::from(bytes) == want {
+            return Ok(());
+        }
+        let expected = Expected::Exactly(want);
+        Err(refuse(Class::CountMismatch, "link attribute bytes", 0, expected, bytes))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
+        let size = usize::from(self.shape.size());
+        (self.at..).step_by(size).zip(self.rows.chunks_exact(size))
+    }
+}
+
+/// Encodes records: the inverse of [`LinkCell::parse`]. A flat body is the groups one after the other.
+///
+/// ```
+/// use zvf_format::link::{Body, Element, LinkRecord, RowShape, encode};
+///
+/// let edges = RowShape::new(Element::U8, 2, false).unwrap();
+/// let bridge = LinkRecord::new(&[5, 6], None).unwrap();
+/// assert_eq!(encode(&[&[bridge]], Body::Flat, edges).unwrap(), [5, 6]);
+/// ```
+///
+/// # Errors
+///
+/// When a record has another width than the shape, or a permutation where the shape has none or the
+/// other way round, or a number is too large for the integer type.
+#[cfg(feature = "alloc")]
+pub fn encode(
+    groups: &[&[LinkRecord]],
+    body: Body,
+    shape: RowShape,
+) -> Result<Vec<u8>, FormatError> {
+    let mut rows = Vec::new();
+    let mut ends = Vec::with_capacity(groups.len());
+    for group in groups {
+        for record in *group {
+            shape.write(record, &mut rows)?;
+        }
+        ends.push(rows.len());
+    }
+    match body {
+        Body::Flat => Ok(rows),
+        Body::Inline => {
+            let starts = core::iter::once(0).chain(ends.iter().copied());
+            let groups = starts.zip(&ends).filter_map(|(from, to)| rows.get(from..*to));
+            let groups: Vec<&[u8]> = groups.collect();
+            crate::ragged::encode(&groups, shape.element().size(), shape.columns().into())
+        }
+    }
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    at: u64,
+    expected: Expected,
+    found: impl Into<crate::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::LinkCell, field, at, expected, found)
+}

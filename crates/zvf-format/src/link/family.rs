@@ -1,0 +1,192 @@
+//! The policy of a link family, and what follows from it.
+
+use super::anchor::{Anchor, check_chunk};
+use super::cell::Body;
+use super::row::{Element, RowShape};
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_width};
+use crate::num;
+
+/// How often a record is stored.
+///
+/// ```
+/// assert_eq!(zvf_format::link::Store::default(), zvf_format::link::Store::Canonical);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// Once.
+    #[default]
+    Canonical,
+    /// Once for each chunk it touches.
+    Duplicate,
+}
+
+/// A link family: records of one width, stored by one rule.
+///
+/// Undirected, canonical and within one level unless said otherwise, as the format's defaults are.
+///
+/// ```
+/// use zvf_format::link::{Body, Element, Family, Store};
+///
+/// let bridges = Family::new(2, 3).unwrap();
+/// assert!(bridges.has_perm(false) && !bridges.has_perm(true));
+/// assert!(!bridges.directed().has_perm(false));
+/// assert!(bridges.directed().stored(Store::Duplicate).has_perm(false));
+/// assert_eq!((bridges.body(true), bridges.body(false)), (Body::Flat, Body::Inline));
+/// assert_eq!(bridges.row_shape(Element::I64, false).size(), 24);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    link_width: u8, // 1 to MAX_WIDTH
+    anchor: Anchor, // of the family's rank; the same chunk when `delta` is 0
+    delta: Delta,
+    directed: bool,
+    store: Store,
+}
+
+impl Family {
+    /// Records of `link_width` endpoints, in chunks of `sid_ndim` components.
+    ///
+    /// # Errors
+    ///
+    /// When either is not what the format allows (1 to 8, 1 to 16).
+    pub fn new(link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
+        let link_width = check_width(Part::LinkRecord, link_width)?;
+        let anchor = Anchor::same(sid_ndim)?;
+        let (delta, store) = (Delta::SAME, Store::Canonical);
+        Ok(Self { link_width, anchor, delta, directed: false, store })
+    }
+
+    /// Endpoints have a direction: they stay as given.
+    #[must_use]
+    pub const fn directed(self) -> Self {
+        Self { directed: true, ..self }
+    }
+
+    /// Stores records as often as `store` says.
+    #[must_use]
+    pub const fn stored(self, store: Store) -> Self {
+        Self { store, ..self }
+    }
+
+    /// Endpoints 1.. are `delta` levels away, and `anchor` leads there.
+    ///
+    /// # Errors
+    ///
+    /// When the anchor has another rank than the family, or moves chunks though the level is the same.
+    pub fn across(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
+        if anchor.rank() != self.sid_ndim() {
+            let expected = Expected::Exactly(num::to_u64(self.sid_ndim()).into());
+            return Err(refuse(Class::BadShape, "sid_ndim", expected, anchor.rank()));
+        }
+        if delta == Delta::SAME && !anchor.is_same() {
+            let expected = Expected::Rule("levels of the same chunk shape");
+            return Err(refuse(Class::InvalidArgument, "delta", expected, delta.0));
+        }
+        Ok(Self { delta, anchor, ..self })
+    }
+
+    /// Endpoints of a record.
+    #[must_use]
+    pub fn link_width(&self) -> usize {
+        self.link_width.into()
+    }
+
+    /// Components of a chunk key.
+    #[must_use]
+    pub fn sid_ndim(&self) -> usize {
+        self.anchor.rank()
+    }
+
+    /// The gap between the ends.
+    #[must_use]
+    pub const fn delta(&self) -> Delta {
+        self.delta
+    }
+
+    /// Whether endpoints stay as given.
+    #[must_use]
+    pub const fn is_directed(&self) -> bool {
+        self.directed
+    }
+
+    /// How often records are stored.
+    #[must_use]
+    pub const fn store(&self) -> Store {
+        self.store
+    }
+
+    /// What leads to the level of the other endpoints.
+    #[must_use]
+    pub const fn anchor(&self) -> &Anchor {
+        &self.anchor
+    }
+
+    /// Whether rows begin with a permutation. What the array says goes before this.
+    #[must_use]
+    pub fn has_perm(&self, intra: bool) -> bool {
+        let moved = self.store == Store::Duplicate || !self.directed;
+        !intra && self.delta == Delta::SAME && moved
+    }
+
+    /// How the rows of a cell are wrapped.
+    #[must_use]
+    pub fn body(&self, intra: bool) -> Body {
+        if intra && self.delta == Delta::SAME { Body::Flat } else { Body::Inline }
+    }
+
+    /// What a row looks like, in an array that does not say so itself.
+    #[must_use]
+    pub fn row_shape(&self, element: Element, intra: bool) -> RowShape {
+        RowShape::of(element, self.link_width, self.has_perm(intra))
+    }
+
+    /// The chunks of the endpoints of records under `source` in the array named `offsets`: the first on
+    /// the family's own level, the others on the level it links to.
+    ///
+    /// # Errors
+    ///
+    /// When the key or the offsets are of another rank or width, or a chunk has no number of 64 bits.
+    pub fn endpoint_chunks(
+        &self,
+        source: &ChunkKey,
+        offsets: &Offsets,
+    ) -> Result<CellKey, FormatError> {
+        check_chunk(source, self.sid_ndim())?;
+        if (offsets.sid_ndim(), offsets.link_width()) != (self.sid_ndim(), self.link_width()) {
+            let expected = Expected::Exactly(self.link_width.into());
+            return Err(refuse(Class::BadShape, "offsets", expected, offsets.link_width()));
+        }
+        let anchor = self.anchor.of(source)?;
+        let component = |endpoint: usize, axis: usize| {
+            let from = anchor.components().get(axis)?;
+            let step = offsets.get(endpoint)?.get(axis)?;
+            from.checked_add(*step)
+        };
+        for endpoint in 1..self.link_width() {
+            for axis in 0..self.sid_ndim() {
+                if component(endpoint, axis).is_none() {
+                    let expected = Expected::Rule("anchor + offset in 64 bits");
+                    let found = offsets.get(endpoint).and_then(|offset| offset.get(axis));
+                    let found = found.copied().unwrap_or(0);
+                    return Err(refuse(Class::Overflow, "offsets", expected, found));
+                }
+            }
+        }
+        Ok(CellKey::from_fn(self.link_width, |endpoint| {
+            if endpoint == 0 {
+                return *source;
+            }
+            ChunkKey::from_fn(self.sid_ndim(), |axis| component(endpoint, axis).unwrap_or(0))
+        }))
+    }
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    expected: Expected,
+    found: impl Into<crate::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::LinkRecord, field, 0, expected, found)
+}

@@ -1,0 +1,199 @@
+//! Flat cross-chunk links of 0.6 and 0.7: records that carry the chunks of their endpoints.
+//!
+//! ```text
+//! size   field
+//! 8 S    chunk of endpoint 0, i64 components
+//! 8      vi of endpoint 0, i64, a row of that chunk; not negative
+//! ..     the same for each of the L endpoints, then for each record
+//! ```
+//!
+//! Endpoints are as given: neither sorted nor permuted. Between levels, endpoint 0 lies on the level
+//! that owns the blob. Attributes of these links are one blob of rows in the same order.
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use zerocopy::little_endian::I64;
+
+#[cfg(feature = "alloc")]
+use super::place::Endpoint;
+use crate::cursor::Cursor;
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::key::{ChunkKey, check_rank, check_width};
+use crate::num;
+
+/// The records of one blob, borrowed from it.
+///
+/// ```
+/// use zvf_format::link::FlatLinks;
+///
+/// // One edge in one dimension: row 2 of chunk 0, row 0 of chunk -1.
+/// let blob = [0_i64, 2, -1, 0].map(i64::to_le_bytes).concat();
+/// let links = FlatLinks::parse(&blob, 2, 1).unwrap();
+/// let (chunk, row) = links.record(0).unwrap().endpoint(1).unwrap();
+/// assert_eq!((chunk.to_string(), row), ("-1".into(), 0));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FlatLinks<'a> {
+    items: &'a [I64], // whole records; no vi is negative
+    link_width: u8,   // 1 to MAX_WIDTH
+    sid_ndim: u8,     // 1 to MAX_RANK
+}
+
+impl<'a> FlatLinks<'a> {
+    /// Checks `blob` once, so that no accessor can fail.
+    ///
+    /// # Errors
+    ///
+    /// When the width or the rank is not that of a family, `blob` is no whole number of records, or a
+    /// row is negative.
+    pub fn parse(blob: &'a [u8], link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
+        let sid_ndim = check_rank(Part::FlatLinks, sid_ndim)?;
+        let link_width = check_width(Part::FlatLinks, link_width)?;
+        let size = u64::from(link_width).saturating_mul(endpoint_size(sid_ndim));
+
+        let mut cur = Cursor::new(Part::FlatLinks, blob);
+        if !cur.left().is_multiple_of(size) {
+            let expected = Expected::MultipleOf(size.into());
+            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.left()));
+        }
+        let items = cur.array::<I64>("records", cur.left() / 8)?;
+        for (at, vi) in items.with_offsets().skip(sid_ndim.into()).step_by(stride(sid_ndim)) {
+            if vi.get() < 0 {
+                let expected = Expected::AtLeast(0);
+                return Err(cur.refuse(Class::Negative, "vi", at, expected, vi.get()));
+            }
+        }
+        Ok(Self { items: items.items, link_width, sid_ndim })
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len().checked_div(self.record_items()).unwrap_or(0)
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Record `i`, or `None` past the end.
+    #[must_use]
+    pub fn record(&self, i: usize) -> Option<FlatRecord<'a>> {
+        let items = self.items.chunks_exact(self.record_items()).nth(i)?;
+        Some(FlatRecord { items, sid_ndim: self.sid_ndim })
+    }
+
+    /// The records in the order they were written.
+    pub fn records(&self) -> impl Iterator<Item = FlatRecord<'a>> + use<'a> {
+        let sid_ndim = self.sid_ndim;
+        let records = self.items.chunks_exact(self.record_items());
+        records.map(move |items| FlatRecord { items, sid_ndim })
+    }
+
+    fn record_items(&self) -> usize {
+        usize::from(self.link_width).saturating_mul(stride(self.sid_ndim))
+    }
+}
+
+/// One record of a flat blob.
+///
+/// ```
+/// use zvf_format::link::FlatLinks;
+///
+/// let blob = [-3_i64, 2].map(i64::to_le_bytes).concat();
+/// let record = FlatLinks::parse(&blob, 1, 1).unwrap().record(0).unwrap();
+/// let (chunk, row) = record.endpoints().next().unwrap();
+/// assert_eq!((chunk.components(), row), (&[-3][..], 2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlatRecord<'a> {
+    items: &'a [I64], // one record of a blob that was checked
+    sid_ndim: u8,
+}
+
+impl<'a> FlatRecord<'a> {
+    /// The chunk and the row of an endpoint, or `None` past the last.
+    #[must_use]
+    pub fn endpoint(&self, i: usize) -> Option<(ChunkKey, u64)> {
+        let items = self.items.chunks_exact(stride(self.sid_ndim)).nth(i)?;
+        let (vi, chunk) = items.split_last()?;
+        let key = ChunkKey::from_fn(self.sid_ndim.into(), |axis| {
+            chunk.get(axis).map_or(0, |component| component.get())
+        });
+        Some((key, vi.get().unsigned_abs()))
+    }
+
+    /// The endpoints as given.
+    pub fn endpoints(&self) -> impl Iterator<Item = (ChunkKey, u64)> + use<'a> {
+        let record = *self;
+        (0..).map_while(move |i| record.endpoint(i))
+    }
+}
+
+/// Encodes records: the inverse of [`FlatLinks::parse`].
+///
+/// ```
+/// use zvf_format::{key::ChunkKey, link::{Endpoint, encode_flat}};
+///
+/// let chunk = ChunkKey::new(&[1]).unwrap();
+/// let blob = encode_flat(&[&[Endpoint { chunk: &chunk, row: 2 }]], 1, 1).unwrap();
+/// assert_eq!(blob, b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
+/// ```
+///
+/// # Errors
+///
+/// When a record has another width than `link_width`, or a chunk another rank than `sid_ndim`, or
+/// either is not that of a family; or a row has more than 63 bits.
+#[cfg(feature = "alloc")]
+pub fn encode_flat(
+    records: &[&[Endpoint<'_>]],
+    link_width: usize,
+    sid_ndim: usize,
+) -> Result<Vec<u8>, FormatError> {
+    let rank = check_rank(Part::FlatLinks, sid_ndim)?;
+    let width = check_width(Part::FlatLinks, link_width)?;
+    let mut blob = Vec::new();
+    for record in records {
+        if record.len() != link_width {
+            let (expected, found) = (Expected::Exactly(width.into()), record.len());
+            return Err(refuse(Class::CountMismatch, "link_width", expected, found));
+        }
+        for endpoint in *record {
+            if endpoint.chunk.rank() != sid_ndim {
+                let (expected, found) = (Expected::Exactly(rank.into()), endpoint.chunk.rank());
+                return Err(refuse(Class::BadShape, "sid_ndim", expected, found));
+            }
+            let vi = i64::try_from(endpoint.row).map_err(|_wide| {
+                let expected = Expected::AtMost(i64::MAX.into());
+                refuse(Class::Overflow, "vi", expected, endpoint.row)
+            })?;
+            for item in endpoint.chunk.components().iter().chain([&vi]) {
+                blob.extend_from_slice(&item.to_le_bytes());
+            }
+        }
+    }
+    Ok(blob)
+}
+
+/// Items of one endpoint.
+fn stride(sid_ndim: u8) -> usize {
+    usize::from(sid_ndim).saturating_add(1)
+}
+
+/// Bytes of one endpoint.
+fn endpoint_size(sid_ndim: u8) -> u64 {
+    num::to_u64(stride(sid_ndim)).saturating_mul(8)
+}
+
+#[cfg(feature = "alloc")]
+fn refuse(
+    class: Class,
+    field: &'static str,
+    expected: Expected,
+    found: impl Into<crate::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::FlatLinks, field, 0, expected, found)
+}

@@ -1,0 +1,313 @@
+//! Where a record is stored: under which chunk, in which array, with its endpoints in which order.
+//!
+//! ```text
+//! policy                      copies               order of the endpoints            permutation
+//! delta not 0                 one                  as given                          no
+//! all in one chunk            one                  as given                          no
+//! directed, canonical         one                  as given                          no
+//! undirected, canonical       one                  sorted by chunk, then row         yes
+//! duplicate                   one for each chunk   the lowest row of that chunk,     yes
+//!                                                  then the others as given
+//! ```
+//!
+//! Chunks are compared numerically. Endpoints that are the same row stay in input order. Copies come in
+//! the order of the chunks that lead them.
+
+use super::anchor::{Anchor, check_chunk};
+use super::family::{Family, Store};
+use super::permutation::Permutation;
+use super::row::LinkRecord;
+use crate::error::{Class, Expected, FormatError, Part};
+use crate::key::{ChunkKey, Delta, MAX_WIDTH, Offsets};
+use crate::num;
+
+/// One end of a link.
+///
+/// ```
+/// use zvf_format::{key::ChunkKey, link::Endpoint};
+///
+/// let chunk = ChunkKey::new(&[0, 1]).unwrap();
+/// assert_eq!(Endpoint { chunk: &chunk, row: 7 }.chunk.to_string(), "0.1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint<'a> {
+    /// The chunk it lies in.
+    pub chunk: &'a ChunkKey,
+    /// Its row among the vertices of that chunk.
+    pub row: u64,
+}
+
+impl Family {
+    /// Where the record with these endpoints is stored.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoints are not as many as the family's width, a chunk is of another rank, or an
+    /// offset between two chunks has no number of 64 bits.
+    pub fn place<'a>(
+        &'a self,
+        endpoints: &'a [Endpoint<'a>],
+    ) -> Result<Placements<'a>, FormatError> {
+        if endpoints.len() != self.link_width() {
+            let expected = Expected::Exactly(num::to_u64(self.link_width()).into());
+            return Err(refuse(Class::CountMismatch, "link_width", expected, endpoints.len()));
+        }
+        for endpoint in endpoints {
+            check_chunk(endpoint.chunk, self.sid_ndim())?;
+        }
+        let one_chunk = endpoints
+            .iter()
+            .all(|endpoint| endpoints.first().is_some_and(|first| same_chunk(first, endpoint)));
+        let rule = if self.delta() != Delta::SAME || one_chunk {
+            Rule::AsGiven
+        } else {
+            match (self.store(), self.is_directed()) {
+                (Store::Duplicate, _) => Rule::Copies,
+                (Store::Canonical, true) => Rule::AsGiven,
+                (Store::Canonical, false) => Rule::Sorted,
+            }
+        };
+        let order = match rule {
+            Rule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
+            Rule::Sorted | Rule::Copies => sorted(endpoints),
+        };
+        let (anchor, intra) = (self.anchor(), (self.delta() == Delta::SAME).then_some(one_chunk));
+        let placements = Placements { endpoints, anchor, intra, rule, order, next: 0 };
+        if intra.is_none() || !are_near(endpoints, self.sid_ndim()) {
+            placements.check()?;
+        }
+        Ok(placements)
+    }
+}
+
+/// The copies of one record, in the order they are written.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_format::link::{Endpoint, Family, Store};
+///
+/// let (a, b) = (ChunkKey::new(&[0, 0]).unwrap(), ChunkKey::new(&[1, 0]).unwrap());
+/// let edge = [Endpoint { chunk: &b, row: 1 }, Endpoint { chunk: &a, row: 3 }];
+/// let family = Family::new(2, 2).unwrap();
+/// let copy = family.place(&edge).unwrap().next().unwrap();
+/// assert_eq!((copy.source(), copy.offsets().to_string()), (&a, "+1.0".into()));
+/// assert_eq!((copy.record().perm(), copy.record().rows()), (Some(1), &[3, 1][..]));
+/// assert_eq!(family.stored(Store::Duplicate).place(&edge).unwrap().count(), 2);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Placements<'a> {
+    endpoints: &'a [Endpoint<'a>], // 1 to MAX_WIDTH, chunks of one rank
+    anchor: &'a Anchor,            // of that rank; every offset between copies fits
+    intra: Option<bool>,           // whether all chunks are one, on one level
+    rule: Rule,
+    order: Permutation, // of the endpoints: that of the copy, or sorted when there are several
+    next: u8,           // the place in `order` from which the next copy is sought
+}
+
+/// How copies follow from the endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    AsGiven,
+    Sorted,
+    Copies,
+}
+
+impl<'a> Placements<'a> {
+    /// Refuses endpoints whose offsets do not fit, so that no placement can fail.
+    fn check(&self) -> Result<(), FormatError> {
+        for copy in self.clone() {
+            self.anchor.check(copy.source())?;
+            for endpoint in 1..self.endpoints.len() {
+                for axis in 0..self.anchor.rank() {
+                    if copy.step(endpoint, axis).is_none() {
+                        let expected = Expected::Rule("an offset in 64 bits");
+                        let found = copy.component(endpoint, axis).unwrap_or(0);
+                        return Err(refuse(Class::Overflow, "chunk", expected, found));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The endpoint that leads the next copy of a duplicate family: the first of its chunk, in sorted
+    /// order.
+    fn lead(&mut self) -> Option<u8> {
+        let order = self.order;
+        let order = order.order();
+        let at = usize::from(self.next);
+        let lead = *order.get(at)?;
+        let first = self.endpoints.get(usize::from(lead))?;
+        let rest = order.get(at..)?;
+        let same = rest.iter().take_while(|other| {
+            let other = self.endpoints.get(usize::from(**other));
+            other.is_some_and(|other| same_chunk(first, other))
+        });
+        self.next = self.next.saturating_add(u8::try_from(same.count()).ok()?);
+        Some(lead)
+    }
+}
+
+impl<'a> Iterator for Placements<'a> {
+    type Item = Placement<'a>;
+
+    fn next(&mut self) -> Option<Placement<'a>> {
+        let order = match self.rule {
+            Rule::AsGiven | Rule::Sorted => {
+                if self.next > 0 {
+                    return None;
+                }
+                self.next = 1;
+                self.order
+            }
+            Rule::Copies => led_by(self.lead()?, self.order),
+        };
+        let has_perm = self.rule != Rule::AsGiven;
+        let Self { endpoints, anchor, intra, .. } = *self;
+        let source = endpoints.get(usize::from(*order.order().first()?))?.chunk;
+        Some(Placement { endpoints, source, anchor, intra, order, has_perm })
+    }
+}
+
+/// One stored copy of a record.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_format::link::{Endpoint, Family};
+///
+/// let chunks = [4, 3].map(|x| ChunkKey::new(&[x]).unwrap());
+/// let edge = [Endpoint { chunk: &chunks[0], row: 7 }, Endpoint { chunk: &chunks[1], row: 8 }];
+/// let family = Family::new(2, 1).unwrap().directed();
+/// let copy = family.place(&edge).unwrap().next().unwrap();
+/// assert_eq!((copy.source(), copy.offsets().to_string()), (&chunks[0], "-1".into()));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    endpoints: &'a [Endpoint<'a>],
+    source: &'a ChunkKey, // of the first in `order`
+    anchor: &'a Anchor,   // every offset from `source` fits
+    intra: Option<bool>,  // as in `Placements`
+    order: Permutation,   // of the endpoints
+    has_perm: bool,
+}
+
+impl<'a> Placement<'a> {
+    /// The chunk under which it is stored.
+    #[must_use]
+    pub const fn source(&self) -> &'a ChunkKey {
+        self.source
+    }
+
+    /// The endpoint at a place; the first is in the source chunk.
+    #[must_use]
+    pub fn endpoint(&self, place: usize) -> Option<&'a Endpoint<'a>> {
+        self.endpoints.get(usize::from(*self.order.order().get(place)?))
+    }
+
+    /// The array it is stored in.
+    #[must_use]
+    pub fn offsets(&self) -> Offsets {
+        let rank = u8::try_from(self.anchor.rank()).unwrap_or(0);
+        let width = u8::try_from(self.endpoints.len()).unwrap_or(0);
+        Offsets::from_fn(rank, width, |place, axis| self.step(place, axis).unwrap_or(0))
+    }
+
+    /// Whether every offset is zero, or there is one endpoint.
+    #[must_use]
+    pub fn is_intra(&self) -> bool {
+        self.intra.unwrap_or_else(|| {
+            let mut places = 1..self.endpoints.len();
+            places
+                .all(|place| (0..self.anchor.rank()).all(|axis| self.step(place, axis) == Some(0)))
+        })
+    }
+
+    /// What is stored there.
+    #[must_use]
+    pub fn record(&self) -> LinkRecord {
+        let row = |place| self.endpoint(place).map_or(0, |endpoint| endpoint.row);
+        LinkRecord::from_fn(self.order, self.has_perm, row)
+    }
+
+    /// The input position of each place.
+    #[must_use]
+    pub const fn order(&self) -> Permutation {
+        self.order
+    }
+
+    fn component(&self, place: usize, axis: usize) -> Option<i64> {
+        self.endpoint(place)?.chunk.components().get(axis).copied()
+    }
+
+    /// One component of an offset.
+    fn step(&self, place: usize, axis: usize) -> Option<i64> {
+        let source = *self.source.components().get(axis)?;
+        let from = self.anchor.component(axis, source)?;
+        self.component(place, axis)?.checked_sub(from)
+    }
+}
+
+/// Whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
+fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
+    (0..rank).all(|axis| {
+        let all = endpoints.iter().filter_map(|endpoint| endpoint.chunk.components().get(axis));
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for component in all {
+            (low, high) = (low.min(*component), high.max(*component));
+        }
+        high.checked_sub(low).is_some()
+    })
+}
+
+/// The endpoints by chunk, then row, then input position.
+fn sorted(endpoints: &[Endpoint<'_>]) -> Permutation {
+    let mut order = [0; MAX_WIDTH];
+    let mut len = 0_u8;
+    // Insertion: there are two or three, and eight at most.
+    for (input, endpoint) in (0_u8..).zip(endpoints) {
+        let before = order.iter().take(len.into()).take_while(|other: &&u8| {
+            let other = endpoints.get(usize::from(**other));
+            other.is_some_and(|other| !follows(other, endpoint))
+        });
+        let at = before.count();
+        let mut moved = input;
+        for place in order.iter_mut().take(usize::from(len).saturating_add(1)).skip(at) {
+            core::mem::swap(place, &mut moved);
+        }
+        len = len.saturating_add(1);
+    }
+    Permutation::from_fn(len, |i| order.get(i).copied().unwrap_or(0))
+}
+
+/// Whether `a` is sorted behind `b`.
+fn follows(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
+    a.chunk.cmp_numeric(b.chunk).then(a.row.cmp(&b.row)).is_gt()
+}
+
+/// The order in which `lead` stands first and the others as given.
+fn led_by(lead: u8, order: Permutation) -> Permutation {
+    let len = u8::try_from(order.order().len()).unwrap_or(0);
+    Permutation::from_fn(len, |place| {
+        let place = u8::try_from(place).unwrap_or(0);
+        if place == 0 {
+            lead
+        } else if place <= lead {
+            place.saturating_sub(1)
+        } else {
+            place
+        }
+    })
+}
+
+fn same_chunk(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
+    core::ptr::eq(a.chunk, b.chunk) || a.chunk == b.chunk
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    expected: Expected,
+    found: impl Into<crate::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::LinkRecord, field, 0, expected, found)
+}

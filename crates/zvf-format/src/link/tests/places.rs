@@ -1,0 +1,335 @@
+use std::string::ToString;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::grid::ChunkShape;
+use crate::key::{Delta, Offsets};
+
+#[test]
+fn permutations_both_ways() {
+    for (order, code) in [
+        (&[][..], 0),
+        (&[0], 0),
+        (&[0, 1], 0),
+        (&[1, 0], 1),
+        (&[0, 1, 2], 0),
+        (&[0, 2, 1], 1),
+        (&[1, 0, 2], 2),
+        (&[1, 2, 0], 3),
+        (&[2, 0, 1], 4),
+        (&[2, 1, 0], 5),
+        (&[2, 0, 3, 1], 13),
+        (&[3, 2, 1, 0], 23),
+        (&[7, 6, 5, 4, 3, 2, 1, 0], 40319),
+    ] {
+        let permutation = Permutation::new(order).unwrap();
+        assert_eq!((permutation.order(), permutation.code()), (order, code));
+        let width = order.len().try_into().unwrap();
+        assert_eq!(Permutation::from_code(code.into(), width), Some(permutation));
+    }
+    for order in [&[1][..], &[0, 0], &[0, 2], &[255, 0], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
+        assert_eq!(Permutation::new(order), None, "{order:?}");
+    }
+}
+
+#[test]
+fn every_code_is_one_permutation_and_no_other() {
+    for width in 0..=8_u8 {
+        let codes = (1..=u64::from(width)).product::<u64>();
+        let mut last = None;
+        for code in 0..codes {
+            let permutation = Permutation::from_code(code, width).unwrap();
+            let order = permutation.order().to_vec();
+            assert!(last.is_none_or(|last| last < order), "ascending, so all differ");
+            assert_eq!(u64::from(permutation.code()), code);
+            assert_eq!(Permutation::new(&order), Some(permutation));
+            for (i, place) in order.iter().enumerate() {
+                assert_eq!(usize::from(permutation.inverse().order()[usize::from(*place)]), i);
+            }
+            last = Some(order);
+        }
+        for code in [codes, codes + 1, u64::MAX] {
+            assert_eq!(Permutation::from_code(code, width), None);
+        }
+    }
+    assert_eq!(Permutation::from_code(0, 9), None);
+    assert_eq!(Permutation::identity(3).order(), [0, 1, 2]);
+}
+
+struct Case {
+    name: &'static str,
+    family: Family,
+    chunks: &'static [&'static str],
+    rows: &'static [u64],
+    /// Source, offsets, permutation and rows of each copy.
+    copies: &'static [(&'static str, &'static str, Option<u16>, &'static [u64])],
+}
+
+fn family(width: usize, rank: usize) -> Family {
+    Family::new(width, rank).unwrap()
+}
+
+/// Chunks of 10 and 20 over a root of 10: one level up, in `rank` components.
+fn up(rank: usize) -> Anchor {
+    let root = ChunkShape::new(&[10.0]).unwrap();
+    let coarse = ChunkShape::new(&[20.0]).unwrap().ratio_to(&root).unwrap();
+    Anchor::between(&root.ratio_to(&root).unwrap(), &coarse, rank).unwrap()
+}
+
+#[rustfmt::skip]
+#[test]
+fn records_in_their_places() {
+    let duplicate = |width, rank| family(width, rank).stored(Store::Duplicate);
+    for Case { name, family, chunks, rows, copies } in [
+        Case { name: "sorted already", family: family(2, 2), chunks: &["0.0", "1.0"], rows: &[2, 0],
+            copies: &[("0.0", "+1.0", Some(0), &[2, 0])] },
+        Case { name: "swapped", family: family(2, 2), chunks: &["1.0", "0.0"], rows: &[1, 3],
+            copies: &[("0.0", "+1.0", Some(1), &[3, 1])] },
+        Case { name: "numeric order of chunks", family: family(2, 1), chunks: &["10", "2"], rows: &[0, 0],
+            copies: &[("2", "+8", Some(1), &[0, 0])] },
+        Case { name: "negative chunks", family: family(2, 1), chunks: &["-1", "-2"], rows: &[7, 8],
+            copies: &[("-2", "+1", Some(1), &[8, 7])] },
+        Case { name: "inside a chunk, nothing moves", family: family(2, 2), chunks: &["0.0", "0.0"], rows: &[5, 1],
+            copies: &[("0.0", "0.0", None, &[5, 1])] },
+        Case { name: "loop", family: duplicate(2, 1), chunks: &["3", "3"], rows: &[4, 4],
+            copies: &[("3", "0", None, &[4, 4])] },
+        Case { name: "face", family: family(3, 3), chunks: &["1.0.0", "0.0.0", "0.0.0"], rows: &[0, 0, 1],
+            copies: &[("0.0.0", "0.0.0_+1.0.0", Some(3), &[0, 1, 0])] },
+        Case { name: "face over three chunks", family: family(3, 3), chunks: &["0.0.0", "1.0.0", "0.1.0"], rows: &[1, 2, 3],
+            copies: &[("0.0.0", "0.+1.0_+1.0.0", Some(1), &[1, 3, 2])] },
+        Case { name: "same row twice stays in input order", family: family(3, 1), chunks: &["1", "0", "1"], rows: &[2, 9, 2],
+            copies: &[("0", "+1_+1", Some(2), &[9, 2, 2])] },
+        Case { name: "directed", family: family(2, 2).directed(), chunks: &["0.1", "0.0"], rows: &[5, 6],
+            copies: &[("0.1", "0.-1", None, &[5, 6])] },
+        Case { name: "duplicate edge", family: duplicate(2, 1), chunks: &["1", "0"], rows: &[7, 8],
+            copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
+        Case { name: "duplicate and directed", family: duplicate(2, 1).directed(), chunks: &["1", "0"], rows: &[7, 8],
+            copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
+        // The copy of chunk 0 is led by its lowest row, which came last; the others as given.
+        Case { name: "duplicate face", family: duplicate(4, 1), chunks: &["2", "0", "1", "0"], rows: &[5, 9, 6, 3],
+            copies: &[("0", "+2_0_+1", Some(18), &[3, 5, 9, 6]),
+                      ("1", "+1_-1_-1", Some(12), &[6, 5, 9, 3]),
+                      ("2", "-2_-1_-2", Some(0), &[5, 9, 6, 3])] },
+        Case { name: "up one level", family: family(2, 1).across(Delta(1), up(1)).unwrap(), chunks: &["-1", "0"], rows: &[4, 2],
+            copies: &[("-1", "+1", None, &[4, 2])] },
+        Case { name: "up one level, same place", family: family(2, 1).across(Delta(1), up(1)).unwrap(), chunks: &["3", "1"], rows: &[4, 2],
+            copies: &[("3", "0", None, &[4, 2])] },
+        Case { name: "between levels even duplicates are one", family: duplicate(2, 1).across(Delta(-1), up(1)).unwrap(), chunks: &["3", "3"], rows: &[4, 2],
+            copies: &[("3", "+2", None, &[4, 2])] },
+        Case { name: "attribute bins in front", family: family(2, 2).across(Delta(1), up(2)).unwrap(), chunks: &["3.5", "3.2"], rows: &[4, 2],
+            copies: &[("3.5", "0.0", None, &[4, 2])] },
+        Case { name: "one endpoint", family: family(1, 2).across(Delta(-1), Anchor::same(2).unwrap()).unwrap(), chunks: &["0.0"], rows: &[2],
+            copies: &[("0.0", "self", None, &[2])] },
+    ] {
+        let chunks: Vec<_> = chunks.iter().map(|text| key(text)).collect();
+        let ends = endpoints(&chunks, rows);
+        let placed: Vec<_> = family.place(&ends).unwrap().collect();
+        assert_eq!(placed.len(), copies.len(), "{name}");
+        for (placement, (source, offsets, perm, rows)) in placed.iter().zip(copies) {
+            assert_eq!(placement.source().to_string(), *source, "{name}");
+            assert_eq!(placement.offsets().to_string(), *offsets, "{name}");
+            assert_eq!((placement.record().perm(), placement.record().rows()), (*perm, *rows), "{name}");
+            assert_eq!(placement.is_intra(), placement.offsets().are_zero(), "{name}");
+            assert_eq!(placement.endpoint(0).unwrap().chunk, placement.source());
+            assert_eq!(placement.endpoint(ends.len()), None);
+        }
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn records_without_a_place() {
+    let duplicate = family(2, 1).stored(Store::Duplicate);
+    let far = family(2, 1).across(Delta(1), Anchor::same(1).unwrap()).unwrap();
+    let root = ChunkShape::new(&[1.0]).unwrap();
+    let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
+    let anchor = Anchor::between(&ratio(2.0), &ratio(1.0), 1).unwrap();
+    let down = family(2, 1).across(Delta(-1), anchor).unwrap();
+    let (min, max) = ("-9223372036854775808", "9223372036854775807");
+    for (family, chunks, message) in [
+        (family(2, 1), &["0"][..], "CountMismatch in link record, link_width at byte 0: expected 2, found 1"),
+        (family(1, 1), &["0", "1"], "CountMismatch in link record, link_width at byte 0: expected 1, found 2"),
+        (family(2, 1), &["0", "1.0"], "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
+        (family(2, 1), &[min, "0"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
+        (family(2, 1).directed(), &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
+        // The first copy fits, the second does not.
+        (duplicate, &["0", min], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
+        (far, &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
+        (down, &["5000000000000000000", "0"], "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000"),
+        (down, &["0", "1.0"], "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
+    ] {
+        let chunks: Vec<_> = chunks.iter().map(|text| key(text)).collect();
+        let ends = endpoints(&chunks, &[0; 2][..chunks.len()]);
+        assert_eq!(family.place(&ends).unwrap_err().to_string(), message);
+    }
+    assert!(family(2, 1).place(&endpoints(&[key("-4611686018427387904"), key("4611686018427387903")], &[0, 0])).is_ok());
+}
+
+#[rustfmt::skip]
+#[test]
+fn families_refused() {
+    for (width, rank, message) in [
+        (0, 2, "BadShape in link record, link_width at byte 0: expected 1 to 8, found 0"),
+        (9, 2, "LimitExceeded in link record, link_width at byte 0: expected 1 to 8, found 9"),
+        (2, 0, "BadShape in link record, rank at byte 0: expected 1 to 16, found 0"),
+        (2, 17, "LimitExceeded in link record, rank at byte 0: expected 1 to 16, found 17"),
+    ] {
+        assert_eq!(Family::new(width, rank).unwrap_err().to_string(), message);
+    }
+    let two = family(2, 2);
+    assert_eq!(two.across(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
+    assert_eq!(two.across(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
+    assert!(two.across(Delta(0), Anchor::same(2).unwrap()).is_ok());
+}
+
+#[test]
+fn the_policy_decides_the_row() {
+    for (directed, store, delta, intra, has_perm, body) in [
+        (false, Store::Canonical, 0, true, false, Body::Flat),
+        (false, Store::Canonical, 0, false, true, Body::Inline),
+        (false, Store::Canonical, 1, true, false, Body::Inline),
+        (false, Store::Canonical, 1, false, false, Body::Inline),
+        (false, Store::Duplicate, 0, false, true, Body::Inline),
+        (true, Store::Canonical, 0, false, false, Body::Inline),
+        (true, Store::Canonical, 0, true, false, Body::Flat),
+        (true, Store::Duplicate, 0, false, true, Body::Inline),
+        (true, Store::Duplicate, 0, true, false, Body::Flat),
+        (true, Store::Duplicate, -1, false, false, Body::Inline),
+    ] {
+        let mut family = family(3, 2).stored(store);
+        family = family.across(Delta(delta), Anchor::same(2).unwrap()).unwrap();
+        if directed {
+            family = family.directed();
+        }
+        assert_eq!((family.has_perm(intra), family.body(intra)), (has_perm, body));
+        let shape = family.row_shape(Element::I32, intra);
+        assert_eq!((shape.columns(), shape.has_perm()), (3 + u8::from(has_perm), has_perm));
+        assert_eq!(
+            (family.is_directed(), family.store(), family.delta()),
+            (directed, store, Delta(delta))
+        );
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn anchors_round_down() {
+    let root = ChunkShape::new(&[1.0, 1.0]).unwrap();
+    let ratio = |a: f64, b: f64| ChunkShape::new(&[a, b]).unwrap().ratio_to(&root).unwrap();
+    for (source, target, chunk, anchor) in [
+        (ratio(1.0, 1.0), ratio(1.0, 1.0), "-7.7", "-7.7"),
+        (ratio(1.0, 1.0), ratio(2.0, 4.0), "3.3", "1.0"),
+        (ratio(1.0, 1.0), ratio(2.0, 4.0), "-1.-1", "-1.-1"),
+        (ratio(1.0, 1.0), ratio(2.0, 4.0), "-2.-5", "-1.-2"),
+        (ratio(2.0, 4.0), ratio(1.0, 1.0), "3.-3", "6.-12"),
+        (ratio(2.0, 3.0), ratio(3.0, 2.0), "-1.-1", "-1.-2"),
+        (ratio(2.0, 3.0), ratio(4.0, 6.0), "9223372036854775807.-9223372036854775808", "4611686018427387903.-4611686018427387904"),
+    ] {
+        let between = Anchor::between(&source, &target, 2).unwrap();
+        assert_eq!(between.of(&key(chunk)).unwrap().to_string(), anchor);
+        // The bin of an attribute in front is the same on both levels.
+        let binned = Anchor::between(&source, &target, 3).unwrap();
+        assert_eq!(binned.of(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
+    }
+    let down = Anchor::between(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
+    assert_eq!(down.of(&key("0.5000000000000000000")).unwrap_err().to_string(), "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000");
+    assert_eq!(down.of(&key("0")).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
+    let line = ChunkShape::new(&[1.0]).unwrap();
+    let line = line.ratio_to(&line).unwrap();
+    assert_eq!(Anchor::between(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
+    assert_eq!(Anchor::between(&ratio(1.0, 1.0), &ratio(1.0, 1.0), 1).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected at most 1, found 2");
+    assert_eq!(Anchor::same(0).unwrap_err().to_string(), "BadShape in link record, rank at byte 0: expected 1 to 16, found 0");
+}
+
+#[rustfmt::skip]
+#[test]
+fn endpoints_of_a_cell() {
+    let faces = family(3, 2);
+    let offsets = Offsets::parse("0.0_+1.-1", 2, 3).unwrap();
+    assert_eq!(faces.endpoint_chunks(&key("4.-2"), &offsets).unwrap().to_string(), "4.-2.4.-2.5.-3");
+    let up = family(2, 1).across(Delta(1), up(1)).unwrap();
+    let offsets = Offsets::parse("+1", 1, 2).unwrap();
+    assert_eq!(up.endpoint_chunks(&key("-3"), &offsets).unwrap().to_string(), "-3.-1");
+    for (family, source, offsets, message) in [
+        (family(3, 2), "0.0", Offsets::parse("+1.0", 2, 2), "BadShape in link record, offsets at byte 0: expected 3, found 2"),
+        (family(2, 2), "0.0", Offsets::parse("+1", 1, 2), "BadShape in link record, offsets at byte 0: expected 2, found 2"),
+        (family(2, 1), "0.0", Offsets::parse("+1", 1, 2), "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
+        (family(2, 1), "1", Offsets::parse("+9223372036854775807", 1, 2), "Overflow in link record, offsets at byte 0: expected anchor + offset in 64 bits, found 9223372036854775807"),
+    ] {
+        assert_eq!(family.endpoint_chunks(&key(source), &offsets.unwrap()).unwrap_err().to_string(), message);
+    }
+}
+
+fn any_record() -> impl Strategy<Value = (usize, Vec<ChunkKey>, Vec<u64>)> {
+    (1..9_usize, 1..4_usize).prop_flat_map(|(width, rank)| {
+        let chunk = prop::collection::vec(-2..3_i64, rank)
+            .prop_map(|components| ChunkKey::new(&components).unwrap());
+        let chunks = prop::collection::vec(chunk, width);
+        (Just(rank), chunks, prop::collection::vec(0..4_u64, width))
+    })
+}
+
+fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> Family {
+    let (directed, duplicate, delta, source, target) = policy;
+    let root = ChunkShape::new(&[1.0]).unwrap();
+    let ratio = |n: i8| ChunkShape::new(&[f64::from(n)]).unwrap().ratio_to(&root).unwrap();
+    let anchor = match delta {
+        0 => Anchor::same(rank),
+        _ => Anchor::between(&ratio(source), &ratio(target), rank),
+    };
+    let mut family = family(width, rank).across(Delta(delta), anchor.unwrap()).unwrap();
+    if directed {
+        family = family.directed();
+    }
+    if duplicate { family.stored(Store::Duplicate) } else { family }
+}
+
+proptest! {
+    /// Every copy leads back to the endpoints as they were given, and is stored where it should be.
+    #[test]
+    fn placing_can_be_undone(
+        (rank, chunks, rows) in any_record(),
+        policy in (any::<bool>(), any::<bool>(), -1..2_i32, 1..4_i8, 1..4_i8),
+    ) {
+        let family = any_family(rows.len(), rank, policy);
+        let ends = endpoints(&chunks, &rows);
+        let placed: Vec<_> = family.place(&ends).unwrap().collect();
+        for placement in &placed {
+            let (offsets, record) = (placement.offsets(), placement.record());
+            prop_assert_eq!(record.perm().is_some(), family.has_perm(placement.is_intra()));
+            let cell = family.endpoint_chunks(placement.source(), &offsets).unwrap();
+            let back: Vec<_> =
+                record.in_input_order().map(|(place, row)| (cell.chunks()[place], row)).collect();
+            prop_assert_eq!(back, ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>());
+            let canonical = family.store() == Store::Canonical && !family.is_directed();
+            if canonical && family.delta() == Delta::SAME {
+                prop_assert!(offsets.are_sorted());
+            }
+        }
+        let mut distinct: Vec<_> = chunks.iter().map(ToString::to_string).collect();
+        distinct.sort();
+        distinct.dedup();
+        let copies = family.store() == Store::Duplicate && family.delta() == Delta::SAME;
+        prop_assert_eq!(placed.len(), if copies { distinct.len() } else { 1 });
+        let sources: Vec<_> = placed.iter().map(Placement::source).collect();
+        prop_assert!(sources.is_sorted_by(|a, b| a.cmp_numeric(b).is_lt()));
+    }
+
+    /// Sorting is what a stable sort does.
+    #[test]
+    fn sorted_as_a_stable_sort((rank, chunks, rows) in any_record()) {
+        let ends = endpoints(&chunks, &rows);
+        let family = family(rows.len(), rank);
+        let placement = family.place(&ends).unwrap().next().unwrap();
+        let mut order: Vec<u8> = (0..u8::try_from(rows.len()).unwrap()).collect();
+        if chunks.iter().any(|chunk| *chunk != chunks[0]) {
+            order.sort_by(|a, b| {
+                let (a, b) = (&ends[usize::from(*a)], &ends[usize::from(*b)]);
+                a.chunk.cmp_numeric(b.chunk).then(a.row.cmp(&b.row))
+            });
+        }
+        prop_assert_eq!(placement.order().order().to_vec(), order);
+    }
+}

@@ -1,0 +1,211 @@
+//! What can go wrong between bytes and rows.
+//!
+//! The store says which object could not be read, the format which byte is wrong; this layer adds the
+//! array and the chunk, and finds the faults that only show when two arrays are put side by side.
+
+use std::fmt;
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::MetadataError;
+use zvf_format::{Class, Expected, FormatError, Found, Hint};
+use zvf_store::StoreError;
+
+use crate::{BadCode, BadColumn};
+
+/// A level that cannot be read as what it claims to be.
+///
+/// Small and cheap to clone, so that one fault can be handed to all who wait for it.
+#[derive(Clone, Debug)]
+pub struct ModelError(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    array: Option<String>, // path below the root of the store
+    chunk: Option<ChunkKey>,
+    fault: Fault,
+}
+
+#[derive(Clone, Debug)]
+enum Fault {
+    Store(StoreError),
+    Format(FormatError),
+    Metadata(MetadataError),
+    Column(BadColumn),
+    Code(BadCode),
+    Refused { class: Class, what: &'static str, expected: Expected, found: Found },
+}
+
+impl ModelError {
+    /// Something that contradicts something else, or is not there.
+    #[must_use]
+    pub fn refused(
+        class: Class,
+        what: &'static str,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> Self {
+        Self::from(Fault::Refused { class, what, expected, found: found.into() })
+    }
+
+    /// The same, in the array at `path`.
+    #[must_use]
+    pub fn in_array(mut self, path: impl fmt::Display) -> Self {
+        self.0.array.get_or_insert_with(|| path.to_string());
+        self
+    }
+
+    /// The same, in a chunk.
+    #[must_use]
+    pub fn in_chunk(mut self, chunk: &ChunkKey) -> Self {
+        self.0.chunk.get_or_insert(*chunk);
+        self
+    }
+
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match &self.0.fault {
+            Fault::Store(error) => error.class(),
+            Fault::Format(error) => error.class,
+            Fault::Metadata(error) => error.class(),
+            Fault::Column(_) => Class::CountMismatch,
+            Fault::Code(_) => Class::OutOfBounds,
+            Fault::Refused { class, .. } => *class,
+        }
+    }
+
+    /// The array it is in, as a path below the root of the store.
+    #[must_use]
+    pub fn array(&self) -> Option<&str> {
+        match (&self.0.array, &self.0.fault) {
+            (Some(path), _) => Some(path),
+            (None, Fault::Store(error)) => error.key(),
+            (None, _) => None,
+        }
+    }
+
+    /// The chunk it is in.
+    #[must_use]
+    pub fn chunk(&self) -> Option<&ChunkKey> {
+        self.0.chunk.as_ref()
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match &self.0.fault {
+            Fault::Store(error) => error.hint(),
+            Fault::Format(error) => error.hint(),
+            Fault::Metadata(_) | Fault::Column(_) | Fault::Code(_) | Fault::Refused { .. } => {
+                self.class().hint()
+            }
+        }
+    }
+
+    /// The error of the store, when it is one.
+    #[must_use]
+    pub fn as_store(&self) -> Option<&StoreError> {
+        match &self.0.fault {
+            Fault::Store(error) => Some(error),
+            Fault::Format(_)
+            | Fault::Metadata(_)
+            | Fault::Column(_)
+            | Fault::Code(_)
+            | Fault::Refused { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { array, chunk, fault } = &*self.0;
+        match fault {
+            Fault::Store(error) => write!(f, "{error}")?,
+            Fault::Format(error) => write!(f, "{error}")?,
+            Fault::Metadata(error) => write!(f, "{error}")?,
+            Fault::Column(error) => write!(f, "{}: {error}", self.class())?,
+            Fault::Code(error) => write!(f, "{}: {error}", self.class())?,
+            Fault::Refused { class, what, expected, found } => {
+                write!(f, "{class}: {what}: expected {expected}, found {found}")?;
+            }
+        }
+        match (array, chunk) {
+            (Some(array), Some(chunk)) => write!(f, " (in {array}, chunk {chunk})"),
+            (Some(array), None) => write!(f, " (in {array})"),
+            (None, Some(chunk)) => write!(f, " (in chunk {chunk})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ModelError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.fault {
+            Fault::Store(error) => Some(error),
+            Fault::Format(error) => Some(error),
+            Fault::Metadata(error) => Some(error),
+            Fault::Column(error) => Some(error),
+            Fault::Code(error) => Some(error),
+            Fault::Refused { .. } => None,
+        }
+    }
+}
+
+impl From<Fault> for ModelError {
+    fn from(fault: Fault) -> Self {
+        Self(Box::new(Inner { array: None, chunk: None, fault }))
+    }
+}
+
+impl From<StoreError> for ModelError {
+    fn from(error: StoreError) -> Self {
+        Fault::Store(error).into()
+    }
+}
+
+impl From<FormatError> for ModelError {
+    fn from(error: FormatError) -> Self {
+        Fault::Format(error).into()
+    }
+}
+
+impl From<MetadataError> for ModelError {
+    fn from(error: MetadataError) -> Self {
+        Fault::Metadata(error).into()
+    }
+}
+
+impl From<BadColumn> for ModelError {
+    fn from(error: BadColumn) -> Self {
+        Fault::Column(error).into()
+    }
+}
+
+impl From<BadCode> for ModelError {
+    fn from(error: BadCode) -> Self {
+        Fault::Code(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_and_where_once() {
+        let error = ModelError::refused(
+            Class::CountMismatch,
+            "rows of an attribute",
+            Expected::Exactly(12),
+            11_u8,
+        );
+        let chunk = ChunkKey::parse("0.-1").unwrap();
+        let error = error.in_array("0/vertex_attributes/label").in_chunk(&chunk);
+        assert_eq!(
+            error.clone().in_array("elsewhere").to_string(),
+            "CountMismatch: rows of an attribute: expected 12, found 11 \
+             (in 0/vertex_attributes/label, chunk 0.-1)"
+        );
+        assert_eq!((error.class(), error.array()), (Class::CountMismatch, Some("0/vertex_attributes/label")));
+    }
+}

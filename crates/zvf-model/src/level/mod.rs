@@ -1,0 +1,178 @@
+//! One level, read as what it holds.
+//!
+//! ```text
+//! chunks       which chunks have vertices                    LevelReader::chunks
+//! fragments    which rows of a chunk belong together         LevelReader::fragments
+//! positions    rows of vertices, whole or some               LevelReader::positions, position_rows
+//! attributes   columns beside them, row for row              LevelReader::attribute
+//! ```
+//!
+//! Everything is asked for by batches of chunks, because that is how stores answer fast. What describes
+//! the level (documents, presence, fragment indexes) stays with the handle; payloads stay only where the
+//! caller says so.
+//!
+//! Not here: objects, links and groups (modules of their own), and which rows anybody wants.
+
+mod attribute;
+mod fragments;
+mod rows;
+
+use std::sync::Arc;
+
+use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::metadata::arrays::Vertices;
+use zvf_format::metadata::{CellEncoding, Dtype, Token};
+use zvf_format::{Class, Expected};
+use zvf_store::{Cells, KeyTable, LevelNode, Listing, Store};
+
+pub use attribute::AttributeReader;
+pub use fragments::ChunkFragments;
+
+use crate::{Kind, Level, ModelError};
+
+/// A handle to one level; cheap to clone, safe to share.
+#[derive(Clone, Debug)]
+pub struct LevelReader {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    level: Level,
+    node: LevelNode,
+    kinds: Vec<Kind>,
+    chunk_shape: ChunkShape,
+    bins: Option<Bins>,
+    vertices: Cells,
+    fragments: Cells,
+    dtype: Dtype,
+    encoding: Option<Token<CellEncoding>>,
+}
+
+impl LevelReader {
+    /// Opens level `level` of `store`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
+    /// say what is needed to read it.
+    pub async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
+        let node = store.level(level.0).await?;
+        let root = store.root();
+        let shape = node.meta().effective_chunk_shape(root);
+        let chunk_shape = ChunkShape::new(shape)?;
+        let bins = match node.meta().effective_bin_shape(root, &level.to_string()) {
+            Some(bin_shape) => Bins::new(&chunk_shape, &bin_shape).ok(), // bins that do not nest say nothing
+            None => None,
+        };
+        let vertices = node.required_cells("vertices").await?;
+        let fragments = node.required_cells("vertex_fragments").await?;
+        let attributes = Vertices::parse(vertices.attributes().clone())
+            .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+        let dtype =
+            attributes.dtype().map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+        let kinds = root.zarr_vectors.geometry_types.iter().map(Token::as_str);
+        let kinds = kinds.filter_map(|token| token.parse().ok()).collect();
+        let encoding = attributes.encoding;
+        let (store, node) = (store.clone(), node.clone());
+        let inner =
+            Inner { store, level, node, kinds, chunk_shape, bins, vertices, fragments, dtype, encoding };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The store it belongs to.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.inner.level
+    }
+
+    /// Its document and its arrays, as the store has them.
+    #[must_use]
+    pub fn node(&self) -> &LevelNode {
+        &self.inner.node
+    }
+
+    /// The kinds of geometry the store says it holds, in the order written.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        &self.inner.kinds
+    }
+
+    /// The number of axes.
+    #[must_use]
+    pub fn axes(&self) -> usize {
+        self.inner.chunk_shape.axes()
+    }
+
+    /// Components of a chunk key: the axes, and one in front where an attribute bins the level.
+    #[must_use]
+    pub fn key_rank(&self) -> usize {
+        self.inner.node.key_rank()
+    }
+
+    /// How large its chunks are.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &ChunkShape {
+        &self.inner.chunk_shape
+    }
+
+    /// How chunks are divided into bins, where that is known and they nest.
+    #[must_use]
+    pub fn bins(&self) -> Option<&Bins> {
+        self.inner.bins.as_ref()
+    }
+
+    /// The type of a coordinate, as stored.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.inner.dtype
+    }
+
+    /// The chunks that have vertices, in numeric order.
+    ///
+    /// # Errors
+    ///
+    /// When presence is recorded wrongly, or not at all and the backend cannot list.
+    pub async fn chunks(&self) -> Result<Arc<KeyTable>, ModelError> {
+        Ok(self.inner.vertices.presence().await?)
+    }
+
+    /// The names of the attributes of vertices, and whether that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
+        Ok(self.inner.node.children("vertex_attributes").await?)
+    }
+
+    /// The array of vertices.
+    pub(crate) fn vertices(&self) -> &Cells {
+        &self.inner.vertices
+    }
+
+    /// The array of fragment indexes.
+    pub(crate) fn fragment_cells(&self) -> &Cells {
+        &self.inner.fragments
+    }
+
+    /// Refuses vertices that are not rows of numbers.
+    fn check_encoding(&self) -> Result<(), ModelError> {
+        match &self.inner.encoding {
+            None | Some(Token::Known(CellEncoding::Raw)) => Ok(()),
+            Some(_) => {
+                let expected = Expected::Rule("raw vertices: cells with Draco or another encoding cannot be read");
+                let error =
+                    ModelError::refused(Class::Unsupported, "encoding of vertices", expected, "another encoding");
+                Err(error.in_array(self.inner.vertices.path()))
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What one handle may have under way at once: requests, and bytes.
+//!
+//! Below the caps a request waits, first come first served; it never fails for being one too many.
+//! A single request that is larger than the cap can never be served and is refused at once. Permits
+//! are values: whoever drops one, for whatever reason, gives it back.
+//!
+//! A permit is held from before the request until its bytes are handed over. What the caller keeps
+//! after that is the caller's: [`Budget::reserve`] is there for whoever wants to count it as well.
+//!
+//! A semaphore counts kibibytes, because its permits are 32 bits wide.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{Op, StoreError};
+use crate::options::OpenOptions;
+
+/// The limits of one handle; cheap to clone, clones share them.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_store::{Budget, OpenOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// let options = OpenOptions { budget_bytes: 3 << 20, cache_bytes: 1 << 20, ..Default::default() };
+/// let budget = Budget::new(&options);
+/// let held = budget.reserve(1 << 20).await?;
+/// assert_eq!(budget.free_bytes(), 1 << 20);
+/// drop(held);
+/// assert_eq!(budget.reserve(3 << 20).await.unwrap_err().class(), Class::LimitExceeded);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Budget {
+    requests: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    max_bytes: u64,
+}
+
+impl Budget {
+    /// The limits that `options` name: what the cache leaves of the budget, and at least one request.
+    #[must_use]
+    pub fn new(options: &OpenOptions) -> Self {
+        let max_bytes = options.in_flight_bytes().min(MAX_BYTES);
+        let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let units = usize::try_from(units(max_bytes)).unwrap_or(Semaphore::MAX_PERMITS);
+        Self {
+            requests: Arc::new(Semaphore::new(requests)),
+            bytes: Arc::new(Semaphore::new(units)),
+            max_bytes,
+        }
+    }
+
+    /// Waits until `bytes` more may be held.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` when `bytes` is more than the budget can ever give.
+    pub async fn reserve(&self, bytes: u64) -> Result<Reservation, StoreError> {
+        self.check(bytes)?;
+        Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
+    }
+
+    /// The largest single request.
+    #[must_use]
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Bytes that could be reserved right now without waiting.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        crate::num::to_u64(self.bytes.available_permits()).saturating_mul(UNIT).min(self.max_bytes)
+    }
+
+    /// Waits until one more request may be sent.
+    pub(crate) async fn request(&self) -> Reservation {
+        Reservation { _permit: take(&self.requests, 1).await }
+    }
+
+    /// Whether `bytes` could ever be held.
+    pub(crate) fn check(&self, bytes: u64) -> Result<(), StoreError> {
+        if bytes > self.max_bytes {
+            return Err(StoreError::limit(Op::Read, "bytes of one read", self.max_bytes, bytes));
+        }
+        Ok(())
+    }
+}
+
+/// A part of a [`Budget`], given back when dropped.
+#[derive(Debug)]
+#[must_use = "what is not held is given back at once"]
+pub struct Reservation {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermit> {
+    // The semaphores are never closed, so this never gives `None`.
+    Arc::clone(from).acquire_many_owned(permits).await.ok()
+}
+
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+const UNIT: u64 = 1 << 10;
+/// What 31 bits of kibibytes can count, and fits the semaphore of a 32-bit target.
+const MAX_BYTES: u64 = (1 << 28) * UNIT;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn budget(bytes: u64, requests: usize) -> Budget {
+        Budget::new(&OpenOptions {
+            budget_bytes: bytes,
+            cache_bytes: 0,
+            requests_in_flight: requests,
+            ..OpenOptions::default()
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_below_the_cap_and_refuses_above_it() {
+        let budget = budget(4096, 1);
+        let (a, b) = (budget.reserve(3072).await.unwrap(), budget.reserve(1).await.unwrap());
+        assert_eq!(budget.free_bytes(), 0);
+        let late = tokio::time::timeout(Duration::from_secs(60), budget.reserve(1));
+        assert!(late.await.is_err());
+        drop(b);
+        let c = budget.reserve(1024).await.unwrap();
+        drop((a, c));
+        assert_eq!(budget.free_bytes(), 4096);
+        assert_eq!(
+            budget.reserve(4097).await.unwrap_err().to_string(),
+            "LimitExceeded, bytes of one read: expected at most 4096, found 4097; \
+             more than the limit allows: ask for less, or raise the limit",
+        );
+        drop(budget.reserve(0).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_request_is_not_starved_by_small_ones() {
+        let budget = budget(4096, 1);
+        let first = budget.reserve(1024).await.unwrap();
+        let large = tokio::spawn({
+            let budget = budget.clone();
+            async move { drop(budget.reserve(4096).await.unwrap()) }
+        });
+        tokio::task::yield_now().await;
+        let small = tokio::spawn({
+            let budget = budget.clone();
+            async move { drop(budget.reserve(1024).await.unwrap()) }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!large.is_finished() && !small.is_finished());
+        drop(first);
+        large.await.unwrap();
+        small.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_setting_makes_a_budget_that_cannot_be_used() {
+        for (bytes, requests) in [(0, 0), (1, usize::MAX), (u64::MAX, usize::MAX)] {
+            let budget = budget(bytes, requests);
+            drop(budget.request().await);
+            drop(budget.reserve(bytes.min(1 << 38)).await.unwrap());
+        }
+        assert_eq!(budget(u64::MAX, 1).max_bytes(), 1 << 38);
+    }
+}

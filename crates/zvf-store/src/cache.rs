@@ -1,0 +1,512 @@
+//! Decoded cells and index rows, kept up to a number of bytes; and nothing fetched twice at once.
+//!
+//! A batch asks for many things. What is held is answered; what someone else is fetching is waited
+//! for; the rest is fetched as one batch, and handed to everyone who came to wait meanwhile, errors
+//! included. Errors are not kept. Who fetches does so before waiting, so two batches that want each
+//! other's cells cannot block each other; and when a fetch is dropped half way, those who waited for it
+//! fetch themselves.
+//!
+//! Room is made by giving each entry a second chance: the oldest entry goes, unless it was used since
+//! it was last looked at. An entry is charged its bytes and a little for itself, and never keeps a
+//! larger buffer alive than it is charged for, as long as others hold that buffer too.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use zvf_format::{Class, Expected};
+
+use crate::error::{Op, StoreError};
+use crate::num::to_u64;
+
+/// One thing that can be kept: an array and a slot of it, both numbered by the handle.
+type Slot = (u32, u64);
+
+/// Whether what is fetched is kept for later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Yes,
+    /// Whoever reads everything once wants nothing evicted for it.
+    No,
+}
+
+/// The cache of one handle.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    max_bytes: u64,
+    state: Mutex<State>,
+}
+
+/// What a fetch gives for one slot; `None` when there is nothing there.
+pub(crate) type Answer = Result<Option<Bytes>, StoreError>;
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<Slot, Entry>,
+    /// Every entry once, in the order in which they are looked at for eviction.
+    order: VecDeque<Slot>,
+    bytes: u64,
+    flights: HashMap<Slot, Flight>,
+    /// Counts how often everything was forgotten.
+    age: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    bytes: Option<Bytes>,
+    used: bool,
+}
+
+impl Cache {
+    /// A cache of at most `max_bytes`; with 0 it keeps nothing, and still fetches nothing twice at once.
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        Self { max_bytes, state: Mutex::default() }
+    }
+
+    /// What is in each of `slots` of array number `array`, in their order; what has no slot is always
+    /// fetched. `fetch` gets positions in `slots` and answers for each of them, in that order; it may be
+    /// asked more than once, though never twice for the same position. It is not an `AsyncFn`, because
+    /// of the futures of those it cannot be shown that they may move between threads.
+    pub(crate) async fn read_many<F: Future<Output = Vec<Answer>>>(
+        &self,
+        array: u32,
+        slots: &[Option<u64>],
+        keep: Keep,
+        fetch: impl Fn(Vec<usize>) -> F,
+    ) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = vec![None; slots.len()];
+        loop {
+            let (claims, waits) = self.sort(array, slots, &mut answers);
+            if !claims.claimed.is_empty() {
+                let wanted: Vec<usize> = claims.claimed.iter().map(|claim| claim.at).collect();
+                let count = wanted.len();
+                let mut fetched = fetch(wanted).await;
+                let found = fetched.len();
+                fetched.resize_with(count, || Err(too_few(count, found)));
+                claims.publish(fetched, keep, &mut answers);
+            }
+            let mut abandoned = false;
+            for (at, mut flight) in waits {
+                // Fails when whoever was fetching is gone; then it is our turn.
+                match flight.wait_for(Option::is_some).await {
+                    Ok(answer) => set(&mut answers, at, answer.clone()),
+                    Err(_) => abandoned = true,
+                }
+            }
+            if !abandoned {
+                break;
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(too_few(1, 0)))).collect()
+    }
+
+    /// Forgets everything; what is being fetched now is still handed out, and not kept.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        let age = state.age.wrapping_add(1);
+        *state = State { age, ..State::default() };
+    }
+
+    /// Bytes charged now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state().bytes
+    }
+
+    /// Answers what is held, and sorts the rest into what is ours to fetch and what is under way.
+    fn sort<'a>(
+        &'a self,
+        array: u32,
+        slots: &[Option<u64>],
+        answers: &mut [Option<Answer>],
+    ) -> (Claims<'a>, Waits) {
+        let mut state = self.state();
+        let mut claims = Claims { cache: self, age: state.age, claimed: Vec::new() };
+        let mut waits = Vec::new();
+        for (at, (slot, answer)) in slots.iter().zip(answers).enumerate() {
+            let slot = slot.map(|slot| (array, slot));
+            if answer.is_some() {
+                continue;
+            }
+            match slot.map_or(Found::Nothing, |slot| state.find(slot)) {
+                Found::Held(bytes) => *answer = Some(Ok(bytes)),
+                Found::Flight(flight) => waits.push((at, flight)),
+                Found::Nothing => {
+                    let flight = slot.map(|slot| {
+                        let (sender, flight) = watch::channel(None);
+                        state.flights.insert(slot, flight);
+                        (slot, sender)
+                    });
+                    claims.claimed.push(Claim { at, flight });
+                }
+            }
+        }
+        (claims, waits)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Flight = watch::Receiver<Option<Answer>>;
+type Waits = Vec<(usize, Flight)>;
+
+/// Where a slot is.
+enum Found {
+    Held(Option<Bytes>),
+    Flight(Flight),
+    Nothing,
+}
+
+/// What one batch is fetching. Dropped early, it leaves the slots to whoever asks next.
+struct Claims<'a> {
+    cache: &'a Cache,
+    age: u64,
+    claimed: Vec<Claim>,
+}
+
+struct Claim {
+    at: usize,
+    /// What others may wait for; nothing where there is no slot.
+    flight: Option<(Slot, watch::Sender<Option<Answer>>)>,
+}
+
+impl Claims<'_> {
+    /// Hands `fetched` to those who wait, and keeps what may be kept.
+    fn publish(mut self, fetched: Vec<Answer>, keep: Keep, answers: &mut [Option<Answer>]) {
+        let mut state = self.cache.state();
+        // After a clear the slots may be someone else's by now.
+        let current = state.age == self.age;
+        let keep = current && keep == Keep::Yes;
+        for (claim, answer) in std::mem::take(&mut self.claimed).into_iter().zip(fetched) {
+            if let Some((slot, sender)) = claim.flight {
+                if current {
+                    state.flights.remove(&slot);
+                }
+                if keep && let Ok(bytes) = &answer {
+                    state.insert(slot, bytes.as_ref(), self.cache.max_bytes);
+                }
+                sender.send_replace(Some(answer.clone()));
+            }
+            set(answers, claim.at, Some(answer));
+        }
+    }
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        if self.claimed.is_empty() {
+            return;
+        }
+        let mut state = self.cache.state();
+        if state.age == self.age {
+            for (slot, _) in self.claimed.iter().filter_map(|claim| claim.flight.as_ref()) {
+                state.flights.remove(slot);
+            }
+        }
+    }
+}
+
+impl State {
+    fn find(&mut self, slot: Slot) -> Found {
+        if let Some(entry) = self.entries.get_mut(&slot) {
+            entry.used = true;
+            return Found::Held(entry.bytes.clone());
+        }
+        // A flight whose owner is gone carries nobody.
+        match self.flights.get(&slot).filter(|flight| flight.has_changed().is_ok()) {
+            Some(flight) => Found::Flight(flight.clone()),
+            None => Found::Nothing,
+        }
+    }
+
+    fn insert(&mut self, slot: Slot, bytes: Option<&Bytes>, max_bytes: u64) {
+        let weight = weight(bytes);
+        if weight > max_bytes {
+            return;
+        }
+        // A part of a larger buffer that others hold would keep all of it.
+        let own = |bytes: &Bytes| {
+            if bytes.is_unique() { bytes.clone() } else { Bytes::copy_from_slice(bytes) }
+        };
+        let entry = Entry { bytes: bytes.map(own), used: false };
+        match self.entries.insert(slot, entry) {
+            Some(old) => {
+                self.bytes = self.bytes.saturating_sub(self::weight(old.bytes.as_ref()));
+            }
+            None => self.order.push_back(slot),
+        }
+        self.bytes = self.bytes.saturating_add(weight);
+        while self.bytes > max_bytes {
+            let Some(oldest) = self.order.pop_front() else { break };
+            match self.entries.get_mut(&oldest) {
+                Some(entry) if entry.used => {
+                    entry.used = false;
+                    self.order.push_back(oldest);
+                }
+                Some(_) => {
+                    let gone = self.entries.remove(&oldest).and_then(|entry| entry.bytes);
+                    self.bytes = self.bytes.saturating_sub(self::weight(gone.as_ref()));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// What an entry is charged: its bytes, and about what the maps take for it.
+fn weight(bytes: Option<&Bytes>) -> u64 {
+    to_u64(bytes.map_or(0, Bytes::len)).saturating_add(ENTRY)
+}
+
+fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
+    if let Some(place) = answers.get_mut(at) {
+        *place = answer;
+    }
+}
+
+fn too_few(expected: usize, found: usize) -> StoreError {
+    let expected = Expected::AtLeast(to_u64(expected).into());
+    let (class, found) = (Class::CountMismatch, zvf_format::Found::from(found));
+    StoreError::refused(class, Op::Read, "answers of a batch", expected, found)
+}
+
+const ENTRY: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn slots(numbers: impl IntoIterator<Item = u64>) -> Vec<Option<u64>> {
+        numbers.into_iter().map(Some).collect()
+    }
+
+    /// What a slot holds: absent every tenth, an error at 13, otherwise its number.
+    fn stored(slot: Option<u64>) -> Answer {
+        match slot.unwrap() {
+            13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),
+            n if n % 10 == 0 => Ok(None),
+            n => Ok(Some(Bytes::from(n.to_string().into_bytes()))),
+        }
+    }
+
+    fn shown(answers: &[Answer]) -> Vec<String> {
+        let show = |answer: &Answer| match answer {
+            Ok(Some(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Ok(None) => "absent".to_owned(),
+            Err(error) => error.class().to_string(),
+        };
+        answers.iter().map(show).collect()
+    }
+
+    /// Asks for `numbers`, and says what had to be fetched for it.
+    async fn ask(cache: &Cache, keep: Keep, numbers: &[u64]) -> (Vec<String>, Vec<u64>) {
+        let slots = slots(numbers.iter().copied());
+        let fetched = Mutex::new(Vec::new());
+        let answers = cache
+            .read_many(1, &slots, keep, |wanted| {
+                fetched.lock().unwrap().extend(wanted.iter().filter_map(|at| slots[*at]));
+                std::future::ready(wanted.into_iter().map(|at| stored(slots[at])).collect())
+            })
+            .await;
+        (shown(&answers), fetched.into_inner().unwrap())
+    }
+
+    fn all<T: ToString>(numbers: &[T]) -> Vec<String> {
+        numbers.iter().map(T::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_not_fetched() {
+        let cache = Cache::new(1 << 20);
+        let yes = Keep::Yes;
+        assert_eq!(ask(&cache, yes, &[]).await, (vec![], vec![]));
+        assert_eq!(ask(&cache, yes, &[1, 2]).await, (all(&[1, 2]), vec![1, 2]));
+        assert_eq!(ask(&cache, yes, &[3, 2, 1]).await, (all(&[3, 2, 1]), vec![3]));
+        assert_eq!(ask(&cache, yes, &[4, 4, 4]).await, (all(&[4, 4, 4]), vec![4]));
+        let absent = all(&["absent"]);
+        assert_eq!(ask(&cache, yes, &[10]).await, (absent.clone(), vec![10]));
+        assert_eq!(ask(&cache, yes, &[10]).await, (absent, vec![]));
+        let refused = all(&["LimitExceeded"]);
+        assert_eq!(ask(&cache, yes, &[13]).await, (refused.clone(), vec![13]));
+        assert_eq!(ask(&cache, yes, &[13]).await, (refused, vec![13]));
+        assert_eq!(ask(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
+        assert_eq!(ask(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
+        assert_eq!(cache.bytes(), 5 + 6 * ENTRY);
+        cache.clear();
+        assert_eq!(cache.bytes(), 0);
+        assert_eq!(ask(&cache, yes, &[1]).await, (all(&[1]), vec![1]));
+    }
+
+    #[tokio::test]
+    async fn two_arrays_do_not_share_slots() {
+        let cache = Cache::new(1 << 20);
+        for array in [1, 2] {
+            let fetch =
+                |_| async move { vec![Ok(Some(Bytes::from(array.to_string().into_bytes())))] };
+            let answers = cache.read_many(array, &[Some(7)], Keep::Yes, fetch).await;
+            assert_eq!(shown(&answers), [array.to_string()]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_goes_unless_it_was_used() {
+        let cache = Cache::new(3 * (ENTRY + 1));
+        for n in [1, 2, 3] {
+            ask(&cache, Keep::Yes, &[n]).await;
+        }
+        ask(&cache, Keep::Yes, &[1]).await;
+        ask(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 goes
+        assert_eq!(cache.bytes(), 3 * (ENTRY + 1));
+        assert_eq!(ask(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
+        for max_bytes in [0, ENTRY] {
+            let none = Cache::new(max_bytes);
+            assert_eq!(ask(&none, Keep::Yes, &[1]).await.1, [1]);
+            assert_eq!((ask(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_part_does_not_keep_a_large_buffer() {
+        let cache = Cache::new(1 << 20);
+        let large = Bytes::from(vec![7; 1 << 20]);
+        let part = large.slice(5..15);
+        let slots = slots([1]);
+        cache.read_many(1, &slots, Keep::Yes, |_| async { vec![Ok(Some(part.clone()))] }).await;
+        drop(part);
+        assert!(large.is_unique());
+        let held = cache.read_many(1, &slots, Keep::Yes, |_| async { vec![] }).await;
+        assert_eq!(held[0].as_ref().unwrap().as_ref().unwrap(), &[7; 10][..]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_fetched_twice_at_once() {
+        let cache = Arc::new(Cache::new(0));
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..20_u64)
+            .map(|i| {
+                let (cache, fetches) = (Arc::clone(&cache), Arc::clone(&fetches));
+                tokio::spawn(async move {
+                    // Neighbours overlap, and ask in opposite orders.
+                    let mut slots = slots([1, 2, 3, 13, 4 + i % 3]);
+                    if i % 2 == 0 {
+                        slots.reverse();
+                    }
+                    let answers = cache
+                        .read_many(1, &slots, Keep::Yes, |wanted| {
+                            fetches.fetch_add(wanted.len(), Ordering::Relaxed);
+                            let answers = wanted.into_iter().map(|at| stored(slots[at])).collect();
+                            async {
+                                tokio::time::sleep(Duration::from_millis(10)).await;
+                                answers
+                            }
+                        })
+                        .await;
+                    let expected: Vec<_> = slots.iter().map(|slot| stored(*slot)).collect();
+                    assert_eq!(shown(&answers), shown(&expected));
+                })
+            })
+            .collect();
+        for task in tasks {
+            tokio::time::timeout(Duration::from_secs(9), task).await.unwrap().unwrap();
+        }
+        assert_eq!(fetches.load(Ordering::Relaxed), 4 + 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_dropped_fetch_fetches_itself() {
+        let cache = Arc::new(Cache::new(1 << 20));
+        let hanging = tokio::spawn({
+            let cache = Arc::clone(&cache);
+            async move {
+                let never = |_| std::future::pending::<Vec<Answer>>();
+                cache.read_many(1, &slots([1, 2]), Keep::Yes, never).await;
+            }
+        });
+        tokio::task::yield_now().await;
+        let waiting = tokio::spawn({
+            let cache = Arc::clone(&cache);
+            async move { ask(&cache, Keep::Yes, &[2, 3]).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!waiting.is_finished());
+        hanging.abort();
+        let answer = tokio::time::timeout(Duration::from_secs(9), waiting).await;
+        assert_eq!(answer.unwrap().unwrap(), (all(&[2, 3]), vec![3, 2]));
+        assert_eq!(ask(&cache, Keep::Yes, &[1, 2, 3]).await.1, [1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_fetched_before_a_clear_is_not_kept() {
+        let cache = Arc::new(Cache::new(1 << 20));
+        let slow = tokio::spawn({
+            let cache = Arc::clone(&cache);
+            async move {
+                let old = |_| async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    vec![Ok(Some(Bytes::from_static(b"old")))]
+                };
+                shown(&cache.read_many(1, &slots([1]), Keep::Yes, old).await)
+            }
+        });
+        tokio::task::yield_now().await;
+        cache.clear();
+        // Asked again before the old fetch is back: a fetch of its own.
+        assert_eq!(ask(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![1]));
+        assert_eq!(slow.await.unwrap(), ["old"]);
+        assert_eq!(ask(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![]));
+    }
+
+    #[tokio::test]
+    async fn what_has_no_slot_is_always_fetched() {
+        let cache = Cache::new(1 << 20);
+        for _ in 0..2 {
+            let fetch = |wanted: Vec<usize>| async move {
+                assert_eq!(wanted, [0, 1]);
+                vec![Ok(None), Ok(Some(Bytes::from_static(b"x")))]
+            };
+            let answers = cache.read_many(1, &[None, None], Keep::Yes, fetch).await;
+            assert_eq!(shown(&answers), ["absent", "x"]);
+        }
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_fetch_that_answers_too_little_is_an_error() {
+        let cache = Cache::new(0);
+        let answers =
+            cache.read_many(1, &slots([1, 2]), Keep::Yes, |_| async { vec![Ok(None)] }).await;
+        assert_eq!(shown(&answers), ["absent", "CountMismatch"]);
+    }
+
+    #[test]
+    fn threads_agree_on_every_slot() {
+        let cache = Cache::new(40 * (ENTRY + 2));
+        std::thread::scope(|scope| {
+            for seed in 0..4_u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                    let mut x = seed;
+                    for _ in 0..3000 {
+                        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let wanted = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
+                        let answers = runtime.block_on(ask(cache, Keep::Yes, &wanted)).0;
+                        let expected: Vec<_> = slots(wanted).into_iter().map(stored).collect();
+                        assert_eq!(answers, shown(&expected));
+                        assert!(cache.bytes() <= 40 * (ENTRY + 2));
+                    }
+                });
+            }
+        });
+        let state = cache.state();
+        assert_eq!(state.order.len(), state.entries.len());
+        assert!(state.flights.is_empty());
+    }
+}

@@ -1,0 +1,48 @@
+//! The `crc32c` codec: a payload, then the CRC-32C of it as u32, little-endian.
+
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// How many bytes of `stored` are the payload, once the checksum behind it was verified.
+pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
+    let at = u64::try_from(stored.len().saturating_sub(SUM)).unwrap_or(u64::MAX);
+    let Some((payload, sum)) = stored.split_last_chunk::<SUM>() else {
+        let expected = Expected::Bytes(4);
+        return Err(refuse(Class::Truncated, at, expected, u32::try_from(stored.len()).unwrap_or(0)));
+    };
+    let (stated, computed) = (u32::from_le_bytes(*sum), crc32c::crc32c(payload));
+    if stated != computed {
+        let expected = Expected::Exactly(computed.into());
+        return Err(refuse(Class::Checksum, at, expected, stated));
+    }
+    Ok(payload.len())
+}
+
+fn refuse(class: Class, at: u64, expected: Expected, found: u32) -> FormatError {
+    FormatError::new(class, Part::CodecStream, "crc32c", at, expected, found)
+}
+
+const SUM: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-32C is that of the nine digits.
+    const DIGITS: &[u8] = b"123456789\x83\x92\x06\xe3";
+
+    #[test]
+    fn sums_typed_by_hand() {
+        assert_eq!(verified(DIGITS).unwrap(), 9);
+        assert_eq!(verified(b"\0\0\0\0").unwrap(), 0, "nothing has the sum 0");
+        let mut wrong = DIGITS.to_vec();
+        wrong[9] = 0x84;
+        #[rustfmt::skip]
+        let table: [(&[u8], &str); 2] = [
+            (&wrong, "Checksum in codec stream, crc32c at byte 9: expected 3808858755, found 3808858756"),
+            (b"abc", "Truncated in codec stream, crc32c at byte 0: expected 4 bytes, found 3"),
+        ];
+        for (stored, message) in table {
+            assert_eq!(verified(stored).unwrap_err().to_string(), message);
+        }
+    }
+}

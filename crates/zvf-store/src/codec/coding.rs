@@ -1,0 +1,121 @@
+//! The codec list of an array document, as what a reader has to do.
+//!
+//! Not here: the spelling of codecs (`zvf_format::metadata`).
+
+use std::sync::Arc;
+
+use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, Sharding};
+use zvf_format::{Class, Expected};
+
+use super::{Chain, Step};
+use crate::error::{Op, StoreError};
+use crate::num::{to_u64, to_usize};
+
+/// How an array is encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Coding {
+    pub(crate) packing: Packing,
+    pub(crate) chain: Arc<Chain>,
+    pub(crate) index: Option<IndexCoding>,
+}
+
+/// From items to bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// Items of any length, framed.
+    Vlen,
+    /// Items of one size.
+    Items {
+        /// Whether items are stored with the most significant byte first.
+        big_endian: bool,
+        /// For each stored axis, the axis of the array; none when they are the same.
+        order: Option<Box<[usize]>>,
+    },
+}
+
+/// How the index of a shard is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexCoding {
+    pub(crate) at_start: bool,
+    pub(crate) checksum: bool,
+}
+
+impl Coding {
+    /// How the array of `doc` is encoded.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`], naming the first codec that is unknown or stands where this layer
+    /// cannot undo it.
+    pub(crate) fn of(doc: &ArrayDoc) -> Result<Self, StoreError> {
+        let (codecs, index) = match doc.sharding() {
+            None => (&doc.codecs, None),
+            Some(sharding) => (&sharding.codecs, Some(index_coding(sharding)?)),
+        };
+        let mut codecs = codecs.iter();
+        let mut order = None;
+        let packing = loop {
+            let Some(codec) = codecs.next() else {
+                return Err(refused("codec from items to bytes", "none"));
+            };
+            match codec.kind() {
+                CodecKind::Transpose { order: axes } if order.is_none() => {
+                    order = Some(permutation(axes, doc.rank())?);
+                }
+                CodecKind::Bytes { big_endian } => {
+                    let big_endian = big_endian.unwrap_or(false);
+                    break Packing::Items { big_endian, order };
+                }
+                CodecKind::VlenBytes if order.is_none() => break Packing::Vlen,
+                _ => return Err(misplaced(codec)),
+            }
+        };
+        let steps: Result<Vec<Step>, StoreError> = codecs.map(step).collect();
+        Ok(Self { packing, chain: Arc::new(Chain::new(steps?)), index })
+    }
+}
+
+fn step(codec: &Codec) -> Result<Step, StoreError> {
+    match codec.kind() {
+        CodecKind::Crc32c => Ok(Step::Crc32c),
+        CodecKind::Gzip { .. } => Ok(Step::Gzip),
+        CodecKind::Zstd { .. } => Ok(Step::Zstd),
+        _ => Err(misplaced(codec)),
+    }
+}
+
+fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
+    let plain = |codec: &Codec| {
+        matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) })
+    };
+    let checksum = match sharding.index_codecs.as_slice() {
+        [bytes] if plain(bytes) => false,
+        [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,
+        other => {
+            let odd = other.iter().find(|codec| !plain(codec));
+            return Err(refused("codec of a shard index", odd.map_or("none", Codec::name)));
+        }
+    };
+    Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
+}
+
+/// The axes of `order`, each of `rank` once; none when that changes nothing.
+fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
+    let axes: Box<[usize]> = order.iter().map(|&axis| to_usize(axis)).collect();
+    let mut seen = axes.to_vec();
+    seen.sort_unstable();
+    if seen.iter().copied().eq(0..rank) {
+        return Ok(axes);
+    }
+    let expected = Expected::Rule("each axis once");
+    let found = zvf_format::Found::from(to_u64(order.len()));
+    Err(StoreError::refused(Class::BadShape, Op::Parse, "order of transpose", expected, found))
+}
+
+fn misplaced(codec: &Codec) -> StoreError {
+    refused("codec", codec.name())
+}
+
+fn refused(what: &'static str, name: &str) -> StoreError {
+    StoreError::unsupported(Op::Decode, what, name)
+}

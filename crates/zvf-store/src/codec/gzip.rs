@@ -1,0 +1,58 @@
+//! Gzip members, decoded under a cap; their own checksums are verified.
+
+use std::io::{ErrorKind, Read as _};
+
+use flate2::read::MultiGzDecoder;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+use super::within_cap;
+
+/// All of `input`, decoded, when that is at most `cap` bytes.
+pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
+    let mut decoded = Vec::new();
+    let read = MultiGzDecoder::new(input).take(cap.saturating_add(1)).read_to_end(&mut decoded);
+    if let Err(error) = read {
+        let (class, found) = match error.kind() {
+            ErrorKind::UnexpectedEof => (Class::Truncated, "the end"),
+            _ => (Class::Codec, "something else"),
+        };
+        let expected = Expected::Rule("whole gzip members");
+        return Err(FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found));
+    }
+    within_cap("gzip", decoded.len(), cap)?;
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Header, one stored block of three bytes, CRC-32 of `abc`, length.
+    const ABC: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0";
+
+    #[test]
+    fn members_typed_by_hand() {
+        assert_eq!(decode(ABC, 3).unwrap(), b"abc");
+        assert_eq!(decode(&[ABC, ABC].concat(), 6).unwrap(), b"abcabc");
+    }
+
+    #[test]
+    fn every_refusal_has_its_words() {
+        let mut wrong_sum = ABC.to_vec();
+        wrong_sum[18] ^= 1;
+        #[rustfmt::skip]
+        let table: [(&str, &[u8], u64, &str); 4] = [
+            ("not gzip", b"plain bytes", 99,
+             "Codec in codec stream, gzip at byte 0: expected whole gzip members, found something else"),
+            ("cut", &ABC[..20], 99,
+             "Truncated in codec stream, gzip at byte 0: expected whole gzip members, found the end"),
+            ("checksum", &wrong_sum, 99,
+             "Codec in codec stream, gzip at byte 0: expected whole gzip members, found something else"),
+            ("over the cap", ABC, 2,
+             "LimitExceeded in codec stream, gzip at byte 0: expected at most 2, found 3"),
+        ];
+        for (name, input, cap, message) in table {
+            assert_eq!(decode(input, cap).unwrap_err().to_string(), message, "{name}");
+        }
+    }
+}

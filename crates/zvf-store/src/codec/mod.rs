@@ -1,0 +1,130 @@
+//! The codec chains of Zarr, undone: from what is stored of a chunk to what it holds.
+//!
+//! ```text
+//! array   -> transpose* -> bytes | vlen-bytes -> (zstd | gzip | blosc | crc32c)*  -> stored
+//! sharded -> sharding_indexed { a chain as above for each cell; index: bytes, crc32c? }
+//! ```
+//!
+//! Each stream is decoded under a cap, in memory that grows with what was decoded and never with what
+//! a header claims. A codec without steps costs nothing: the stored bytes are handed on as they are.
+//!
+//! Not here: which bytes are stored where (`layout`), and the parsing of documents.
+
+use bytes::Bytes;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+use crate::error::StoreError;
+use crate::num::to_u64;
+
+mod batch;
+mod checksum;
+mod coding;
+mod gzip;
+mod order;
+mod zstd;
+
+pub(crate) use batch::{Job, undo_many};
+pub(crate) use coding::{Coding, IndexCoding, Packing};
+pub(crate) use order::{swap, untranspose};
+
+/// What reading a part of a chunk costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partial {
+    /// Only the bytes asked for.
+    Ranges,
+    /// The compressed blocks that hold the bytes asked for.
+    Blocks,
+    /// The whole chunk: its stream has one piece, or a checksum over all of it.
+    Whole,
+}
+
+/// Steps from bytes to bytes, in the order in which a writer took them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chain {
+    steps: Vec<Step>,
+}
+
+/// One codec from bytes to bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Crc32c,
+    Gzip,
+    Zstd,
+}
+
+impl Chain {
+    /// The chain of `steps`, first the one that a writer took first.
+    pub(crate) fn new(steps: Vec<Step>) -> Self {
+        Self { steps }
+    }
+
+    /// Whether what is stored is what the chunk holds.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// What a part costs.
+    pub(crate) fn partial(&self) -> Partial {
+        match self.steps.as_slice() {
+            [] => Partial::Ranges,
+            _ => Partial::Whole,
+        }
+    }
+
+    /// What `stored` was before the steps, when that is at most `cap` bytes.
+    pub(crate) fn undo(
+        &self,
+        stored: Bytes,
+        cap: u64,
+        scratch: &mut Scratch,
+    ) -> Result<Bytes, StoreError> {
+        let mut bytes = stored;
+        let mut left = self.steps.len();
+        for step in self.steps.iter().rev() {
+            left = left.saturating_sub(1);
+            // Between two steps there may be a little more than in the end, but not much.
+            let cap = if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
+            bytes = step.undo(bytes, cap, scratch)?;
+        }
+        let whole = Expected::AtMost(cap.into());
+        if to_u64(bytes.len()) > cap {
+            let part = Part::CodecStream;
+            let found = bytes.len();
+            return Err(FormatError::new(Class::LimitExceeded, part, "chunk", 0, whole, found).into());
+        }
+        Ok(bytes)
+    }
+}
+
+impl Step {
+    fn undo(self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+        match self {
+            Self::Crc32c => {
+                bytes.truncate(checksum::verified(&bytes)?);
+                Ok(bytes)
+            }
+            Self::Gzip => Ok(gzip::decode(&bytes, cap)?.into()),
+            Self::Zstd => Ok(scratch.zstd.decode(&bytes, cap)?.into()),
+        }
+    }
+}
+
+/// What decoders keep from one chunk to the next.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    zstd: zstd::Zstd,
+}
+
+/// Refuses what was decoded beyond `cap`.
+fn within_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), FormatError> {
+    if to_u64(decoded) <= cap {
+        return Ok(());
+    }
+    let found = cap.saturating_add(1); // how much more there would be was not decoded
+    let expected = Expected::AtMost(cap.into());
+    Err(FormatError::new(Class::LimitExceeded, Part::CodecStream, codec, 0, expected, found))
+}
+
+/// Frames and checksums of a codec between two others.
+const SLACK: u64 = 64 << 10;

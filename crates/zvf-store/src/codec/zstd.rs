@@ -1,0 +1,156 @@
+//! Zstandard frames, decoded into a buffer that grows and never passes a cap.
+//!
+//! A frame may state its decoded size. The statement is a hint: the first allocation follows it only as far
+//! as the input makes it plausible, and the rest has to be decoded first. Several frames in a row
+//! are one stream. The window is limited to 2^27 bytes.
+//!
+//! Not here: dictionaries, which the Zarr codec does not have.
+
+use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+use zvf_format::{Class, Expected, FormatError, Part};
+
+use super::within_cap;
+
+/// A decoder that keeps its context from one stream to the next.
+#[derive(Default)]
+pub(crate) struct Zstd {
+    context: Option<DCtx<'static>>,
+}
+
+impl Zstd {
+    /// All of `input`, decoded, when that is at most `cap` bytes.
+    pub(crate) fn decode(&mut self, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
+        let context = match &mut self.context {
+            Some(context) => context,
+            empty => empty.insert(limited_context()?),
+        };
+        let done = decode_with(context, input, cap);
+        if done.is_err() {
+            self.context = None; // left in the middle of a frame
+        }
+        done
+    }
+}
+
+fn limited_context() -> Result<DCtx<'static>, FormatError> {
+    let Some(mut context) = DCtx::try_create() else {
+        return Err(refuse(Class::LimitExceeded, 0, "memory for a decoder", "none left"));
+    };
+    match context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)) {
+        Ok(_) => Ok(context),
+        Err(code) => Err(named(code, 0)),
+    }
+}
+
+fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
+    let mut decoded = Vec::with_capacity(first_capacity(input, cap));
+    let mut source = InBuffer::around(input);
+    loop {
+        let (before_in, before_out) = (source.pos(), decoded.len());
+        let mut sink = OutBuffer::around_pos(&mut decoded, before_out);
+        let missing = context
+            .decompress_stream(&mut sink, &mut source)
+            .map_err(|code| named(code, source.pos()))?;
+        within_cap("zstd", decoded.len(), cap)?;
+        let full = decoded.len() == decoded.capacity();
+        if missing == 0 && source.pos() == input.len() {
+            return Ok(decoded);
+        }
+        if full {
+            let more = decoded.capacity().max(SMALLEST);
+            decoded.reserve(more.min(room(cap, decoded.len())));
+        } else if source.pos() == before_in && decoded.len() == before_out {
+            // The input is used up and a frame still wants more of it.
+            return Err(refuse(Class::Truncated, input.len(), "the rest of a frame", "the end"));
+        }
+    }
+}
+
+/// What is reserved before anything is decoded: what the frame states, as far as the input and
+/// the cap make that plausible.
+fn first_capacity(input: &[u8], cap: u64) -> usize {
+    let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALLEST);
+    let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
+    let stated = usize::try_from(stated).unwrap_or(usize::MAX);
+    stated.min(plausible).min(room(cap, 0))
+}
+
+/// How many bytes may still be decoded: one more than the cap, so that passing it is seen.
+fn room(cap: u64, used: usize) -> usize {
+    usize::try_from(cap).unwrap_or(usize::MAX).saturating_add(1).saturating_sub(used).max(1)
+}
+
+fn named(code: ErrorCode, at: usize) -> FormatError {
+    refuse(Class::Codec, at, "zstd frames", zstd_safe::get_error_name(code))
+}
+
+fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) -> FormatError {
+    let at = u64::try_from(at).unwrap_or(u64::MAX);
+    FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)
+}
+
+const WINDOW_LOG: u32 = 27;
+/// Ordinary data does not shrink further than this; what does is decoded in growing steps.
+const PLAUSIBLE_RATIO: usize = 64;
+const SMALLEST: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One raw block: magic, single segment with a one byte size, last block of three bytes.
+    const ABC: &[u8] = b"\x28\xb5\x2f\xfd\x20\x03\x19\0\0abc";
+
+    #[test]
+    fn frames_typed_by_hand() {
+        let twice = [ABC, ABC].concat();
+        for (name, input, decoded) in
+            [("one frame", ABC, &b"abc"[..]), ("two frames", &twice, b"abcabc")]
+        {
+            assert_eq!(Zstd::default().decode(input, 100).unwrap(), decoded, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_its_words() {
+        let zeros = zstd::bulk::compress(&[0; 1 << 20], 3).unwrap();
+        let late = [ABC, &ABC[..6]].concat();
+        #[rustfmt::skip]
+        let table: [(&str, &[u8], u64, &str); 6] = [
+            ("not a frame", b"plain bytes", 99,
+             "Codec in codec stream, zstd at byte 0: expected zstd frames, found Unknown frame descriptor"),
+            ("cut in a block", &ABC[..10], 99,
+             "Truncated in codec stream, zstd at byte 10: expected the rest of a frame, found the end"),
+            ("cut in a header", &late, 99,
+             "Truncated in codec stream, zstd at byte 18: expected the rest of a frame, found the end"),
+            ("nothing", b"", 99,
+             "Truncated in codec stream, zstd at byte 0: expected the rest of a frame, found the end"),
+            ("one byte over the cap", ABC, 2,
+             "LimitExceeded in codec stream, zstd at byte 0: expected at most 2, found 3"),
+            ("a bomb", &zeros, 70_000,
+             "LimitExceeded in codec stream, zstd at byte 0: expected at most 70000, found 70001"),
+        ];
+        let mut zstd = Zstd::default();
+        for (name, input, cap, message) in table {
+            assert_eq!(zstd.decode(input, cap).unwrap_err().to_string(), message, "{name}");
+            assert_eq!(zstd.decode(ABC, 3).unwrap(), b"abc", "the decoder is usable after: {name}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_are_not_stated_grow() {
+        use std::io::Write as _;
+        for len in [0_u32, 1, 65_535, 65_536, 65_537, 1 << 20] {
+            let plain: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+            let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.write_all(&plain).unwrap();
+            let packed = encoder.finish().unwrap();
+            let cap = u64::from(len);
+            assert!(Zstd::default().decode(&packed, cap).unwrap() == plain, "{len}");
+            if len > 0 {
+                let over = Zstd::default().decode(&packed, cap - 1).unwrap_err();
+                assert_eq!(over.class, Class::LimitExceeded, "{len}");
+            }
+        }
+    }
+}

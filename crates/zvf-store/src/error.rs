@@ -1,0 +1,423 @@
+//! What can go wrong between a name and its bytes.
+//!
+//! One type, [`StoreError`]: the class, what was being done ([`Op`]), to which object, at which bytes,
+//! and what was expected and found. The lower crates know the byte; this layer adds the path. A copy
+//! shares the cause, because single flight hands one fault to everyone who waited for it.
+//!
+//! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
+//! found 40; the object is cut short: …`. What a backend or the operating system said is linked as the
+//! [`source`](std::error::Error::source) and is not repeated, because it may hold addresses and local
+//! paths.
+//!
+//! Not here: the classes themselves, their exit codes and advice (`zvf_format::Class`).
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zvf_format::metadata::MetadataError;
+use zvf_format::{Class, Expected, FormatError, Found, Hint};
+
+use crate::key::Key;
+
+/// A fault of the store layer: what, where, expected and found.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_store::Key;
+///
+/// let error = Key::root().child("a/b").unwrap_err();
+/// assert_eq!(error.class(), Class::InvalidKey);
+/// assert!(!error.retryable());
+/// ```
+#[derive(Clone)]
+pub struct StoreError(Box<Inner>);
+
+impl StoreError {
+    /// A value that is not what it must be: `what` names it, as the specification does.
+    #[must_use]
+    pub fn refused(
+        class: Class,
+        op: Op,
+        what: &'static str,
+        expected: Expected,
+        found: impl Into<Seen>,
+    ) -> Self {
+        Self::new(op, Fault::Refused { class, what, expected, found: found.into() })
+    }
+
+    /// More than a cap allows.
+    #[must_use]
+    pub fn limit(op: Op, what: &'static str, limit: u64, found: u64) -> Self {
+        let (expected, found) = (Expected::AtMost(limit.into()), Found::from(found));
+        Self::refused(Class::LimitExceeded, op, what, expected, found)
+    }
+
+    /// Something that must be there is not: `because` says who promised it.
+    #[must_use]
+    pub fn absent(key: &Key, because: &'static str) -> Self {
+        Self::new(Op::Read, Fault::Absent { because }).with_key(key)
+    }
+
+    /// A feature this build does not have: `what` is its kind, `name` the one that was met.
+    #[must_use]
+    pub fn unsupported(op: Op, what: &'static str, name: impl Into<Seen>) -> Self {
+        Self::new(op, Fault::Unsupported { what, name: name.into() })
+    }
+
+    /// A compressed stream that the codec `name` refused.
+    #[must_use]
+    pub fn codec(
+        class: Class,
+        name: &'static str,
+        source: impl Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Op::Decode, Fault::Codec { class, name, source: Box::new(source) })
+    }
+
+    /// The operating system's answer.
+    #[must_use]
+    pub fn io(op: Op, source: io::Error) -> Self {
+        Self::new(op, Fault::Io { class: io_class(&source), source })
+    }
+
+    /// The object is not the one that was read before, or its bytes do not fit what was announced.
+    pub(crate) fn changed(change: Change) -> Self {
+        Self::new(Op::Read, Fault::Changed { change })
+    }
+
+    /// A backend's fault, classified by who knows the backend.
+    pub(crate) fn backend(class: Class, op: Op, said: Said, source: object_store::Error) -> Self {
+        Self::new(op, Fault::Backend { class, said, source: Some(source) })
+    }
+
+    /// No answer within `after`.
+    pub(crate) fn timeout(op: Op, what: &'static str, after: Duration) -> Self {
+        let said = Said::Nothing { what, after };
+        Self::new(op, Fault::Backend { class: Class::Timeout, said, source: None })
+    }
+
+    fn fault(&self) -> &Fault {
+        &self.0.fault
+    }
+
+    fn new(op: Op, fault: Fault) -> Self {
+        Self(Box::new(Inner { op, key: None, span: None, fault: Arc::new(fault) }))
+    }
+
+    /// The same fault, of the object under `key`, unless it already names one.
+    #[must_use]
+    pub fn with_key(mut self, key: &Key) -> Self {
+        if self.0.key.is_none() && !key.is_root() {
+            self.0.key = Some(key.clone());
+        }
+        self
+    }
+
+    /// The same fault, at bytes `start..end` of the object, unless it already names some.
+    #[must_use]
+    pub fn with_span(mut self, start: u64, end: u64) -> Self {
+        if self.0.span.is_none() {
+            self.0.span = Some((start, end));
+        }
+        self
+    }
+
+    /// The kind of fault.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.fault() {
+            Fault::Format(source) => source.class,
+            Fault::Metadata(source) => source.class(),
+            Fault::Refused { class, .. }
+            | Fault::Codec { class, .. }
+            | Fault::Io { class, .. }
+            | Fault::Backend { class, .. } => *class,
+            Fault::Absent { .. } => Class::NotFound,
+            Fault::Unsupported { .. } => Class::Unsupported,
+            Fault::Changed { .. } => Class::FileChanged,
+        }
+    }
+
+    /// What was being done.
+    #[must_use]
+    pub fn op(&self) -> Op {
+        self.0.op
+    }
+
+    /// The object, relative to the root of the store.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_ref().map(Key::as_str)
+    }
+
+    /// The bytes of the object that were being read, first and one past the last.
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.0.span
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self.fault() {
+            Fault::Format(source) => source.hint(),
+            Fault::Metadata(source) => source.hint(),
+            _ => self.class().hint(),
+        }
+    }
+
+    /// Whether the same request may succeed later without anything being changed.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        self.class().retryable()
+    }
+
+    /// The fault of the bytes, where the format layer found it.
+    #[must_use]
+    pub fn format(&self) -> Option<&FormatError> {
+        match self.fault() {
+            Fault::Format(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<FormatError> for StoreError {
+    fn from(source: FormatError) -> Self {
+        Self::new(Op::Parse, Fault::Format(source))
+    }
+}
+
+impl From<MetadataError> for StoreError {
+    fn from(source: MetadataError) -> Self {
+        Self::new(Op::Parse, Fault::Metadata(Box::new(source)))
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.class())?;
+        if let Some(key) = self.key() {
+            write!(f, " in {key}")?;
+        }
+        if let Some((start, end)) = self.span() {
+            write!(f, " at {start}..{end}")?;
+        }
+        write!(f, ", {}", self.fault())?;
+        match self.hint() {
+            Some(hint) => write!(f, "; {}", hint.text()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.fault().source()
+    }
+}
+
+/// What was being done when it went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Op {
+    /// Checking a name.
+    Name,
+    /// Finding and opening the store.
+    Open,
+    /// Reading an object or part of one.
+    Read,
+    /// Listing objects.
+    List,
+    /// Undoing a codec chain.
+    Decode,
+    /// Reading a document or a structure.
+    Parse,
+}
+
+impl Op {
+    /// The word for it in a message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Decode => "decode",
+            Self::Parse => "parse",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What was found: a value, or a short text quoted from the store or the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Seen {
+    /// A value that the format layer can print.
+    Value(Found),
+    /// A quotation, cut after 61 characters.
+    Text(Box<str>),
+}
+
+impl From<Found> for Seen {
+    fn from(found: Found) -> Self {
+        Self::Value(found)
+    }
+}
+
+impl From<&str> for Seen {
+    fn from(text: &str) -> Self {
+        match text.char_indices().nth(QUOTED) {
+            Some((end, _)) => {
+                Self::Text([text.get(..end).unwrap_or_default(), "..."].concat().into())
+            }
+            None => Self::Text(text.into()),
+        }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(found) => found.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+/// How an object differs from what was announced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// Another version answered than the one asked for.
+    Version,
+    /// The reply has another length than the request.
+    Length { expected: u64, found: u64 },
+}
+
+/// What a backend said, in our words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    /// An HTTP status.
+    Status(u16),
+    /// Nothing, for this long.
+    Nothing { what: &'static str, after: Duration },
+    /// That it will not.
+    Refusal,
+    /// That its settings do not fit.
+    #[cfg(feature = "net")]
+    Setup,
+    /// The connection could not be made or broke.
+    Connection,
+    /// Something else, in its own words: see the source.
+    Other,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "the store answered {status}"),
+            Self::Nothing { what, after } => write!(f, "no {what} within {after:?}"),
+            Self::Refusal => f.write_str("the store refuses"),
+            #[cfg(feature = "net")]
+            Self::Setup => f.write_str("the settings of the store do not fit"),
+            Self::Connection => f.write_str("the connection failed"),
+            Self::Other => f.write_str("the store failed"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    op: Op,
+    key: Option<Key>,
+    span: Option<(u64, u64)>,
+    fault: Arc<Fault>,
+}
+
+/// The second half of the line: what was expected and what is there.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{} {} at byte {}: expected {}, found {}", .0.part, .0.field, .0.offset, .0.expected, .0.found)]
+    Format(#[source] FormatError),
+    #[error("{}", metadata_text(.0))]
+    Metadata(#[source] Box<MetadataError>),
+    #[error("{what}: expected {expected}, found {found}")]
+    Refused { class: Class, what: &'static str, expected: Expected, found: Seen },
+    #[error("{because} and it is not there")]
+    Absent { because: &'static str },
+    #[error("{what} {name}: this build cannot read it")]
+    Unsupported { what: &'static str, name: Seen },
+    #[error("{name}: the stream does not decode")]
+    Codec { class: Class, name: &'static str, source: Box<dyn Error + Send + Sync> },
+    #[error("{}", io_text(.source))]
+    Io { class: Class, source: io::Error },
+    #[error("{said}")]
+    Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("{}", change_text(.change))]
+    Changed { change: Change },
+}
+
+/// The class of an answer of the operating system.
+fn io_class(error: &io::Error) -> Class {
+    use io::ErrorKind as Kind;
+    let kind = error.kind();
+    if matches!(kind, Kind::NotFound) {
+        Class::NotFound
+    } else if matches!(kind, Kind::PermissionDenied) {
+        Class::PermissionDenied
+    } else if matches!(kind, Kind::AlreadyExists) {
+        Class::AlreadyExists
+    } else if matches!(kind, Kind::StorageFull | Kind::QuotaExceeded) {
+        Class::NoSpace
+    } else if matches!(kind, Kind::TimedOut) {
+        Class::Timeout
+    } else if matches!(kind, Kind::OutOfMemory) {
+        Class::LimitExceeded
+    } else if matches!(kind, Kind::InvalidFilename) {
+        Class::InvalidKey
+    } else {
+        Class::Io
+    }
+}
+
+/// What a document says wrongly; the class is told in front of it.
+fn metadata_text(error: &MetadataError) -> String {
+    let text = error.to_string();
+    let class = format!("{} in ", error.class());
+    text.strip_prefix(&class).map_or(text.clone(), str::to_owned)
+}
+
+fn io_text(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) => format!("{} (os error {code})", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+fn change_text(change: &Change) -> String {
+    match change {
+        Change::Version => "the object was replaced while it was being read".to_owned(),
+        Change::Length { expected, found } => {
+            format!("reply: expected {expected} bytes, found {found}")
+        }
+    }
+}
+
+/// Characters of a quotation.
+const QUOTED: usize = 61;

@@ -1,0 +1,343 @@
+//! The chunks of one spatial array, whichever way its format version lays them out.
+//!
+//! ```text
+//! Cells  ->  family C: one array over the chunk grid     (native)
+//!        ->  families A, B: one small array per chunk    (tiny)
+//! ```
+//!
+//! A chunk is named by its absolute key. What is handed out is its payload: codecs undone, framing
+//! removed. A chunk without bytes is absent; one that the array says is there and is not is a
+//! fault.
+//!
+//! Not here: what a payload holds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, Family, Object};
+use zvf_format::{Class, Expected, Found};
+
+use super::native::{Native, Wanted};
+use super::part::slices;
+use super::shard::Shards;
+use super::table::KeyTable;
+use super::tiny::Tiny;
+use super::zarr::ZarrArray;
+use crate::codec::{Coding, Packing, Partial};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::shared::{Caching, Shared};
+
+/// The chunks of one array of a level.
+///
+/// Cheap to clone; clones share what was learned and read.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    shared: Arc<Shared>,
+    core: Arc<CellsCore>,
+}
+
+/// What all handles of one array share.
+#[derive(Debug)]
+pub(crate) struct CellsCore {
+    key: Key,
+    attributes: Object,
+    rank: usize,
+    id: u32,
+    layout: Layout,
+}
+
+#[derive(Debug)]
+enum Layout {
+    Native(Native),
+    Tiny(Tiny),
+}
+
+impl CellsCore {
+    /// The chunks of the array `doc` under `key`, as family C has them.
+    pub(crate) fn of_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+    ) -> Result<Self, StoreError> {
+        let inner = doc.inner_chunk_shape();
+        if inner.iter().any(|&extent| extent != 1) {
+            let (expected, found) =
+                (Expected::Rule("1 along each axis"), Found::Text("several cells in one chunk"));
+            let what = "chunk_shape of cells";
+            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
+                .with_key(key));
+        }
+        let origin = origin(key, doc)?;
+        let array = Coding::of(doc)
+            .and_then(|coding| {
+                if coding.packing != Packing::Vlen {
+                    return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
+                }
+                let shards = Shards::of(doc, coding.index)?;
+                Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
+            })
+            .map_err(|error| error.with_key(key));
+        let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());
+        let layout = Layout::Native(Native::new(key.clone(), array, grid, origin, recorded));
+        Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
+    }
+
+    /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
+    pub(crate) fn of_group(
+        shared: &Shared,
+        key: &Key,
+        attributes: Object,
+        rank: usize,
+    ) -> Self {
+        let packed = shared.root.shard_layout.is_some();
+        let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
+        Self::new(shared, key, attributes, rank, layout)
+    }
+
+    fn new(
+        shared: &Shared,
+        key: &Key,
+        attributes: Object,
+        rank: usize,
+        layout: Layout,
+    ) -> Self {
+        Self { key: key.clone(), attributes, rank, id: shared.new_id(), layout }
+    }
+}
+
+impl Cells {
+    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<CellsCore>) -> Self {
+        Self { shared: Arc::clone(shared), core }
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> &Key {
+        &self.core.key
+    }
+
+    /// The attributes of the array, or of the group that stands for it; without the presence list.
+    #[must_use]
+    pub fn attributes(&self) -> &Object {
+        &self.core.attributes
+    }
+
+    /// How many components its keys have.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.core.rank
+    }
+
+    /// The layout family of the store.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.shared.family
+    }
+
+    /// What reading a part of a chunk costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        match &self.core.layout {
+            Layout::Native(native) => native.partial(),
+            Layout::Tiny(_) => Partial::Whole,
+        }
+    }
+
+    /// The keys of the chunks that hold something, in numeric order.
+    ///
+    /// They are those that the array records, where it does; otherwise they are listed, which a notice
+    /// tells, and may then hold keys of chunks that turn out to be empty.
+    ///
+    /// # Errors
+    ///
+    /// When a recorded key is not one, or lies outside the grid of the array; [`Class::Unsupported`] when
+    /// nothing is recorded and the backend cannot list.
+    pub async fn presence(&self) -> Result<Arc<KeyTable>, StoreError> {
+        match &self.core.layout {
+            Layout::Native(native) => native.presence(&self.shared).await,
+            Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
+        }
+    }
+
+    /// The payloads of the chunks `keys`, in their order; `None` for those that are absent.
+    ///
+    /// Each answer has its own fault: [`Class::NotFound`] where the array records a chunk that is not
+    /// there, [`Class::Unsupported`] where a codec is unknown, otherwise what went wrong reading or
+    /// decoding it.
+    pub async fn read_many(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        match &self.core.layout {
+            Layout::Native(native) => {
+                let wanted = keys.iter().map(|key| native.wanted(key)).collect();
+                self.read_native(native, wanted, caching).await
+            }
+            Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
+        }
+    }
+
+    /// The payload of one chunk; `None` when it is absent.
+    ///
+    /// # Errors
+    ///
+    /// As for each answer of [`read_many`](Self::read_many).
+    pub async fn read(
+        &self,
+        key: &ChunkKey,
+        caching: Caching,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.read_many(std::slice::from_ref(key), caching).await.pop().unwrap_or(Ok(None))
+    }
+
+    /// Parts of payloads: for each chunk the bytes of each range, counted from the start of its payload;
+    /// `None` for absent chunks. What that costs is [`partial`](Self::partial).
+    ///
+    /// Each answer has its own fault: [`Class::OutOfBounds`] where a range ends past the payload, otherwise
+    /// as for [`read_many`](Self::read_many).
+    pub async fn read_parts(
+        &self,
+        asks: &[(ChunkKey, Vec<Range<u64>>)],
+    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+        if let Layout::Native(native) = &self.core.layout
+            && native.partial() != Partial::Whole
+        {
+            let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
+            let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
+            let there: Vec<(Wanted, &[Range<u64>])> = wanted
+                .iter()
+                .zip(ranges)
+                .filter_map(|(wanted, ranges)| Some((wanted.as_ref().ok()?.clone()?, ranges)))
+                .collect();
+            let parts = native.read_parts(&self.shared, &there).await;
+            return merged(wanted, parts);
+        }
+        let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
+        let payloads = self.read_many(&keys, Caching::Keep).await;
+        let parts = payloads.into_iter().zip(asks).map(|(payload, (_, ranges))| {
+            payload?.map(|payload| slices(&self.core.key, &payload, ranges)).transpose()
+        });
+        parts.collect()
+    }
+
+    /// The length of each payload, `None` for absent chunks: from an index or a few bytes where
+    /// [`partial`](Self::partial) is not [`Partial::Whole`], otherwise by reading it.
+    ///
+    /// Each answer has its own fault, as for [`read_many`](Self::read_many).
+    pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
+        if let Layout::Native(native) = &self.core.layout
+            && native.partial() != Partial::Whole
+        {
+            let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
+            let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
+            return merged(wanted, native.sizes(&self.shared, &there).await);
+        }
+        let payloads = self.read_many(keys, Caching::Keep).await;
+        let size = |bytes: Bytes| crate::num::to_u64(bytes.len());
+        payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
+    }
+
+    /// The payload of one chunk, whether the array records it or not, whole, and past the cache.
+    ///
+    /// For those who check the store.
+    ///
+    /// # Errors
+    ///
+    /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
+    pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+        match &self.core.layout {
+            Layout::Native(native) => match native.tried(key)? {
+                None => Ok(None),
+                Some(wanted) => {
+                    native.read(&self.shared, &[wanted]).await.pop().unwrap_or(Ok(None))
+                }
+            },
+            Layout::Tiny(tiny) => {
+                tiny.read(&self.shared, std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+            }
+        }
+    }
+}
+
+impl Cells {
+    async fn read_native(
+        &self,
+        native: &Native,
+        wanted: Vec<Result<Option<Wanted>, StoreError>>,
+        caching: Caching,
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
+        let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
+        let there = &there;
+        let fetch = |missing: Vec<usize>| async move {
+            let missing: Vec<Wanted> =
+                missing.into_iter().filter_map(|i| there.get(i).cloned()).collect();
+            native.read(&self.shared, &missing).await
+        };
+        let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;
+        merged(wanted, payloads)
+    }
+
+    async fn read_tiny(
+        &self,
+        tiny: &Tiny,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let slots: Vec<Option<u64>> = keys.iter().map(|key| tiny.slot(key)).collect();
+        let fetch = |missing: Vec<usize>| async move {
+            let missing: Vec<ChunkKey> =
+                missing.into_iter().filter_map(|i| keys.get(i).copied()).collect();
+            tiny.read(&self.shared, &missing).await
+        };
+        self.shared.through_cache(self.core.id, &slots, caching, fetch).await
+    }
+}
+
+/// One answer for each of `wanted`: the next of `answers` where something was asked for.
+fn merged<T>(
+    wanted: Vec<Result<Option<Wanted>, StoreError>>,
+    answers: Vec<Result<Option<T>, StoreError>>,
+) -> Vec<Result<Option<T>, StoreError>> {
+    let mut answers = answers.into_iter();
+    let answer = |wanted: Result<Option<Wanted>, StoreError>| match wanted? {
+        None => Ok(None),
+        Some(_) => answers.next().unwrap_or(Ok(None)),
+    };
+    wanted.into_iter().map(answer).collect()
+}
+
+/// The key of the first chunk of the array.
+fn origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
+    let Some(value) = doc.attributes.get("chunk_grid_origin") else {
+        return Ok(vec![0; doc.rank()].into());
+    };
+    let odd = |expected, found| {
+        StoreError::refused(Class::BadShape, Op::Parse, "chunk_grid_origin", expected, found)
+            .with_key(key)
+    };
+    let whole = Expected::Rule("whole numbers of 64 bits");
+    let Some(items) = value.as_array() else {
+        return Err(odd(whole, Found::Text("another value")));
+    };
+    let origin: Option<Box<[i64]>> = items.iter().map(whole_number).collect();
+    let Some(origin) = origin else { return Err(odd(whole, Found::Text("another value"))) };
+    if origin.len() != doc.rank() {
+        let expected = Expected::Exactly(crate::num::to_u64(doc.rank()).into());
+        return Err(odd(expected, Found::from(origin.len())));
+    }
+    Ok(origin)
+}
+
+/// A whole number, also where it is written as a float.
+fn whole_number(value: &serde_json::Value) -> Option<i64> {
+    if let Some(number) = value.as_i64() {
+        return Some(number);
+    }
+    let text = format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?);
+    text.parse().ok()
+}

@@ -1,0 +1,26 @@
+//! How arrays of each format version lie in files, behind types that do not tell.
+//!
+//! ```text
+//! cells      chunks of spatial arrays                  native (C), tiny (A, B)
+//! rows       manifests, groups, names                  vlen-bytes arrays, or data and offsets
+//! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
+//! ```
+
+mod cells;
+mod dense;
+mod grid;
+mod native;
+mod part;
+mod rows;
+mod shard;
+mod table;
+mod tiny;
+mod zarr;
+
+pub use cells::Cells;
+pub(crate) use cells::CellsCore;
+pub use dense::Dense;
+pub(crate) use dense::DenseCore;
+pub use rows::Rows;
+pub(crate) use rows::RowsCore;
+pub use table::KeyTable;

@@ -1,0 +1,319 @@
+//! Chunks of family C: one vlen-bytes array over the chunk grid.
+//!
+//! ```text
+//! key 3.0.-1  -  origin of this array  ->  index 4.0.0  ->  c/4/0/0, or a span of a shard
+//! stored      ->  codecs undone        ->  u32 1, u32 n, n bytes: the payload
+//! ```
+//!
+//! Grid and origin are this array's own; nothing is concluded from a neighbour. `nonempty_chunks` is
+//! the word on presence: a key that is not in it is absent without being looked at, one that
+//! is in it must be there. Where it is missing, keys are found by listing, and reads just try.
+//!
+//! Not here: caches ([`super::cells`]).
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::metadata::KeyList;
+use zvf_format::vlen::VlenCell;
+use zvf_format::{Class, Expected, FormatError};
+
+use super::part;
+use super::table::KeyTable;
+use super::zarr::{Place, Stored, ZarrArray};
+use crate::codec::Partial;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::notice::Notice;
+use crate::num::to_u64;
+use crate::shared::Shared;
+
+/// One chunk array.
+#[derive(Debug)]
+pub(crate) struct Native {
+    key: Key,
+    array: Result<ZarrArray, StoreError>, // or why its codecs cannot be undone
+    grid: Box<[u64]>,   // chunks along each axis
+    origin: Box<[i64]>, // the key of chunk 0, as many components
+    recorded: Option<KeyList>,
+    listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
+    found: OnceCell<Arc<KeyTable>>,
+}
+
+/// A chunk that is worth a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    key: ChunkKey,
+    index: Vec<u64>,
+    /// A number of its own within the array, where there is one.
+    pub(crate) slot: Option<u64>,
+    listed: bool,
+}
+
+impl Native {
+    /// The chunks of `array` over `grid`, of which those in `recorded` hold something.
+    pub(crate) fn new(
+        key: Key,
+        array: Result<ZarrArray, StoreError>,
+        grid: Box<[u64]>,
+        origin: Box<[i64]>,
+        recorded: Option<KeyList>,
+    ) -> Self {
+        let (listed, found) = (OnceLock::new(), OnceCell::new());
+        Self { key, array, grid, origin, recorded, listed, found }
+    }
+
+    fn array(&self) -> Result<&ZarrArray, StoreError> {
+        self.array.as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.grid.len()
+    }
+
+    /// The keys that hold something.
+    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+        match self.recorded() {
+            Some(recorded) => recorded,
+            None => self.found.get_or_try_init(|| self.find(shared)).await.cloned(),
+        }
+    }
+
+    /// The keys of the presence list, when there is one.
+    fn recorded(&self) -> Option<Result<Arc<KeyTable>, StoreError>> {
+        let keys = self.recorded.as_ref()?;
+        Some(self.listed.get_or_init(|| self.parse(keys)).clone())
+    }
+
+    fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
+        let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
+        let mut parsed = Vec::with_capacity(keys.len());
+        for text in keys.iter() {
+            let key = ChunkKey::parse(text).map_err(|error| {
+                StoreError::refused(
+                    error.class,
+                    Op::Parse,
+                    "nonempty_chunks",
+                    Expected::Rule("numbers with dots between"),
+                    text,
+                )
+                .with_key(&self.key)
+            })?;
+            if key.rank() == self.rank() && self.index(&key)?.is_none() {
+                return Err(StoreError::refused(
+                    Class::OutOfBounds,
+                    Op::Parse,
+                    "nonempty_chunks",
+                    Expected::Rule("keys inside the grid of the array"),
+                    text,
+                )
+                .with_key(&self.key));
+            }
+            parsed.push(key);
+        }
+        KeyTable::new(self.rank(), parsed).map(Arc::new).map_err(told)
+    }
+
+    /// The keys that a listing shows, for want of a presence list.
+    async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+        let (key, array) = (&self.key, self.array()?);
+        if !shared.source.can_list() {
+            shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
+            let name = "nonempty_chunks";
+            return Err(StoreError::unsupported(Op::List, "enumeration without", name).with_key(key));
+        }
+        shared.notices.add(Notice::MissingPresence { key: key.clone() });
+        let mut indexes = Vec::new();
+        for (object, size) in shared.source.list(&key.child("c")?).await? {
+            let below = object.as_str().get(key.as_str().len().saturating_add(1)..);
+            let Some(path) = below.and_then(|path| ChunkPath::parse(path).ok()) else { continue };
+            match &array.shards {
+                // Eight bytes frame nothing; what is compressed is not looked into.
+                None if array.chain.is_empty() && size == EMPTY_CELL => {}
+                None => indexes.push(path.index().to_vec()),
+                Some(shards) => {
+                    let Some(spans) = shards.spans(&shared.source, &object).await? else { continue };
+                    let there = spans.iter().filter(|(_, span)| {
+                        !array.chain.is_empty() || span_len(span) != EMPTY_CELL
+                    });
+                    indexes.extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
+                }
+            }
+        }
+        // What lies outside the grid has no key in this array.
+        let keys = indexes.iter().filter_map(|index| self.key(index));
+        KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from)
+    }
+
+    /// The key of the chunk at `index`, when it is inside the grid.
+    fn key(&self, index: &[u64]) -> Option<ChunkKey> {
+        if index.len() != self.grid.len() || !index.iter().zip(&self.grid).all(|(i, n)| i < n) {
+            return None;
+        }
+        let components: Option<Vec<i64>> = index
+            .iter()
+            .zip(&self.origin)
+            .map(|(&index, origin)| origin.checked_add_unsigned(index))
+            .collect();
+        ChunkKey::new(&components?).ok()
+    }
+
+    /// The index of `key` in this array, when it is inside the grid.
+    fn index(&self, key: &ChunkKey) -> Result<Option<Vec<u64>>, StoreError> {
+        match ChunkPath::of(key, &self.origin) {
+            Ok(path) => {
+                let index = path.index();
+                Ok(index.iter().zip(&self.grid).all(|(i, n)| i < n).then(|| index.to_vec()))
+            }
+            Err(error) if error.class == Class::OutOfBounds => Ok(None),
+            Err(error) => Err(StoreError::from(error).with_key(&self.key)),
+        }
+    }
+
+    /// What has to be read for `key`; nothing when it is known to be absent.
+    pub(crate) fn wanted(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
+        let recorded = self.recorded().transpose()?;
+        let listed = match &recorded {
+            None => None,
+            Some(table) => match table.find(key) {
+                None if key.rank() == self.rank() => return Ok(None),
+                at => at,
+            },
+        };
+        let Some(index) = self.index(key)? else { return Ok(None) };
+        let slot = match listed {
+            Some(at) => Some(to_u64(at)),
+            None => linear(&index, &self.grid),
+        };
+        Ok(Some(Wanted { key: *key, index, slot, listed: listed.is_some() }))
+    }
+
+    /// As [`wanted`](Self::wanted), without trust in presence.
+    pub(crate) fn tried(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
+        let index = self.index(key)?;
+        Ok(index.map(|index| Wanted { key: *key, index, slot: None, listed: false }))
+    }
+
+    /// The payloads of `wanted`.
+    pub(crate) async fn read(
+        &self,
+        shared: &Shared,
+        wanted: &[Wanted],
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let cap = shared.chunk_cap();
+        let chunks = array.chunks(&shared.source, &indexes, cap).await;
+        let payload = |(wanted, chunk): (&Wanted, Result<Stored, StoreError>)| match chunk? {
+            None => self.absent(wanted),
+            Some((place, bytes)) => {
+                let payload = unframed(&bytes).map_err(|error| place.blame(error.into()))?;
+                Ok(Some(payload).filter(|payload| !payload.is_empty()))
+            }
+        };
+        wanted.iter().zip(chunks).map(payload).collect()
+    }
+
+    /// The answer when nothing is stored of a chunk.
+    fn absent<T>(&self, wanted: &Wanted) -> Result<Option<T>, StoreError> {
+        if !wanted.listed {
+            return Ok(None);
+        }
+        let array = self.array()?;
+        let Some(shards) = &array.shards else {
+            let key = array.object(&wanted.index)?;
+            return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
+        };
+        let key = array.object(&shards.locate(&wanted.index).0)?;
+        let expected = Expected::Rule("a span in the shard");
+        let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", wanted.key));
+        Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
+    }
+
+    /// What a part of a chunk costs.
+    pub(crate) fn partial(&self) -> Partial {
+        self.array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
+    }
+
+    /// The bytes `ranges` of each payload, read by range; only for [`Partial::Ranges`] and
+    /// [`Partial::Blocks`].
+    pub(crate) async fn read_parts(
+        &self,
+        shared: &Shared,
+        wanted: &[(Wanted, &[Range<u64>])],
+    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+        let indexes: Vec<Vec<u64>> = wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let places = array.places(&shared.source, &indexes).await;
+        let asks: Vec<part::Ask<'_>> = places
+            .iter()
+            .zip(wanted)
+            .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
+            .collect();
+        let mut answers = part::by_range(shared, &asks).await.into_iter();
+        let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(Wanted, _))| {
+            let answer = answers.next();
+            match (place, answer) {
+                (Err(error), _) => Err(error.clone()),
+                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => self.absent(wanted),
+                (Ok(Some(_)), Some(answer)) => answer,
+            }
+        };
+        places.iter().zip(wanted).map(answer).collect()
+    }
+
+    /// The lengths of the payloads where an index or a few bytes tell; `None` for absent chunks.
+    pub(crate) async fn sizes(
+        &self,
+        shared: &Shared,
+        wanted: &[Wanted],
+    ) -> Vec<Result<Option<u64>, StoreError>> {
+        let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let places = array.places(&shared.source, &indexes).await;
+        let found: Vec<Option<&Place>> =
+            places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
+        let mut sizes = part::sizes(shared, &found).await.into_iter();
+        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &Wanted)| {
+            match (place, sizes.next()) {
+                (Err(error), _) => Err(error.clone()),
+                (_, Some(Err(error))) => Err(error),
+                (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
+                _ => self.absent(wanted),
+            }
+        };
+        places.iter().zip(wanted).map(size).collect()
+    }
+}
+
+/// The payload of a framed cell, without a copy.
+fn unframed(bytes: &Bytes) -> Result<Bytes, FormatError> {
+    Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
+}
+
+/// The place of `index` in a grid, in C order; none where 64 bits do not hold it.
+fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
+    index
+        .iter()
+        .zip(grid)
+        .try_fold(0_u64, |sum, (&index, &extent)| sum.checked_mul(extent)?.checked_add(index))
+}
+
+fn span_len(span: &Range<u64>) -> u64 {
+    span.end.saturating_sub(span.start)
+}
+
+/// A frame around nothing.
+const EMPTY_CELL: u64 = 8;

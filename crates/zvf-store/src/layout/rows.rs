@@ -1,0 +1,349 @@
+//! Standalone arrays of rows of any length: object manifests, groups, names.
+//!
+//! ```text
+//! B1, C, and 0.7 manifests   one vlen-bytes Zarr array of rank 1
+//! A, B0                      a group: data (rows back to back), offsets (i64: where each starts;
+//!                            the last one runs to the end)
+//! ```
+//!
+//! A chunk of rows is undone once and kept with a table of where its rows end, so that any row of it
+//! is found without walking:
+//!
+//! ```text
+//! kept    the chunk as it is framed, then u32 for each row: the byte after its payload
+//! ```
+//!
+//! Not here: what a row is, and which of the rows count.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::metadata::{ArrayDoc, GroupDoc, Object};
+use zvf_format::vlen::VlenRows;
+use zvf_format::{Class, Expected, FormatError, Found, Part};
+
+use super::shard::Shards;
+use super::tiny::flat_many;
+use super::zarr::ZarrArray;
+use crate::codec::{Coding, Packing};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+use crate::shared::{Caching, Shared};
+
+/// A standalone array of rows of any length.
+///
+/// Cheap to clone; clones share what was read.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    shared: Arc<Shared>,
+    core: Arc<RowsCore>,
+}
+
+/// What all handles of one array share.
+#[derive(Debug)]
+pub(crate) struct RowsCore {
+    key: Key,
+    attributes: Object,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Chunked { len: u64, chunk: u64, id: u32, array: Result<ZarrArray, StoreError> },
+    Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
+}
+
+/// Rows back to back, all of them.
+#[derive(Debug)]
+struct Flat {
+    data: Bytes,
+    starts: Box<[usize]>, // never decreasing, none past the end of `data`
+}
+
+impl RowsCore {
+    /// The rows of the array `doc` under `key`, told with the attributes of the node it belongs to.
+    pub(crate) fn of_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+        attributes: &Object,
+    ) -> Result<Self, StoreError> {
+        let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.inner_chunk_shape()) else {
+            let (expected, found) = (Expected::Exactly(1), Found::from(doc.rank()));
+            let what = "axes of an array of rows";
+            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
+                .with_key(key));
+        };
+        let array = Coding::of(doc)
+            .and_then(|coding| {
+                if coding.packing != Packing::Vlen {
+                    return Err(StoreError::unsupported(Op::Decode, "codec of rows", "bytes"));
+                }
+                let shards = Shards::of(doc, coding.index)?;
+                Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
+            })
+            .map_err(|error| error.with_key(key));
+        Ok(Self {
+            key: key.clone(),
+            attributes: attributes.clone(),
+            body: Body::Chunked { len, chunk, id: shared.new_id(), array },
+        })
+    }
+
+    /// The rows that families A and B0 keep in the group `doc` under `key`.
+    pub(crate) fn of_group(
+        key: &Key,
+        doc: &GroupDoc,
+    ) -> Result<Self, StoreError> {
+        let (data, offsets) = (key.child("data")?, key.child("offsets")?);
+        Ok(Self {
+            key: key.clone(),
+            attributes: doc.attributes.clone(),
+            body: Body::Flat { data, offsets, content: OnceCell::new() },
+        })
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<RowsCore>) -> Self {
+        Self { shared: Arc::clone(shared), core }
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> &Key {
+        &self.core.key
+    }
+
+    /// The attributes of the array, or of the object index whose manifests these are.
+    #[must_use]
+    pub fn attributes(&self) -> &Object {
+        &self.core.attributes
+    }
+
+    /// How many rows are stored.
+    ///
+    /// # Errors
+    ///
+    /// When the rows lie in the form of family A and cannot be read.
+    pub async fn len(&self) -> Result<u64, StoreError> {
+        match &self.core.body {
+            Body::Chunked { len, .. } => Ok(*len),
+            Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
+        }
+    }
+
+    /// The rows `range`, each as long as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`rows`](Self::rows).
+    pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
+        let end = range.end;
+        if end > self.len().await? {
+            return Err(self.past_the_end(end, self.len().await?));
+        }
+        let places: Vec<u64> = range.collect();
+        self.rows(&places).await
+    }
+
+    /// The rows at `places`, in that order; one that was never written is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is unknown;
+    /// otherwise when a chunk cannot be read or is not what the array's document says.
+    pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
+        let len = self.len().await?;
+        if let Some(&past) = places.iter().find(|&&place| place >= len) {
+            return Err(self.past_the_end(past.saturating_add(1), len));
+        }
+        match &self.core.body {
+            Body::Chunked { array: Err(error), .. } => Err(error.clone()),
+            Body::Chunked { array: Ok(array), chunk, id, .. } => {
+                self.chunked(array, *chunk, *id, places).await
+            }
+            Body::Flat { .. } => {
+                let flat = self.flat().await?;
+                Ok(places.iter().map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place))).collect())
+            }
+        }
+    }
+}
+
+impl Rows {
+    async fn chunked(
+        &self,
+        array: &ZarrArray,
+        chunk: u64,
+        id: u32,
+        places: &[u64],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let of = |place: u64| place.checked_div(chunk).unwrap_or(0);
+        let mut touched: Vec<u64> = places.iter().map(|&place| of(place)).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
+        let touched_now = &touched;
+        let fetch = |missing: Vec<usize>| async move {
+            let wanted: Vec<Vec<u64>> =
+                missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
+            let chunks =
+                array.chunks(&self.shared.source, &wanted, self.shared.chunk_cap()).await;
+            let indexed = chunks.into_iter().map(|stored| match stored? {
+                None => Ok(None),
+                Some((place, bytes)) => {
+                    with_ends(bytes, chunk).map(Some).map_err(|error| place.blame(error.into()))
+                }
+            });
+            indexed.collect()
+        };
+        let kept = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
+        let kept: Result<Vec<Option<Bytes>>, StoreError> = kept.into_iter().collect();
+        let kept = kept?;
+        let row = |&place: &u64| {
+            let at = touched.binary_search(&of(place)).ok()?;
+            let bytes = kept.get(at)?.as_ref()?;
+            row(bytes, chunk, place.checked_rem(chunk)?)
+        };
+        Ok(places.iter().map(|place| row(place).unwrap_or_default()).collect())
+    }
+
+    /// The content of the flat form, read once.
+    async fn flat(&self) -> Result<Option<&Flat>, StoreError> {
+        let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
+        let content = content.get_or_try_init(|| async {
+            let both = vec![Ok(data.clone()), Ok(offsets.clone())];
+            let mut both = flat_many(&self.shared, both).await.into_iter();
+            let mut next = |key| match both.next() {
+                Some(Ok(Some(bytes))) => Ok(bytes),
+                Some(Err(error)) => Err(error),
+                _ => Err(StoreError::absent(key, "its group is there")),
+            };
+            let (data, starts) = (next(data)?, next(offsets)?);
+            let starts = starts_of(&starts, data.len())
+                .map_err(|error| StoreError::from(error).with_key(offsets))?;
+            Ok(Flat { data, starts })
+        });
+        content.await.map(Some)
+    }
+
+    fn past_the_end(&self, end: u64, len: u64) -> StoreError {
+        let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
+        StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
+            .with_key(&self.core.key)
+    }
+}
+
+impl Flat {
+    fn row(&self, place: u64) -> Bytes {
+        let place = to_usize(place);
+        let start = self.starts.get(place).copied().unwrap_or(self.data.len());
+        let end = self.starts.get(place.saturating_add(1)).copied().unwrap_or(self.data.len());
+        self.data.slice(start..end)
+    }
+}
+
+/// Where rows start, checked against the length of what they lie in.
+fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
+    let refuse = |class, at: usize, expected, found: i64| {
+        let at = to_u64(at).saturating_mul(8);
+        FormatError::new(class, Part::Manifest, "offsets", at, expected, found)
+    };
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        let found = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        return Err(refuse(Class::Misaligned, numbers.len(), Expected::MultipleOf(8), found));
+    }
+    let most = i128::try_from(data).unwrap_or(i128::MAX);
+    let mut last = 0_i64;
+    let mut starts = Vec::with_capacity(numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
+        let start = i64::from_le_bytes(*number);
+        if start < last {
+            let expected = Expected::AtLeast(last.into());
+            return Err(refuse(Class::NotMonotonic, at, expected, start));
+        }
+        if i128::from(start) > most {
+            return Err(refuse(Class::OutOfBounds, at, Expected::AtMost(most), start));
+        }
+        last = start;
+        starts.push(usize::try_from(start).unwrap_or(data));
+    }
+    Ok(starts.into())
+}
+
+/// The chunk with the table of ends behind it.
+fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
+    let rows = VlenRows::parse(&bytes, count)?;
+    let mut end = FIRST_ITEM;
+    let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
+    for payload in rows.iter() {
+        end = end.saturating_add(ITEM_HEAD).saturating_add(payload.len());
+        // A chunk is at most the cap of one, far below 2^32.
+        ends.extend_from_slice(&u32::try_from(end).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    let mut kept = Vec::from(bytes);
+    kept.truncate(end);
+    kept.extend_from_slice(&ends);
+    Ok(kept.into())
+}
+
+/// Row `place` of a chunk of `count` rows that has its table behind it.
+fn row(kept: &Bytes, count: u64, place: u64) -> Option<Bytes> {
+    let table = kept.len().checked_sub(to_usize(count).checked_mul(END_BYTES)?)?;
+    let end_of = |place: usize| {
+        let at = table.checked_add(place.checked_mul(END_BYTES)?)?;
+        let end = kept.get(at..)?.first_chunk::<END_BYTES>()?;
+        usize::try_from(u32::from_le_bytes(*end)).ok()
+    };
+    let place = to_usize(place);
+    let before = place.checked_sub(1).map_or(Some(FIRST_ITEM), end_of)?;
+    let (start, end) = (before.checked_add(ITEM_HEAD)?, end_of(place)?);
+    (start <= end && end <= table).then(|| kept.slice(start..end))
+}
+
+/// Bytes of the count in front of all items, and of the length in front of each.
+const FIRST_ITEM: usize = 4;
+const ITEM_HEAD: usize = 4;
+/// Bytes of one end in the table.
+const END_BYTES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_through_the_table() {
+        let chunk = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x01\0\0\0c*"; // a byte too many is only a lint
+        let kept = with_ends(Bytes::from_static(chunk), 3).unwrap();
+        assert_eq!(kept[19..], *b"\x0a\0\0\0\x0e\0\0\0\x13\0\0\0");
+        for (place, payload) in [(0, &b"ab"[..]), (1, b""), (2, b"c")] {
+            assert_eq!(row(&kept, 3, place).unwrap(), payload);
+        }
+        assert_eq!(row(&kept, 3, 3), None);
+        assert_eq!(
+            with_ends(Bytes::from_static(chunk), 4).unwrap_err().to_string(),
+            "CountMismatch in vlen rows, count at byte 0: expected 4, found 3",
+        );
+    }
+
+    #[test]
+    fn starts_are_checked() {
+        let bytes = |starts: &[i64]| starts.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(*starts_of(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
+        #[rustfmt::skip]
+        let table: [(Vec<u8>, &str); 4] = [
+            (bytes(&[0, 4, 3]), "NotMonotonic in object manifest, offsets at byte 16: expected at least 4, found 3"),
+            (bytes(&[-1]), "NotMonotonic in object manifest, offsets at byte 0: expected at least 0, found -1"),
+            (bytes(&[0, 10]), "OutOfBounds in object manifest, offsets at byte 8: expected at most 9, found 10"),
+            (vec![0; 9], "Misaligned in object manifest, offsets at byte 8: expected a multiple of 8, found 9"),
+        ];
+        for (bytes, message) in table {
+            assert_eq!(starts_of(&bytes, 9).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Shards: several chunks of an array in one object, behind an index of spans.
+//!
+//! ```text
+//! chunk index          7.2           of the array
+//! shard index          3.1           chunk index / chunks in a shard, along each axis
+//! inner                1.0 -> 2      the remainders, in C order: where the span stands in the index
+//! ```
+//!
+//! The index of a shard is fetched once per handle, checked whole (checksum, then every span against the
+//! size of the object), and kept with the version of the object it was read from, so that a
+//! rewritten shard is noticed instead of read with the spans of the old one.
+//!
+//! Not here: the bytes of an index (`zvf_format::shard`), and the codecs of the chunks in it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+use zvf_format::metadata::ArrayDoc;
+use zvf_format::shard::{IndexLocation, ShardIndex};
+use zvf_format::{Class, Expected, Found};
+
+use crate::codec::IndexCoding;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+use crate::source::{Get, Got, Source, Version};
+
+/// How the chunks of one array are gathered in shards.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    /// Chunks of one shard along each axis; none is zero, the product fits.
+    per: Box<[u64]>,
+    cells: u64,
+    location: IndexLocation,
+    checksum: bool,
+    known: Mutex<Known>,
+}
+
+/// Indexes that were asked for, by the object they are of.
+#[derive(Debug, Default)]
+struct Known {
+    indexes: HashMap<Key, Arc<OnceCell<Option<Arc<Spans>>>>>,
+    bytes: u64,
+}
+
+/// Where the chunks of one shard lie in it: checked against the object's size.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    spans: Box<[Option<Range<u64>>]>,
+    pub(crate) version: Version,
+}
+
+impl Spans {
+    /// The bytes of chunk `inner`, when it is there.
+    pub(crate) fn get(&self, inner: usize) -> Option<Range<u64>> {
+        self.spans.get(inner).cloned().flatten()
+    }
+
+    /// The chunks that are there, by their place in the shard.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        let spans = self.spans.iter().enumerate();
+        spans.filter_map(|(inner, span)| Some((inner, span.clone()?)))
+    }
+}
+
+impl Shards {
+    /// Shards of `per` chunks along each axis; `None` when that is not a number of chunks.
+    pub(crate) fn new(per: Box<[u64]>, location: IndexLocation, checksum: bool) -> Option<Self> {
+        let cells = per.iter().try_fold(1_u64, |cells, &axis| cells.checked_mul(axis))?;
+        let known = Mutex::default();
+        (cells > 0).then_some(Self { per, cells, location, checksum, known })
+    }
+
+    /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
+    pub(crate) fn of(
+        doc: &ArrayDoc,
+        index: Option<IndexCoding>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
+        let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
+        let per: Option<Box<[u64]>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
+        let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
+        match per.and_then(|per| Self::new(per, location, checksum)) {
+            Some(shards) => Ok(Some(shards)),
+            None => {
+                let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
+                let expected = Expected::Rule("a number of chunks");
+                Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found))
+            }
+        }
+    }
+
+    /// The shard that chunk `index` lies in, and its place there.
+    pub(crate) fn locate(&self, index: &[u64]) -> (Vec<u64>, usize) {
+        let mut inner = 0_u64;
+        let shard = index.iter().zip(&self.per).map(|(&index, &per)| {
+            let within = index.checked_rem(per).unwrap_or(0);
+            inner = inner.saturating_mul(per).saturating_add(within); // below `cells`
+            index.checked_div(per).unwrap_or(0)
+        });
+        (shard.collect(), to_usize(inner))
+    }
+
+    /// The chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it
+    /// is no index.
+    pub(crate) fn chunk(&self, shard: &[u64], inner: usize) -> Option<Vec<u64>> {
+        let mut rest = to_u64(inner);
+        let mut chunk = shard.to_vec();
+        for (index, &per) in chunk.iter_mut().zip(&self.per).rev() {
+            *index = index.checked_mul(per)?.checked_add(rest.checked_rem(per)?)?;
+            rest = rest.checked_div(per)?;
+        }
+        Some(chunk)
+    }
+
+    /// The spans of the shard under `key`, or `None` where there is no such object.
+    pub(crate) async fn spans(
+        &self,
+        source: &Source,
+        key: &Key,
+    ) -> Result<Option<Arc<Spans>>, StoreError> {
+        let slot = self.slot(key);
+        slot.get_or_try_init(|| self.fetch(source, key)).await.cloned()
+    }
+
+    fn slot(&self, key: &Key) -> Arc<OnceCell<Option<Arc<Spans>>>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = known.indexes.get(key) {
+            return Arc::clone(slot);
+        }
+        // What was handed out stays alive with whoever holds it.
+        known.bytes = known.bytes.saturating_add(self.cells.saturating_mul(SPAN_BYTES));
+        if known.bytes > KEPT_BYTES {
+            *known = Known { bytes: self.cells.saturating_mul(SPAN_BYTES), ..Known::default() };
+        }
+        Arc::clone(known.indexes.entry(key.clone()).or_default())
+    }
+
+    async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>, StoreError> {
+        let sum = if self.checksum { SUM_BYTES } else { 0 };
+        let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
+        let len = len.unwrap_or(u64::MAX);
+        let get = match self.location {
+            IndexLocation::End => Get::last(key.clone(), len),
+            IndexLocation::Start => Get::at(key.clone(), 0, len),
+        };
+        let got = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
+        let Some(got) = got else { return Ok(None) };
+        self.parse(&got).map(|spans| Some(Arc::new(spans))).map_err(|error| error.with_key(key))
+    }
+
+    fn parse(&self, got: &Got) -> Result<Spans, StoreError> {
+        let at = self.location.span(self.cells, self.checksum, got.size)?;
+        let told = |error| StoreError::from(error).with_span(at.start, at.end);
+        let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(told)?;
+        index.check_spans(got.size, self.location).map_err(told)?;
+        // A chunk without bytes holds nothing.
+        let spans = index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
+        Ok(Spans { spans, version: got.version.clone() })
+    }
+}
+
+/// Bytes of one span as it is stored, and as it is kept.
+const ENTRY_BYTES: u64 = 16;
+const SPAN_BYTES: u64 = 24;
+const SUM_BYTES: u64 = 4;
+/// What the indexes of one array may weigh together before all are let go.
+const KEPT_BYTES: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_a_shard_and_a_place() {
+        #[rustfmt::skip]
+        let table: [(&[u64], &[u64], &[u64], usize); 5] = [
+            (&[2, 2], &[7, 2], &[3, 1], 2),
+            (&[2, 2], &[0, 1], &[0, 0], 1),
+            (&[2, 3, 4], &[5, 5, 5], &[2, 1, 1], 21),
+            (&[1], &[u64::MAX], &[u64::MAX], 0),
+            (&[4, 1], &[3, 9], &[0, 9], 3),
+        ];
+        for (per, chunk, shard, inner) in table {
+            let shards = Shards::new(per.into(), IndexLocation::End, true).unwrap();
+            assert_eq!(shards.locate(chunk), (shard.to_vec(), inner));
+            assert_eq!(shards.chunk(shard, inner).as_deref(), Some(chunk));
+        }
+        for per in [&[0, 2][..], &[1 << 32, 1 << 32]] {
+            assert!(Shards::new(per.into(), IndexLocation::End, true).is_none());
+        }
+    }
+}

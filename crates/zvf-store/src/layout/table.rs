@@ -1,0 +1,227 @@
+//! Which chunks of an array hold something: keys, sorted by their numbers.
+//!
+//! One flat list of coordinates, so that ten million keys cost no more than their numbers, and a
+//! key is found by bisection. Links are enumerated in the order of the printed keys; that order is
+//! made on request ([`KeyTable::string_order`]).
+//!
+//! Not here: where the keys come from (the presence list of an array, or a listing).
+
+use std::cmp::Ordering;
+
+use zvf_format::FormatError;
+use zvf_format::key::ChunkKey;
+
+/// The chunks of one array that hold something, in numeric order, each once.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::KeyTable;
+///
+/// let keys = ["10.0", "2.0", "-1.0"].map(|key| ChunkKey::parse(key).unwrap());
+/// let table = KeyTable::new(2, keys)?;
+/// assert_eq!(table.iter().map(|key| key.to_string()).collect::<Vec<_>>(), ["-1.0", "2.0", "10.0"]);
+/// assert_eq!(table.find(&keys[0]), Some(2));
+/// assert_eq!(table.string_order(), [0, 2, 1]);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTable {
+    rank: usize,      // 1 to the most a key can have
+    coords: Vec<i64>, // `rank` for each key; the keys strictly ascend
+}
+
+impl KeyTable {
+    /// The table of `keys`, all of which have `rank` components; any order, any repetition.
+    ///
+    /// # Errors
+    ///
+    /// When `rank` is not that of a key, or a key has another one.
+    pub fn new(
+        rank: usize,
+        keys: impl IntoIterator<Item = ChunkKey>,
+    ) -> Result<Self, FormatError> {
+        let keys = keys.into_iter();
+        let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
+        // Any key of that rank will do to have the rank itself checked by the one place that knows.
+        ChunkKey::new(&vec![0; rank.min(MORE_THAN_ANY_RANK)])?;
+        for key in keys {
+            let components = key.components();
+            if components.len() != rank {
+                return Err(wrong_rank(rank, components.len()));
+            }
+            coords.extend_from_slice(components);
+        }
+        Ok(Self { rank, coords: sorted(rank, coords) })
+    }
+
+    /// How many components each key has.
+    #[must_use]
+    pub const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// Whether nothing is stored at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.coords.is_empty()
+    }
+
+    /// Key `i`, or `None` past the end.
+    #[must_use]
+    pub fn get(&self, i: usize) -> Option<ChunkKey> {
+        ChunkKey::new(self.row(i)?).ok()
+    }
+
+    /// The components of key `i`, or `None` past the end.
+    #[must_use]
+    pub fn row(&self, i: usize) -> Option<&[i64]> {
+        let start = i.checked_mul(self.rank)?;
+        self.coords.get(start..)?.get(..self.rank)
+    }
+
+    /// The place of `key`, when it is there.
+    #[must_use]
+    pub fn find(&self, key: &ChunkKey) -> Option<usize> {
+        let at = self.first_not_below(key.components());
+        (self.row(at)? == key.components()).then_some(at)
+    }
+
+    /// The place of the first key that is not below `components`, which may be fewer than a key has:
+    /// a run of keys with one start lies between two such places.
+    #[must_use]
+    pub fn first_not_below(&self, components: &[i64]) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.row(middle).is_some_and(|row| row < components) {
+                low = middle.saturating_add(1);
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The keys in numeric order.
+    pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + '_ {
+        self.rows().filter_map(|row| ChunkKey::new(row).ok()) // every row has the rank of a key
+    }
+
+    /// The components of each key, in numeric order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[i64]> + '_ {
+        self.coords.chunks_exact(self.rank.max(1))
+    }
+
+    /// The places of the keys in the order of their printed form, in which links are enumerated.
+    #[must_use]
+    pub fn string_order(&self) -> Vec<usize> {
+        let keys: Vec<ChunkKey> = self.iter().collect();
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by(|&a, &b| match (keys.get(a), keys.get(b)) {
+            (Some(a), Some(b)) => a.cmp_string(b),
+            _ => Ordering::Equal,
+        });
+        order
+    }
+}
+
+/// The coordinates with their keys in order, each once.
+fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
+    if coords.chunks_exact(rank).is_sorted_by(|a, b| a < b) {
+        return coords;
+    }
+    match rank {
+        2 => coords.as_chunks_mut::<2>().0.sort_unstable(),
+        3 => coords.as_chunks_mut::<3>().0.sort_unstable(),
+        4 => coords.as_chunks_mut::<4>().0.sort_unstable(),
+        _ => {
+            let mut rows: Vec<&[i64]> = coords.chunks_exact(rank).collect();
+            rows.sort_unstable();
+            coords = rows.concat();
+        }
+    }
+    let mut rows: Vec<&[i64]> = coords.chunks_exact(rank).collect();
+    let found = rows.len();
+    rows.dedup();
+    if rows.len() < found { rows.concat() } else { coords }
+}
+
+fn wrong_rank(expected: usize, found: usize) -> FormatError {
+    use zvf_format::{Class, Expected, Hint, Part};
+    let expected = Expected::Exactly(i128::try_from(expected).unwrap_or(i128::MAX));
+    FormatError::new(Class::BadShape, Part::ChunkKey, "components", 0, expected, found)
+        .with_hint(Hint::WrongRank)
+}
+
+/// Enough components for the check of the rank to refuse.
+const MORE_THAN_ANY_RANK: usize = zvf_format::key::MAX_RANK + 1;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(text: &str) -> ChunkKey {
+        ChunkKey::parse(text).unwrap()
+    }
+
+    #[test]
+    fn keys_are_numbers_first_and_text_on_request() {
+        #[rustfmt::skip]
+        let table: [(usize, &[&str], &[&str], &[usize]); 5] = [
+            (1, &[], &[], &[]),
+            (1, &["10", "9", "-1", "9"], &["-1", "9", "10"], &[0, 2, 1]),
+            (2, &["0.-1", "0.-10", "-2.5"], &["-2.5", "0.-10", "0.-1"], &[0, 2, 1]),
+            (4, &["1.0.0.0", "0.9.0.0", "0.10.0.0"], &["0.9.0.0", "0.10.0.0", "1.0.0.0"], &[1, 0, 2]),
+            (5, &["1.0.0.0.0", "0.9.0.0.0", "1.0.0.0.0"], &["0.9.0.0.0", "1.0.0.0.0"], &[0, 1]),
+        ];
+        for (rank, keys, numeric, string) in table {
+            let table = KeyTable::new(rank, keys.iter().map(|text| key(text))).unwrap();
+            let found: Vec<String> = table.iter().map(|key| key.to_string()).collect();
+            assert_eq!(found, numeric);
+            assert_eq!(table.string_order(), string, "{numeric:?}");
+            assert_eq!((table.rank(), table.is_empty()), (rank, numeric.is_empty()));
+        }
+    }
+
+    #[test]
+    fn keys_of_another_rank_are_refused() {
+        #[rustfmt::skip]
+        let table: [(usize, &[&str], &str); 3] = [
+            (0, &[], "BadShape in chunk key, rank at byte 0: expected 1 to 16, found 0"),
+            (17, &[], "LimitExceeded in chunk key, rank at byte 0: expected 1 to 16, found 17"),
+            (2, &["0.0", "0.0.0"], "BadShape in chunk key, components at byte 0: expected 2, found 3"),
+        ];
+        for (rank, keys, message) in table {
+            let error = KeyTable::new(rank, keys.iter().map(|text| key(text))).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    proptest! {
+        /// The table is the sorted set of what went in, and finds exactly that.
+        #[test]
+        fn a_set_of_keys(rank in 1_usize..6, numbers in prop::collection::vec(-3_i64..3, 0..120)) {
+            let rows: Vec<&[i64]> = numbers.chunks_exact(rank).collect();
+            let table = KeyTable::new(rank, rows.iter().map(|row| ChunkKey::new(row).unwrap())).unwrap();
+            let set: std::collections::BTreeSet<&[i64]> = rows.iter().copied().collect();
+            prop_assert_eq!(table.rows().collect::<Vec<_>>(), set.iter().copied().collect::<Vec<_>>());
+            for (i, row) in set.iter().enumerate() {
+                prop_assert_eq!(table.find(&ChunkKey::new(row).unwrap()), Some(i));
+            }
+            let absent = vec![9; rank];
+            prop_assert_eq!(table.find(&ChunkKey::new(&absent).unwrap()), None);
+            for start in -4..4 {
+                let below = set.iter().filter(|row| row[0] < start).count();
+                prop_assert_eq!(table.first_not_below(&[start]), below);
+            }
+        }
+    }
+}

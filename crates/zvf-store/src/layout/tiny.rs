@@ -1,0 +1,288 @@
+//! Chunks of families A and B: a group whose children are one small array for each chunk.
+//!
+//! ```text
+//! <array>/zarr.json             the group, with the attributes
+//! <array>/3.0.-1/zarr.json      uint8 [n]: n is the length of the payload
+//! <array>/3.0.-1/c/0            the payload, encoded; not there when it is all zero
+//! <array>/__shard_000007/       several payloads; attribute shard_index: {"3.0.-1": [offset, n], …}
+//! ```
+//!
+//! There is no list of what is present: keys are found by listing, reads try. In a store whose root
+//! names a shard layout, a key without an array of its own is looked up in the shards, which have to
+//! be listed. The same small arrays hold what family A keeps flat (manifests, groups, attributes).
+//!
+//! Not here: what a payload is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
+use zvf_format::{Class, Expected, Found};
+
+use super::table::KeyTable;
+use crate::codec::{Coding, Job, Packing, undo_many};
+use crate::docs::document;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::notice::Notice;
+use crate::num::{to_u64, to_usize};
+use crate::shared::Shared;
+use crate::source::{Get, Got};
+
+/// One group of small arrays.
+#[derive(Debug)]
+pub(crate) struct Tiny {
+    pub(crate) key: Key,
+    rank: usize,
+    packed: bool, // the root names a shard layout
+    names: OnceCell<Arc<Names>>,
+    slots: Mutex<HashMap<ChunkKey, u64>>,
+}
+
+/// What a listing of the group shows.
+#[derive(Debug)]
+struct Names {
+    table: Arc<KeyTable>,
+    shards: HashMap<ChunkKey, Packed>,
+}
+
+/// A payload in a shard.
+#[derive(Clone, Debug)]
+struct Packed {
+    shard: Key,
+    start: u64,
+    len: u64,
+}
+
+impl Tiny {
+    /// The chunks below `key`, whose names have `rank` components.
+    pub(crate) fn new(key: Key, rank: usize, packed: bool) -> Self {
+        Self { key, rank, packed, names: OnceCell::new(), slots: Mutex::default() }
+    }
+
+    /// A number for `key`, the same each time; none when there are too many to remember.
+    pub(crate) fn slot(&self, key: &ChunkKey) -> Option<u64> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = slots.len();
+        match slots.get(key) {
+            Some(slot) => Some(*slot),
+            None if next < MOST_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
+            None => None,
+        }
+    }
+
+    /// The keys that have an array, which may be one of length 0.
+    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+        Ok(Arc::clone(&self.names(shared).await?.table))
+    }
+
+    async fn names(&self, shared: &Shared) -> Result<&Arc<Names>, StoreError> {
+        self.names.get_or_try_init(|| self.list(shared)).await
+    }
+
+    async fn list(&self, shared: &Shared) -> Result<Arc<Names>, StoreError> {
+        if !shared.source.can_list() {
+            shared.notices.add(Notice::CannotEnumerate { key: self.key.clone() });
+            let name = "a listing";
+            return Err(StoreError::unsupported(Op::List, "enumeration without", name)
+                .with_key(&self.key));
+        }
+        let (mut keys, mut packs) = (Vec::new(), Vec::new());
+        for child in shared.source.children(&self.key).await? {
+            if child.name.starts_with(SHARD) {
+                packs.push(self.key.child(&child.name)?);
+            } else if let Ok(key) = ChunkKey::parse(&child.name) {
+                keys.push(key);
+            }
+        }
+        let mut shards = HashMap::new();
+        let gets: Result<Vec<Get>, StoreError> =
+            packs.iter().map(|pack| Ok(Get::all(document(pack)?))).collect();
+        for (pack, got) in packs.iter().zip(shared.source.read_many(&gets?).await) {
+            let Some(got) = got? else { continue };
+            let doc = array_doc(pack, &got)?;
+            for (key, packed) in shard_index(pack, &doc.attributes)? {
+                shards.insert(key, packed);
+            }
+        }
+        let all = keys.into_iter().chain(shards.keys().copied());
+        let table = KeyTable::new(self.rank, all)
+            .map_err(|error| StoreError::from(error).with_key(&self.key))?;
+        Ok(Arc::new(Names { table: Arc::new(table), shards }))
+    }
+
+    /// The payloads of `keys`.
+    pub(crate) async fn read(
+        &self,
+        shared: &Shared,
+        keys: &[ChunkKey],
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let arrays: Vec<_> = keys.iter().map(|key| self.key.child(&key.to_string())).collect();
+        let mut payloads = flat_many(shared, arrays).await;
+        for (key, payload) in keys.iter().zip(&mut payloads) {
+            if self.packed && matches!(payload, Ok(None)) {
+                *payload = self.unpack(shared, key).await;
+            }
+            if matches!(payload, Ok(Some(bytes)) if bytes.is_empty()) {
+                *payload = Ok(None);
+            }
+        }
+        payloads
+    }
+
+    /// A payload that lies in a shard.
+    async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+        let names = self.names(shared).await?;
+        let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
+        let Some(bytes) = flat(shared, shard.clone()).await? else {
+            return Err(StoreError::absent(shard, "its shard index was read"));
+        };
+        let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
+        let Some(end) = end else {
+            let expected = Expected::AtMost(to_u64(bytes.len()).into());
+            let found = Found::from(start.saturating_add(*len));
+            let what = "end of a span in shard_index";
+            return Err(StoreError::refused(Class::OutOfBounds, Op::Read, what, expected, found)
+                .with_key(shard));
+        };
+        Ok(Some(bytes.slice(to_usize(*start)..to_usize(end))))
+    }
+}
+
+/// The content of the small array under `key`, or `None` when there is no such array.
+pub(crate) async fn flat(shared: &Shared, key: Key) -> Result<Option<Bytes>, StoreError> {
+    flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
+}
+
+/// The content of each small array.
+pub(crate) async fn flat_many(
+    shared: &Shared,
+    arrays: Vec<Result<Key, StoreError>>,
+) -> Vec<Result<Option<Bytes>, StoreError>> {
+    let keys = |array: &Result<Key, StoreError>| -> Result<[Key; 2], StoreError> {
+        let array = array.clone()?;
+        Ok([document(&array)?, array.below("c/0")?])
+    };
+    let keys: Vec<_> = arrays.iter().map(keys).collect();
+    let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::all).collect();
+    let mut answers = shared.source.read_many(&gets).await.into_iter();
+    let mut next = || answers.next().unwrap_or(Ok(None));
+    let stored: Vec<Result<Option<Flat>, StoreError>> = keys
+        .iter()
+        .zip(&arrays)
+        .map(|(keys, array)| {
+            keys.as_ref().map_err(Clone::clone)?;
+            let (doc, data) = (next(), next());
+            let (Some(doc), Ok(array)) = (doc?, array) else { return Ok(None) };
+            Flat::new(shared, array, &doc, data?).map(Some)
+        })
+        .collect();
+    let jobs = stored.iter().flatten().flatten().filter_map(Flat::job);
+    let mut undone = undo_many(jobs.collect()).await.into_iter();
+    stored
+        .into_iter()
+        .map(|stored| {
+            let Some(flat) = stored? else { return Ok(None) };
+            let bytes = if flat.stored.is_some() { undone.next() } else { None };
+            flat.content(bytes.transpose()?).map(Some)
+        })
+        .collect()
+}
+
+/// A small array, read but not undone.
+struct Flat {
+    key: Key,
+    len: u64,
+    chunk: u64,
+    fill: u8,
+    coding: Coding,
+    stored: Option<Bytes>,
+}
+
+impl Flat {
+    fn new(shared: &Shared, key: &Key, doc: &Got, data: Option<Got>) -> Result<Self, StoreError> {
+        let doc = array_doc(key, doc)?;
+        let bytes = DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
+        let fill = match doc.fill_value.fill() {
+            Fill::UInt(fill) => u8::try_from(*fill).unwrap_or(0),
+            _ => 0,
+        };
+        let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;
+        let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
+        let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
+            return Err(not_flat(key, "an array of one axis"));
+        };
+        if *doc.data_type.kind() != bytes || !one_piece || chunk < len {
+            return Err(not_flat(key, "bytes in one chunk"));
+        }
+        if len > shared.chunk_cap() {
+            let what = "bytes of one chunk";
+            return Err(StoreError::limit(Op::Read, what, shared.chunk_cap(), len).with_key(key));
+        }
+        let stored = data.map(|got| got.bytes).filter(|_| len > 0);
+        Ok(Self { key: key.clone(), len, chunk, fill, coding, stored })
+    }
+
+    fn job(&self) -> Option<Job> {
+        let stored = self.stored.clone()?;
+        Some(Job { chain: Arc::clone(&self.coding.chain), stored, cap: self.chunk })
+    }
+
+    /// The content, given what is stored, undone.
+    fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
+        let Some(mut bytes) = undone else {
+            return Ok(vec![self.fill; to_usize(self.len)].into());
+        };
+        if to_u64(bytes.len()) != self.chunk {
+            let (expected, found) =
+                (Expected::Exactly(self.chunk.into()), Found::from(bytes.len()));
+            let what = "bytes of the chunk";
+            return Err(StoreError::refused(Class::CountMismatch, Op::Decode, what, expected, found)
+                .with_key(&self.key.below("c/0")?));
+        }
+        bytes.truncate(to_usize(self.len));
+        Ok(bytes)
+    }
+}
+
+fn array_doc(key: &Key, got: &Got) -> Result<ArrayDoc, StoreError> {
+    let document = document(key)?;
+    ArrayDoc::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))
+}
+
+fn shard_index(
+    shard: &Key,
+    attributes: &Object,
+) -> Result<Vec<(ChunkKey, Packed)>, StoreError> {
+    let odd = |found: &str| {
+        let expected = Expected::Rule("an offset and a length for each chunk key");
+        StoreError::refused(Class::BadTag, Op::Parse, "shard_index", expected, found)
+            .with_key(shard)
+    };
+    let Some(index) = attributes.get("shard_index") else { return Err(odd("nothing")) };
+    let index = index.as_object().ok_or_else(|| odd("another value"))?;
+    let packed = index.iter().map(|(name, span)| {
+        let key = ChunkKey::parse(name).map_err(|_no_key| odd(name))?;
+        let numbers: Vec<u64> =
+            span.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect();
+        match numbers.as_slice() {
+            &[start, len] => Ok((key, Packed { shard: shard.clone(), start, len })),
+            _ => Err(odd(name)),
+        }
+    });
+    packed.collect()
+}
+
+fn not_flat(key: &Key, rule: &'static str) -> StoreError {
+    let (expected, found) = (Expected::Rule(rule), Found::Text("another array"));
+    StoreError::refused(Class::BadShape, Op::Parse, "array of a chunk", expected, found)
+        .with_key(key)
+}
+
+/// How the names of shards start.
+const SHARD: &str = "__shard_";
+/// Chunks of one array that can be in the cache.
+const MOST_SLOTS: usize = 1 << 18;

@@ -1,0 +1,181 @@
+//! One Zarr array: from the index of a chunk to its bytes.
+//!
+//! A chunk is an object of its own or a span of a shard; both are read in batches, in the order
+//! asked, and undone in batches. What the bytes then are (one framed cell, rows, numbers) is for
+//! the caller.
+//!
+//! Not here: presence, caches, framing.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::shard::{Shards, Spans};
+use crate::codec::{Chain, Job, undo_many};
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::num::to_u64;
+use crate::source::{Get, Got, Source, Version};
+
+/// Where the chunks of one array are and how they are encoded.
+#[derive(Debug)]
+pub(crate) struct ZarrArray {
+    pub(crate) key: Key,
+    pub(crate) chain: Arc<Chain>,
+    pub(crate) shards: Option<Shards>,
+}
+
+/// Which bytes hold a chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) key: Key,
+    /// The span of the object, and the version it was learned from; none when it is all of it.
+    pub(crate) span: Option<(Range<u64>, Version)>,
+}
+
+impl Place {
+    /// A request for all of the chunk.
+    pub(crate) fn whole(&self) -> Get {
+        match &self.span {
+            None => Get::all(self.key.clone()),
+            Some((span, version)) => self.get(span, version),
+        }
+    }
+
+    /// A request for bytes `part` of the chunk; `None` when a span is shorter than that.
+    pub(crate) fn part(&self, part: &Range<u64>) -> Option<Get> {
+        let len = part.end.checked_sub(part.start)?;
+        match &self.span {
+            None => Some(Get::at(self.key.clone(), part.start, len)),
+            Some((span, version)) => {
+                let start = span.start.checked_add(part.start)?;
+                let end = start.checked_add(len).filter(|end| *end <= span.end)?;
+                Some(self.get(&(start..end), version))
+            }
+        }
+    }
+
+    /// How many bytes the chunk has, given one answer about its object.
+    pub(crate) fn total(&self, got: &Got) -> u64 {
+        match &self.span {
+            None => got.size,
+            Some((span, _)) => span.end.saturating_sub(span.start),
+        }
+    }
+
+    /// The same fault, of these bytes.
+    pub(crate) fn blame(&self, error: StoreError) -> StoreError {
+        let error = error.with_key(&self.key);
+        match &self.span {
+            None => error,
+            Some((span, _)) => error.with_span(span.start, span.end),
+        }
+    }
+
+    fn get(&self, span: &Range<u64>, version: &Version) -> Get {
+        let len = span.end.saturating_sub(span.start);
+        Get::at(self.key.clone(), span.start, len).of(version.clone())
+    }
+}
+
+/// A chunk that was read: where it was, and what is stored.
+pub(crate) type Stored = Option<(Place, Bytes)>;
+
+impl ZarrArray {
+    /// Where each of the chunks `wanted` is; `None` for those that their shard says are absent.
+    pub(crate) async fn places(
+        &self,
+        source: &Source,
+        wanted: &[Vec<u64>],
+    ) -> Vec<Result<Option<Place>, StoreError>> {
+        let Some(shards) = &self.shards else {
+            let whole = |index: &Vec<u64>| Ok(Some(Place { key: self.object(index)?, span: None }));
+            return wanted.iter().map(whole).collect();
+        };
+        let located: Vec<_> = wanted.iter().map(|index| shards.locate(index)).collect();
+        let mut objects: Vec<&[u64]> = located.iter().map(|(shard, _)| &**shard).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        let indexes = join_all(objects.iter().map(|shard| self.spans(source, shards, shard))).await;
+        let indexes: HashMap<_, _> = objects.into_iter().zip(indexes).collect();
+        let place = |(shard, inner): &(Vec<u64>, usize)| match indexes.get(&**shard) {
+            None | Some(Ok((_, None))) => Ok(None),
+            Some(Err(error)) => Err(error.clone()),
+            Some(Ok((key, Some(spans)))) => Ok(spans.get(*inner).map(|span| {
+                Place { key: key.clone(), span: Some((span, spans.version.clone())) }
+            })),
+        };
+        located.iter().map(place).collect()
+    }
+
+    async fn spans(
+        &self,
+        source: &Source,
+        shards: &Shards,
+        shard: &[u64],
+    ) -> Result<(Key, Option<Arc<Spans>>), StoreError> {
+        let key = self.object(shard)?;
+        let spans = shards.spans(source, &key).await?;
+        Ok((key, spans))
+    }
+
+    /// The name of the object at `index`: of a chunk, or of a shard.
+    pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
+        let mut path = String::from("c");
+        for index in index {
+            let _ = write!(path, "/{index}"); // a string takes everything
+        }
+        self.key.below(&path)
+    }
+
+    /// What is stored of each of the chunks `wanted`, as it is stored.
+    pub(crate) async fn stored(
+        &self,
+        source: &Source,
+        wanted: &[Vec<u64>],
+    ) -> Vec<Result<Stored, StoreError>> {
+        let places = self.places(source, wanted).await;
+        let gets: Vec<Get> =
+            places.iter().filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.whole())).collect();
+        let mut answers = source.read_many(&gets).await.into_iter();
+        let mut answer = |place: Place| match answers.next() {
+            None | Some(Ok(None)) if place.span.is_some() => {
+                // The index of the shard was there a moment ago.
+                Err(StoreError::absent(&place.key, "a shard index was read"))
+            }
+            None | Some(Ok(None)) => Ok(None),
+            Some(Ok(Some(got))) => Ok(Some((place, got.bytes))),
+            Some(Err(error)) => Err(error),
+        };
+        places.into_iter().map(|place| place?.map_or(Ok(None), &mut answer)).collect()
+    }
+
+    /// What each of the chunks `wanted` holds, none more than `cap` bytes, and where it was.
+    pub(crate) async fn chunks(
+        &self,
+        source: &Source,
+        wanted: &[Vec<u64>],
+        cap: u64,
+    ) -> Vec<Result<Stored, StoreError>> {
+        let stored = self.stored(source, wanted).await;
+        if self.chain.is_empty() && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= cap)
+        {
+            return stored;
+        }
+        let jobs = stored.iter().filter_map(|stored| {
+            let (_, stored) = stored.as_ref().ok()?.as_ref()?;
+            Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), cap })
+        });
+        let mut undone = undo_many(jobs.collect()).await.into_iter();
+        let mut next = |(place, stored): (Place, Bytes)| match undone.next() {
+            None => Ok(Some((place, stored))), // there is one for each
+            Some(Ok(bytes)) => Ok(Some((place, bytes))),
+            Some(Err(error)) => Err(place.blame(error)),
+        };
+        stored.into_iter().map(|stored| stored?.map_or(Ok(None), &mut next)).collect()
+    }
+}

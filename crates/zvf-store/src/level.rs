@@ -1,0 +1,151 @@
+//! One resolution level: its document, and the arrays by name.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), zvf_store::StoreError> {
+//! # let (_dir, path) = zvf_store::doc_store();
+//! # use zvf_store::{Caching, OpenOptions, Store};
+//! let store = Store::open(&path, OpenOptions::default()).await?;
+//! let level = store.level(0).await?;
+//! let vertices = level.required_cells("vertices").await?;
+//! let keys: Vec<_> = vertices.presence().await?.iter().collect();
+//! for payload in vertices.read_many(&keys, Caching::Once).await {
+//!     assert_eq!(payload?.map(|bytes| bytes.len()), Some(12));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: what the arrays hold, and which of them belong together.
+
+use std::sync::Arc;
+
+use zvf_format::metadata::{GroupDoc, Level, Node};
+use zvf_format::{Class, Expected, Found};
+
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{Cells, Dense, Rows};
+use crate::node::{self, Listing};
+use crate::shared::Shared;
+
+/// A level of an open store; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LevelNode {
+    shared: Arc<Shared>,
+    key: Key,
+    number: u32,
+    meta: Arc<Level>,
+}
+
+impl LevelNode {
+    pub(crate) async fn open(shared: &Arc<Shared>, number: u32) -> Result<Self, StoreError> {
+        let key = Key::root().child(&number.to_string())?;
+        let group = match shared.node(&key).await?.as_deref() {
+            Some(Node::Group(group)) => group.clone(),
+            None => return Err(StoreError::absent(&key, "this level was asked for")),
+            Some(Node::Array(_)) => {
+                let (expected, found) = (Expected::Rule("a group"), Found::Text("an array"));
+                return Err(StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found)
+                    .with_key(&key));
+            }
+        };
+        let meta = Level::from_group(group).map_err(|error| {
+            StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
+        })?;
+        Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
+    }
+
+    /// Its number; 0 is the full data.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> &Key {
+        &self.key
+    }
+
+    /// Its document.
+    #[must_use]
+    pub fn meta(&self) -> &Level {
+        &self.meta
+    }
+
+    /// How many components its chunk keys have: one for each axis, and one more where the level is binned
+    /// by an attribute.
+    #[must_use]
+    pub fn key_rank(&self) -> usize {
+        let binned = usize::from(self.meta.chunk_attribute_name.is_some());
+        self.shared.root.axes().len().saturating_add(binned)
+    }
+
+    /// The chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
+    /// `links/0/0.0.0`; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of an array of chunks, or describes a layout that this layer does
+    /// not know. A codec that is unknown shows when chunks are read.
+    pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
+        node::cells(&self.shared, &self.key.below(name)?, self.key_rank()).await
+    }
+
+    /// As [`cells`](Self::cells), of an array without which the level makes no sense.
+    ///
+    /// # Errors
+    ///
+    /// As for `cells`, and [`Class::NotFound`] when there is no such array.
+    pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
+        let cells = self.cells(name).await?;
+        cells.map_or_else(
+            || Err(StoreError::absent(&self.key.below(name)?, "a level needs this array")),
+            Ok,
+        )
+    }
+
+    /// The rows at `name`, such as `object_index` (its manifests) or `groups`; `None` when there is no
+    /// such node.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of an array of rows, or names a layout that this layer does not
+    /// know.
+    pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
+        node::rows(&self.shared, &self.key.below(name)?).await
+    }
+
+    /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
+    /// there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not one of items of one size.
+    pub async fn dense(&self, name: &str) -> Result<Option<Dense>, StoreError> {
+        node::dense(&self.shared, &self.key.below(name)?).await
+    }
+
+    /// The document of the group at `name`; `None` when there is no such node. A group of the older
+    /// families that has children and no document is empty.
+    ///
+    /// # Errors
+    ///
+    /// When the node is an array, or its document cannot be read.
+    pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
+        node::group(&self.shared, &self.key.below(name)?).await
+    }
+
+    /// The names below the node at `name`; nothing when it is not there.
+    ///
+    /// A backend that cannot list gives those that the root declares, and the answer says that it may be
+    /// incomplete.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
+        node::children(&self.shared, &self.key.below(name)?).await
+    }
+}

@@ -1,0 +1,51 @@
+//! Names and bytes: opens a Zarr Vectors store wherever it lies, and reads its cells.
+//!
+//! This layer knows layout families, codec chains, backends, budgets and caches. It never looks
+//! inside a cell: what a fragment or an object is, is said elsewhere.
+//!
+//! Reading is asynchronous and written once. A local store never waits for anything but the disk: with
+//! no tokio runtime around, its reads run inline, so that any executor will do; inside a runtime a
+//! batch costs one hop to a blocking thread. Remote stores need a tokio runtime of the caller's, with
+//! timers. Nothing here starts a runtime or keeps global state.
+//!
+//! # Features
+//!
+//! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
+//! backend; `map` (unix) adds opt-in mapped reads.
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::as_conversions
+)]
+
+mod budget;
+mod cache;
+mod codec;
+mod docs;
+mod error;
+mod key;
+mod layout;
+mod level;
+mod node;
+mod notice;
+mod num;
+mod open;
+mod options;
+mod shared;
+mod source;
+
+pub use budget::{Budget, Reservation};
+pub use error::{Op, Seen, StoreError};
+pub use key::Key;
+pub use codec::Partial;
+pub use layout::{Cells, Dense, KeyTable, Rows};
+pub use level::LevelNode;
+pub use node::Listing;
+pub use notice::Notice;
+pub use open::Store;
+pub use shared::Caching;
+pub use options::{OpenOptions, Timeouts};
+pub use source::IoStats;

@@ -1,0 +1,216 @@
+//! From the path of a node to what it holds.
+//!
+//! ```text
+//! asked for    node is an array        node is a group                           no document
+//! cells        family C                families A, B: one array per chunk        A, B: an implicit group
+//! rows         vlen-bytes array        object_index: its manifests;              absent
+//!                                      A, B0: data and offsets
+//! dense        numeric array           A, B0: data, and a shape                  absent
+//! ```
+//!
+//! A node is opened once per handle: whoever asks again shares presence, indexes and cache. What no
+//! family has is refused, never read as empty.
+//!
+//! Not here: which nodes a level must have.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zvf_format::metadata::{Family, GroupDoc, Node, Object};
+use zvf_format::{Class, Expected};
+
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{CellsCore, Dense, DenseCore, Rows, RowsCore, Cells};
+use crate::notice::Notice;
+use crate::shared::Shared;
+
+/// Arrays that were opened, by their path.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    cells: Mutex<HashMap<Key, Arc<CellsCore>>>,
+    rows: Mutex<HashMap<Key, Arc<RowsCore>>>,
+    dense: Mutex<HashMap<Key, Arc<DenseCore>>>,
+}
+
+/// The names below a node, and whether these are all.
+///
+/// ```
+/// # use zvf_store::Listing;
+/// let listing = Listing { names: vec!["vertices".into()], complete: false };
+/// assert!(!listing.complete, "the backend could not list: there may be more");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// In the order of their text.
+    pub names: Vec<String>,
+    /// Whether there are no others. Without a listing, names come from the documents.
+    pub complete: bool,
+}
+
+/// The chunks of the array under `key`, whose keys have `rank` components in families A and B.
+pub(crate) async fn cells(
+    shared: &Arc<Shared>,
+    key: &Key,
+    rank: usize,
+) -> Result<Option<Cells>, StoreError> {
+    if let Some(core) = known(&shared.opened.cells, key) {
+        return Ok(Some(Cells::new(shared, core)));
+    }
+    let core = match (shared.node(key).await?.as_deref(), shared.family) {
+        (Some(Node::Array(doc)), _) => CellsCore::of_array(shared, key, doc)?,
+        (Some(Node::Group(_)), Family::C) => return Err(odd(key, "an array", "a group")),
+        (Some(Node::Group(doc)), _) => {
+            if let Some(layout) = doc.attributes.get("layout") {
+                return Err(unknown_layout(key, layout));
+            }
+            let rank = endpoints_rank(key, &doc.attributes).unwrap_or(rank);
+            CellsCore::of_group(shared, key, doc.attributes.clone(), rank)
+        }
+        (None, Family::C) => return Ok(None),
+        (None, _) => {
+            if !is_implicit(shared, key).await? {
+                return Ok(None);
+            }
+            CellsCore::of_group(shared, key, Object::new(), rank)
+        }
+    };
+    Ok(Some(Cells::new(shared, keep(&shared.opened.cells, key, core))))
+}
+
+/// The rows under `key`, or the manifests of the object index there.
+pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>, StoreError> {
+    if let Some(core) = known(&shared.opened.rows, key) {
+        return Ok(Some(Rows::new(shared, core)));
+    }
+    let core = match shared.node(key).await?.as_deref() {
+        None => return Ok(None),
+        Some(Node::Array(doc)) => RowsCore::of_array(shared, key, doc, &doc.attributes)?,
+        Some(Node::Group(group)) => match group.attributes.get("layout") {
+            Some(layout) => {
+                let known = |text: &str| VLEN_MANIFESTS.contains(&text);
+                if !layout.as_str().is_some_and(known) {
+                    return Err(unknown_layout(key, layout));
+                }
+                manifests(shared, key, group).await?
+            }
+            None if is_flat(group) => RowsCore::of_group(key, group)?,
+            None => return Err(odd(key, "an array of rows", "a group")),
+        },
+    };
+    Ok(Some(Rows::new(shared, keep(&shared.opened.rows, key, core))))
+}
+
+async fn manifests(
+    shared: &Arc<Shared>,
+    key: &Key,
+    group: &GroupDoc,
+) -> Result<RowsCore, StoreError> {
+    let key = key.child("manifests")?;
+    match shared.node(&key).await?.as_deref() {
+        None => Err(StoreError::absent(&key, "the object index names this layout")),
+        Some(Node::Array(doc)) => RowsCore::of_array(shared, &key, doc, &group.attributes),
+        Some(Node::Group(_)) => Err(odd(&key, "an array", "a group")),
+    }
+}
+
+/// The items under `key`.
+pub(crate) async fn dense(shared: &Arc<Shared>, key: &Key) -> Result<Option<Dense>, StoreError> {
+    if let Some(core) = known(&shared.opened.dense, key) {
+        return Ok(Some(Dense::new(shared, core)));
+    }
+    let core = match shared.node(key).await?.as_deref() {
+        None => return Ok(None),
+        Some(Node::Array(doc)) => DenseCore::of_array(shared, key, doc)?,
+        Some(Node::Group(doc)) => DenseCore::of_group(key, doc)?,
+    };
+    Ok(Some(Dense::new(shared, keep(&shared.opened.dense, key, core))))
+}
+
+/// The document of the group under `key`; an empty one where families A and B leave it out.
+pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
+    match shared.node(key).await?.as_deref() {
+        Some(Node::Group(doc)) => Ok(Some(doc.clone())),
+        Some(Node::Array(_)) => Err(odd(key, "a group", "an array")),
+        None if is_implicit(shared, key).await? => Ok(Some(GroupDoc::default())),
+        None => Ok(None),
+    }
+}
+
+/// The names below `key`. Without a listing: those of `specs` that have a node.
+pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
+    if shared.source.can_list() {
+        let children = shared.source.children(key).await?;
+        let nodes = children.into_iter().filter(|child| child.is_dir && child.name != CHUNKS);
+        return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
+    }
+    shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
+    let mut names = Vec::new();
+    for name in declared(shared, key) {
+        if shared.node(&key.child(&name)?).await?.is_some() {
+            names.push(name);
+        }
+    }
+    Ok(Listing { names, complete: false })
+}
+
+/// The attributes that the root declares for the group under `key`, by name.
+fn declared(shared: &Shared, key: &Key) -> BTreeSet<String> {
+    let Some(Ok(specs)) = shared.root.zarr_vectors.attribute_specs() else {
+        return BTreeSet::new();
+    };
+    let scope = match key.name() {
+        Some("vertex_attributes") => "vertex",
+        Some("object_attributes") => "object",
+        Some("link_attributes") => "link",
+        _ => return BTreeSet::new(),
+    };
+    let declared = specs.scopes.iter().filter(|(name, _)| name == scope);
+    declared.flat_map(|(_, attributes)| attributes.iter().map(|(name, _)| name.clone())).collect()
+}
+
+/// Whether families A and B have a group here that they wrote no document for.
+async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
+    if shared.family == Family::C || !shared.source.can_list() {
+        return Ok(false);
+    }
+    Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
+}
+
+/// Whether a group of family A keeps its rows in data and offsets.
+fn is_flat(group: &GroupDoc) -> bool {
+    let tag = group.attributes.get("zv_array").and_then(serde_json::Value::as_str);
+    matches!(tag, Some("object_index" | "groups"))
+}
+
+/// The components of the keys of 0.8's cross-chunk cells: those of every endpoint.
+fn endpoints_rank(key: &Key, attributes: &Object) -> Option<usize> {
+    key.segments().find(|segment| segment.starts_with("cross_chunk_link"))?;
+    let number = |key| usize::try_from(attributes.get(key)?.as_u64()?).ok();
+    number("sid_ndim")?.checked_mul(number("link_width")?)
+}
+
+fn known<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key) -> Option<Arc<T>> {
+    opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+}
+
+/// The first one to be opened under `key`.
+fn keep<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Arc<T> {
+    let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))
+}
+
+fn unknown_layout(key: &Key, layout: &serde_json::Value) -> StoreError {
+    let name = layout.as_str().unwrap_or("another value");
+    StoreError::unsupported(Op::Parse, "layout", name).with_key(key)
+}
+
+fn odd(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
+    let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
+    StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
+}
+
+/// Layouts of an object index whose manifests are rows.
+const VLEN_MANIFESTS: [&str; 2] = ["vlen_manifests_v1", "vlen_manifests_v2"];
+/// The name below an array under which its chunks lie.
+const CHUNKS: &str = "c";

@@ -1,0 +1,160 @@
+//! What a reader should know that is not an error.
+//!
+//! Every handle collects notices while it works; a caller may read them at any time, and the command
+//! prints them. There are few kinds, the same one is kept once, and no store can make the list long.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::key::Key;
+
+/// One thing worth knowing.
+///
+/// ```
+/// use zvf_store::{Key, Notice};
+///
+/// let notice = Notice::MissingPresence { key: Key::root().below("0/vertices")? };
+/// assert_eq!(
+///     notice.to_string(),
+///     "0/vertices does not record which chunks it has: they were listed",
+/// );
+/// # Ok::<(), zvf_store::StoreError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The store is of a newer version than this build knows; it was opened as the newest known.
+    NewerVersion {
+        /// What the store says.
+        found: Box<str>,
+        /// What this build knows.
+        known: Box<str>,
+    },
+    /// A count in the metadata is not what is there; what is there was used.
+    StaleCount {
+        /// Where the count is.
+        key: Key,
+        /// What is counted.
+        what: Box<str>,
+        /// What the metadata says.
+        stated: u64,
+        /// What is there.
+        found: u64,
+    },
+    /// An array does not say which of its chunks exist, so they were listed.
+    MissingPresence {
+        /// The array.
+        key: Key,
+    },
+    /// The backend cannot list and the metadata does not say: what lies here may be incomplete.
+    CannotEnumerate {
+        /// The array or group.
+        key: Key,
+    },
+    /// A codec whose output cannot be held to a limit while it runs.
+    CodecNotCapped {
+        /// The array.
+        key: Key,
+        /// The codec.
+        codec: Box<str>,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewerVersion { found, known } => {
+                write!(f, "the store is of version {found}; this build knows up to {known}")
+            }
+            Self::StaleCount { key, what, stated, found } => {
+                write!(f, "{key} says {stated} {what}; there are {found}")
+            }
+            Self::MissingPresence { key } => {
+                write!(f, "{key} does not record which chunks it has: they were listed")
+            }
+            Self::CannotEnumerate { key } => {
+                write!(
+                    f,
+                    "{key} cannot be listed here: only what metadata or the caller names was read"
+                )
+            }
+            Self::CodecNotCapped { key, codec } => {
+                write!(f, "{key} uses {codec}, whose output is measured only when it is done")
+            }
+        }
+    }
+}
+
+/// The notices of one handle.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(Mutex<Vec<Notice>>);
+
+impl Notices {
+    /// Adds `notice`, unless it is there already or there is no more room.
+    pub(crate) fn add(&self, notice: Notice) {
+        let mut kept = self.kept();
+        if kept.len() < KEPT && !kept.contains(&notice) {
+            kept.push(notice);
+        }
+    }
+
+    /// All of them, in the order in which they came up.
+    pub(crate) fn all(&self) -> Vec<Notice> {
+        self.kept().clone()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Notice>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// More would not be read.
+const KEPT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::root().below(name).unwrap()
+    }
+
+    #[test]
+    fn each_kind_is_a_sentence() {
+        for (notice, text) in [
+            (
+                Notice::NewerVersion { found: "0.12".into(), known: "0.10".into() },
+                "the store is of version 0.12; this build knows up to 0.10",
+            ),
+            (
+                Notice::StaleCount { key: key("0"), what: "vertices".into(), stated: 5, found: 7 },
+                "0 says 5 vertices; there are 7",
+            ),
+            (
+                Notice::MissingPresence { key: key("0/links") },
+                "0/links does not record which chunks it has: they were listed",
+            ),
+            (
+                Notice::CannotEnumerate { key: key("0/groups") },
+                "0/groups cannot be listed here: only what metadata or the caller names was read",
+            ),
+            (
+                Notice::CodecNotCapped { key: key("0/x"), codec: "zfp".into() },
+                "0/x uses zfp, whose output is measured only when it is done",
+            ),
+        ] {
+            assert_eq!(notice.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_same_is_kept_once_and_the_list_ends() {
+        let notices = Notices::default();
+        for i in (0..1000).chain(0..1000) {
+            notices.add(Notice::MissingPresence { key: key(&i.to_string()) });
+        }
+        let kept = notices.all();
+        assert_eq!(kept.len(), KEPT);
+        assert_eq!(kept[7], Notice::MissingPresence { key: key("7") });
+    }
+}

@@ -1,0 +1,355 @@
+//! Opening a store: what it is, which family its layout is of, and whether the two agree.
+//!
+//! ```text
+//! zarr.json                 version, axes, chunk shape, bounds: refused here when they cannot be used
+//! 0/zarr.json               read along, for the level that is asked for first
+//! 0/vertices/zarr.json      a group in families A and B, an array in C
+//! ```
+//!
+//! Three documents in one batch, whatever the size of the store. A version that contradicts the
+//! structure is refused, naming both; a newer one than is known opens with a notice, unless it
+//! requires a capability that is unknown.
+//!
+//! Not here: what the levels hold.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_format::metadata::{Family, GroupDoc, Node, Root, Version};
+use zvf_format::{Class, Expected};
+
+use crate::budget::Budget;
+use crate::cache::Cache;
+use crate::docs::Docs;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{Dense, Rows};
+use crate::level::LevelNode;
+use crate::node::{self, Listing, Opened};
+use crate::notice::{Notice, Notices};
+use crate::options::OpenOptions;
+use crate::shared::Shared;
+use crate::source::{IoStats, Source};
+
+/// An open store, for reading.
+///
+/// Cheap to clone and safe to share between threads; clones share everything that was read. What is
+/// read is kept for the life of the handle: see [`revalidate`](Self::revalidate).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let (_dir, path) = zvf_store::doc_store();
+/// use zvf_store::{OpenOptions, Store};
+///
+/// let store = Store::open(&path, OpenOptions::default()).await?;
+/// assert_eq!((store.version().to_string(), store.level_numbers()), ("0.9.2".to_owned(), vec![0]));
+/// assert_eq!(store.io_stats().requests, 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+    options: OpenOptions,
+}
+
+impl Store {
+    /// The store at `address`: a path, or a URL of one of the backends that this build has.
+    ///
+    /// # Errors
+    ///
+    /// When there is no store, its root document cannot be used, its version is older than 0.6 or
+    /// contradicts what is stored, it requires an unknown capability, or the backend fails.
+    pub async fn open(address: &str, options: OpenOptions) -> Result<Self, StoreError> {
+        let budget = Budget::new(&options);
+        let source = Source::open(address, &budget, &options)?;
+        Self::begin(source, budget, options).await
+    }
+
+    /// The store below `prefix` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let budget = Budget::new(&options);
+        let source = Source::from_object_store(store, prefix, &budget, &options);
+        Self::begin(source, budget, options).await
+    }
+
+    async fn begin(
+        source: Source,
+        budget: Budget,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let docs = Docs::default();
+        let top = Key::root();
+        let first = top.child(FIRST_LEVEL)?;
+        let vertices = first.child(VERTICES)?;
+        let (root, level, node) = futures_util::join!(
+            docs.node(&source, &top),
+            docs.node(&source, &first),
+            docs.node(&source, &vertices),
+        );
+        let root = root_of(root?)?;
+        let family = checked_family(&root)?;
+        // A fault of the level shows when the level is asked for; one that may pass is one of opening.
+        for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
+            if !is_about_content(&error) {
+                return Err(error);
+            }
+        }
+        let notices = Notices::default();
+        let version = root.zarr_vectors.zv_version;
+        if version.is_newer_than_known() {
+            let [found, known] = [version, Version::KNOWN].map(|version| version.to_string().into());
+            notices.add(Notice::NewerVersion { found, known });
+        }
+        let shared = Arc::new(Shared {
+            cache: Cache::new(options.cache_bytes),
+            source,
+            docs,
+            notices,
+            budget,
+            root,
+            family,
+            opened: Opened::default(),
+            ids: AtomicU32::new(0),
+        });
+        let store = Self { shared, options };
+        store.check_structure(&vertices, node.ok().flatten()).await?;
+        Ok(store)
+    }
+
+    /// Compares the family of the version with the node that the vertices are.
+    async fn check_structure(
+        &self,
+        vertices: &Key,
+        node: Option<Arc<Node>>,
+    ) -> Result<(), StoreError> {
+        let mut checked = (vertices.clone(), node);
+        let first = self.level_numbers().first().map(u32::to_string);
+        if let Some(first) = first.filter(|first| first != FIRST_LEVEL) {
+            let key = Key::root().child(&first)?.child(VERTICES)?;
+            let node = self.shared.node(&key).await.unwrap_or(None);
+            checked = (key, node);
+        }
+        let (key, Some(node)) = checked else { return Ok(()) };
+        let (is, should) = (matches!(*node, Node::Array(_)), self.family() == Family::C);
+        if is == should {
+            return Ok(());
+        }
+        let expected = Expected::Rule(match should {
+            true => "one array, as versions from 0.9.0 have it",
+            false => "a group of arrays, as versions before 0.9.0 have it",
+        });
+        let found = if is { "one array" } else { "a group of arrays" };
+        let found = format!("{found} in a store of version {}", self.version());
+        Err(StoreError::refused(Class::BadTag, Op::Open, "layout", expected, &*found)
+            .with_key(&key))
+    }
+
+    /// The root document.
+    #[must_use]
+    pub fn root(&self) -> &Root {
+        &self.shared.root
+    }
+
+    /// The root document as it is stored.
+    #[must_use]
+    pub fn root_json(&self) -> Bytes {
+        self.shared.docs.text(&Key::root()).unwrap_or_default()
+    }
+
+    /// The format version that the store says it is of.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.shared.root.zarr_vectors.zv_version
+    }
+
+    /// The layout family of that version.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.shared.family
+    }
+
+    /// The levels that the root document lists, ascending.
+    #[must_use]
+    pub fn level_numbers(&self) -> Vec<u32> {
+        let datasets = self.shared.root.multiscale().map(|block| block.datasets.as_slice());
+        let mut numbers: Vec<u32> = datasets
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|dataset| level_number(&dataset.path))
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// The levels that are stored, ascending, whether the root document lists them or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
+        let root = Key::root();
+        if !self.shared.source.can_list() {
+            self.shared.notices.add(Notice::CannotEnumerate { key: root });
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        let listing = node::children(&self.shared, &root).await?;
+        let mut numbers: Vec<u32> =
+            listing.names.iter().filter_map(|name| level_number(name)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// One level.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    pub async fn level(&self, number: u32) -> Result<LevelNode, StoreError> {
+        LevelNode::open(&self.shared, number).await
+    }
+
+    /// The document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// When the node is an array, or its document cannot be read.
+    pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
+        node::group(&self.shared, &Key::root().below(path)?).await
+    }
+
+    /// The rows at `path`, such as `parametric/names`; `None` when there are none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::rows`].
+    pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
+        node::rows(&self.shared, &Key::root().below(path)?).await
+    }
+
+    /// The items at `path`, such as `parametric/objects`; `None` when there are none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::dense`].
+    pub async fn dense(&self, path: &str) -> Result<Option<Dense>, StoreError> {
+        node::dense(&self.shared, &Key::root().below(path)?).await
+    }
+
+    /// The names below the node at `path`; an empty path is the root.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::children`].
+    pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
+        let root = Key::root();
+        let key = if path.is_empty() { root } else { root.below(path)? };
+        node::children(&self.shared, &key).await
+    }
+
+    /// What a reader should know and that is no error.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.notices.all()
+    }
+
+    /// What was asked of the backend so far, by this handle and its clones.
+    #[must_use]
+    pub fn io_stats(&self) -> IoStats {
+        self.shared.source.stats()
+    }
+
+    /// The limits of this handle.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.shared.budget
+    }
+
+    /// Reads again every document that was read, and gives a new handle when one of them changed.
+    ///
+    /// This handle goes on with what it knows: it never mixes two states of the documents.
+    ///
+    /// # Errors
+    ///
+    /// When a document cannot be read, or the store can no longer be opened.
+    pub async fn revalidate(&self) -> Result<Option<Self>, StoreError> {
+        if self.shared.docs.unchanged(&self.shared.source).await? {
+            return Ok(None);
+        }
+        let (source, budget) = (self.shared.source.clone(), self.shared.budget.clone());
+        Self::begin(source, budget, self.options.clone()).await.map(Some)
+    }
+}
+
+/// The root document, or why there is none.
+fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
+    let document = crate::docs::document(&Key::root())?;
+    match node.as_deref() {
+        Some(Node::Group(group)) => {
+            let root = Root::from_group(group.clone()).and_then(|root| {
+                root.open_checks()?;
+                Ok(root)
+            });
+            root.map_err(|error| StoreError::from(error).with_key(&document))
+        }
+        Some(Node::Array(_)) => {
+            let (expected, found) =
+                (Expected::Rule("the group of a store"), zvf_format::Found::Text("an array"));
+            Err(StoreError::refused(Class::BadTag, Op::Open, "node", expected, found)
+                .with_key(&document))
+        }
+        None => Err(StoreError::absent(&document, "every store starts with it")),
+    }
+}
+
+/// The family of the version, when nothing is required that is unknown.
+fn checked_family(root: &Root) -> Result<Family, StoreError> {
+    let document = crate::docs::document(&Key::root())?;
+    let block = &root.zarr_vectors;
+    let family =
+        block.zv_version.supported().map_err(|error| StoreError::from(error).with_key(&document))?;
+    match block.required_capabilities.iter().find(|token| token.known().is_none()) {
+        None => Ok(family),
+        Some(token) => {
+            let what = "required capability";
+            Err(StoreError::unsupported(Op::Open, what, token.as_str()).with_key(&document))
+        }
+    }
+}
+
+/// Whether a fault says that a document is bad, rather than that it could not be fetched.
+fn is_about_content(error: &StoreError) -> bool {
+    error.op() == Op::Parse
+}
+
+/// The number of a level, as its group is called.
+fn level_number(name: &str) -> Option<u32> {
+    let number: u32 = name.parse().ok()?;
+    (number.to_string() == name).then_some(number)
+}
+
+const FIRST_LEVEL: &str = "0";
+const VERTICES: &str = "vertices";
+
+const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const _: () = {
+    shareable::<Store>();
+    shareable::<LevelNode>();
+    shareable::<crate::layout::Cells>();
+    shareable::<Rows>();
+    shareable::<Dense>();
+};

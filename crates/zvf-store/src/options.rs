@@ -1,0 +1,70 @@
+//! How a store is opened: budgets, cache, timeouts, and what the backend wants to know.
+
+/// Settings of one handle.
+///
+/// ```
+/// use zvf_store::{OpenOptions, Timeouts};
+///
+/// let options = OpenOptions { timeouts: Timeouts::Batch, ..OpenOptions::default() }
+///     .with_storage_option("aws_region", "eu-central-1");
+/// assert_eq!(options.requests_in_flight, 64);
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Bytes this handle may hold: those in flight and the cache together. Requests wait below it; one
+    /// request larger than what the cache leaves is refused.
+    pub budget_bytes: u64,
+    /// Requests on the wire at once.
+    pub requests_in_flight: usize,
+    /// The part of the budget that decoded cells and index rows may keep.
+    pub cache_bytes: u64,
+    /// What the backend wants to know, by the names object_store has for it (`aws_region`,
+    /// `azure_storage_account_name`, `google_service_account`, `allow_http`, …). These go before the
+    /// environment, where the same names are looked up in capitals.
+    pub storage_options: Vec<(String, String)>,
+    /// How long to wait and how often to try again.
+    pub timeouts: Timeouts,
+}
+
+impl OpenOptions {
+    /// The same settings with one more word for the backend.
+    #[must_use]
+    pub fn with_storage_option(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        self.storage_options.push((name.into(), value.into()));
+        self
+    }
+
+    /// What one request, or all that are under way, may weigh.
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
+        self.budget_bytes.saturating_sub(self.cache_bytes)
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 256 * MIB,
+            requests_in_flight: 64,
+            cache_bytes: 64 * MIB,
+            storage_options: Vec::new(),
+            timeouts: Timeouts::Interactive,
+        }
+    }
+}
+
+/// How patient a handle is with a remote store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Timeouts {
+    /// Someone is waiting: first byte within 5 s, 4 tries, 15 s in all.
+    #[default]
+    Interactive,
+    /// A job is running: first byte within 10 s, 10 tries, 180 s in all.
+    Batch,
+}
+
+const MIB: u64 = 1 << 20;

@@ -1,0 +1,77 @@
+//! What all handles of one open store have in common: its backend, what was learned from it, limits.
+//!
+//! Not here: what is read through it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zvf_format::metadata::{Family, Node, Root};
+
+use crate::budget::Budget;
+use crate::cache::{Answer, Cache, Keep};
+use crate::docs::Docs;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::node::Opened;
+use crate::notice::Notices;
+use crate::source::Source;
+
+/// One open store.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) source: Source,
+    pub(crate) docs: Docs,
+    pub(crate) notices: Notices,
+    pub(crate) cache: Cache,
+    pub(crate) budget: Budget,
+    pub(crate) root: Root,
+    pub(crate) family: Family,
+    pub(crate) opened: Opened,
+    pub(crate) ids: AtomicU32,
+}
+
+/// Whether what is decoded stays with the handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Caching {
+    /// It stays while there is room: for chunks that will be asked for again.
+    Keep,
+    /// It does not: for one pass over everything. What is there already is used.
+    Once,
+}
+
+impl Shared {
+    /// A number for one array, under which its chunks are cached.
+    pub(crate) fn new_id(&self) -> u32 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The document of the node under `key`.
+    pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>, StoreError> {
+        self.docs.node(&self.source, key).await
+    }
+
+    /// The most that one chunk may hold, decoded.
+    pub(crate) fn chunk_cap(&self) -> u64 {
+        self.budget.max_bytes().min(LARGEST_CHUNK)
+    }
+
+    /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
+    /// places in `slots` it is given.
+    pub(crate) async fn through_cache<F: Future<Output = Vec<Answer>>>(
+        &self,
+        id: u32,
+        slots: &[Option<u64>],
+        caching: Caching,
+        fetch: impl Fn(Vec<usize>) -> F,
+    ) -> Vec<Answer> {
+        let keep = match caching {
+            Caching::Keep => Keep::Yes,
+            Caching::Once => Keep::No,
+        };
+        self.cache.read_many(id, slots, keep, fetch).await
+    }
+}
+
+/// The most that one chunk of any store may hold, decoded.
+const LARGEST_CHUNK: u64 = 1 << 30;

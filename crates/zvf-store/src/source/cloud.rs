@@ -1,0 +1,115 @@
+//! The backends of object_store, set up alike.
+//!
+//! In this order, later ones winning: our timeouts, the environment, the options of the caller. Only
+//! the connection's timeout is theirs to keep; how long a request may take depends on its length, and
+//! whether it is sent again on the handle, so both are decided by [`super::remote`].
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use url::Url;
+use zvf_format::{Class, Expected};
+
+use super::remote::refusal::Connector;
+use super::remote::retry::Policy;
+use crate::error::{Op, Said, StoreError};
+use crate::options::OpenOptions;
+
+/// The bucket and its service that `url` names.
+#[cfg(feature = "s3")]
+pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let builder = object_store::aws::AmazonS3Builder::new();
+    let builder = configured(builder, "AWS_", options, |builder, key, value| {
+        builder.with_config(key, value)
+    })?;
+    let builder = builder.with_url(url.as_str());
+    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+}
+
+/// The bucket that `url` names.
+#[cfg(feature = "gcs")]
+pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let builder = object_store::gcp::GoogleCloudStorageBuilder::new();
+    let builder = configured(builder, "GOOGLE_", options, |builder, key, value| {
+        builder.with_config(key, value)
+    })?;
+    let builder = builder.with_url(url.as_str());
+    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+}
+
+/// The container that `url` names.
+#[cfg(feature = "azure")]
+pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let builder = object_store::azure::MicrosoftAzureBuilder::new();
+    let builder = configured(builder, "AZURE_", options, |builder, key, value| {
+        builder.with_config(key, value)
+    })?;
+    let builder = builder.with_url(url.as_str());
+    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+}
+
+/// The server that `url` names; where on it the store lies is kept apart.
+#[cfg(feature = "http")]
+pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let builder = object_store::http::HttpBuilder::new();
+    // Whoever types http:// means it.
+    let builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
+    let builder = configured(builder, "HTTP_STORE_", options, |builder, key, value| {
+        builder.with_config(key, value)
+    })?;
+    let server = &url[..url::Position::BeforePath];
+    let builder = builder.with_url(server);
+    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+}
+
+/// `builder` with everything that is known about its backend.
+fn configured<B, K: FromStr>(
+    builder: B,
+    environment: &str,
+    options: &OpenOptions,
+    set: impl Fn(B, K, String) -> B,
+) -> Result<B, StoreError> {
+    let policy = Policy::of(options.timeouts);
+    let seconds = |time: Duration| format!("{}s", time.as_secs());
+    let ours = [("connect_timeout", seconds(policy.connect)), ("timeout", seconds(FOR_EVER))];
+    let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let theirs = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with(environment))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let builder = ours.chain(theirs).fold(builder, |builder, (name, value)| match name.parse() {
+        Ok(key) => set(builder, key, value),
+        Err(_) => builder,
+    });
+    options.storage_options.iter().try_fold(builder, |builder, (name, value)| {
+        match name.to_ascii_lowercase().parse() {
+            Ok(key) => Ok(set(builder, key, value.clone())),
+            Err(_) => {
+                let expected = Expected::Rule("one that this backend has");
+                let class = Class::InvalidArgument;
+                Err(StoreError::refused(class, Op::Open, "storage option", expected, &**name))
+            }
+        }
+    })
+}
+
+fn built<S: ObjectStore>(
+    store: object_store::Result<S>,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match store {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(error) => {
+            let class = Class::InvalidArgument;
+            Err(StoreError::backend(class, Op::Open, Said::Setup, error))
+        }
+    }
+}
+
+fn no_retry() -> RetryConfig {
+    RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), retry_timeout: Duration::ZERO }
+}
+
+/// Longer than any request that we wait for.
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);

@@ -1,0 +1,145 @@
+//! A directory held open, and the files below it.
+//!
+//! On unix, names are resolved from the open directory, so that a store that is moved or replaced as a
+//! whole while a handle is open is still the store that was opened; elsewhere the path is kept.
+//! Symbolic links are followed: people put levels on other disks that way. A walk does not enter a
+//! directory that it is already inside of. Names that cannot be keys are not seen, and neither are the
+//! temporary files of a writer.
+
+use std::fs::{File as StdFile, Metadata};
+use std::io;
+
+use super::super::{Child, Version};
+#[cfg(not(unix))]
+pub(super) use super::portable::Dir;
+#[cfg(unix)]
+pub(super) use super::unix::Dir;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+/// A regular file, open, with what was known about it then.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) open: StdFile,
+    about: Metadata,
+}
+
+impl File {
+    /// Looks at what was opened: a directory is no object, and a pipe or a device is refused.
+    pub(super) fn new(open: StdFile) -> Result<Option<Self>, StoreError> {
+        let about = open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+        if about.is_dir() {
+            return Ok(None);
+        }
+        if !about.is_file() {
+            return Err(StoreError::unsupported(Op::Read, "kind of file", "not a regular file"));
+        }
+        Ok(Some(Self { open, about }))
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.about.len()
+    }
+
+    pub(super) fn version(&self) -> Version {
+        Version::of_file(self.size(), Stamp::of(&self.about))
+    }
+}
+
+/// What tells one version of a file from another, besides its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Stamp {
+    place: (u64, u64),    // device and inode
+    modified: (i64, i64), // seconds and nanoseconds
+    changed: (i64, i64),  // of the inode
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    fn of(about: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            place: (about.dev(), about.ino()),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn of(about: &Metadata) -> Self {
+        let since =
+            about.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.map_or((0, 0), |since| {
+            (since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos().into())
+        });
+        Self { place: (0, 0), modified, changed: (0, 0) }
+    }
+}
+
+/// What one directory holds.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// Which directory this is, whatever it is called.
+    pub(super) place: (u64, u64),
+    pub(super) entries: Vec<Entry>,
+}
+
+/// One name in a directory.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) is_dir: bool,
+    /// Zero unless sizes were asked for.
+    pub(super) size: u64,
+}
+
+/// What lies directly below `prefix`, by name; nothing when it is not there.
+pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+    let listing = dir.listing(prefix, false).map_err(|e| StoreError::io(Op::List, e))?;
+    let entries = listing.into_iter().flat_map(|listing| listing.entries);
+    let mut children: Vec<Child> = entries
+        .filter(|entry| is_seen(prefix, &entry.name).is_some())
+        .map(|Entry { name, is_dir, .. }| Child { name, is_dir })
+        .collect();
+    children.sort_unstable();
+    Ok(children)
+}
+
+/// Calls `found` with every file below `prefix` until it says no.
+pub(super) fn walk(
+    dir: &Dir,
+    prefix: &Key,
+    found: &mut impl FnMut(Key, u64) -> bool,
+) -> Result<(), StoreError> {
+    // Each directory to enter, with the places of those it lies in.
+    let mut open = vec![(prefix.clone(), Vec::new())];
+    while let Some((key, above)) = open.pop() {
+        let listing = dir.listing(&key, true);
+        let listing = listing.map_err(|e| StoreError::io(Op::List, e).with_key(&key))?;
+        let Some(Listing { place, entries }) = listing else { continue };
+        if above.contains(&place) {
+            continue;
+        }
+        let inside: Vec<_> = above.into_iter().chain([place]).collect();
+        for Entry { name, is_dir, size } in entries {
+            let Some(key) = is_seen(&key, &name) else { continue };
+            if is_dir {
+                open.push((key, inside.clone()));
+            } else if !found(key, size) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The key of `name` below `prefix`, unless it is none or belongs to a writer.
+fn is_seen(prefix: &Key, name: &str) -> Option<Key> {
+    if name.starts_with(".tmp-") { None } else { prefix.child(name).ok() }
+}
+
+/// Whether the system says that there is no such object, in any of its words.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::IsADirectory)
+}

@@ -1,0 +1,254 @@
+//! A store in a directory of this machine.
+//!
+//! A batch of reads is one hop: inside a tokio runtime it goes to blocking threads, otherwise it runs
+//! where it is asked for. Each file costs what it must: open, fstat, one pread into fresh memory per
+//! piece, close. Large batches are split over a few threads. They do not run on the caller's rayon
+//! pool: its workers may be waiting for this very read, and then nobody would do it.
+//!
+//! What an object store answers with "not found" is absent here too: a missing name, a name below a
+//! file, a directory where a file should be. Files are never written and never locked.
+//!
+//! Not here: how a directory is opened and read ([`dir`]), mapping.
+
+mod dir;
+#[cfg(any(not(unix), test))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use zvf_format::{Class, Expected};
+
+use self::dir::{Dir, File};
+use super::plan::{Object, Read, deliver, plan};
+use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use crate::budget::Budget;
+use crate::error::{Change, Op, StoreError};
+use crate::key::Key;
+use crate::num::to_u64;
+
+/// A directory held open; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Local(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dir: Dir,
+    budget: Budget,
+    threads: usize,
+    opened: AtomicU64,
+    bytes_read: AtomicU64,
+}
+
+impl Local {
+    /// The store in the directory `path`, which must exist.
+    pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+        let dir = Dir::open(path).map_err(open_error)?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let (opened, bytes_read) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self(Arc::new(Shared { dir, budget, threads, opened, bytes_read })))
+    }
+
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+        let objects = plan(gets, MERGE_GAP);
+        let mut answers = vec![None; gets.len()];
+        for (object, outcomes) in self.read_objects(objects).await {
+            for (piece, outcome) in object.pieces.iter().zip(outcomes) {
+                deliver(gets, &object.key, piece, outcome, &mut answers);
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(stopped(Op::Read)))).collect()
+    }
+
+    /// Reads `objects`, split over threads when there are many.
+    async fn read_objects(&self, objects: Vec<Object>) -> Vec<Done> {
+        let parts = (objects.len() / SPLIT).clamp(1, self.0.threads);
+        let Ok(runtime) = Handle::try_current() else {
+            return self.read_inline(objects, parts);
+        };
+        let hops = split(objects, parts).into_iter().map(|part| {
+            let shared = Arc::clone(&self.0);
+            let runtime = runtime.clone();
+            async move {
+                let permit = shared.budget.request().await;
+                let work = move || {
+                    let done: Vec<Done> = part.into_iter().map(|o| shared.read(o)).collect();
+                    drop(permit);
+                    done
+                };
+                joined(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
+            }
+        });
+        futures_util::future::join_all(hops).await.into_iter().flatten().collect()
+    }
+
+    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<Done> {
+        let shared = &*self.0;
+        if parts == 1 {
+            return objects.into_iter().map(|o| shared.read(o)).collect();
+        }
+        std::thread::scope(|scope| {
+            let work =
+                |part: Vec<Object>| move || part.into_iter().map(|o| shared.read(o)).collect();
+            let mut parts = split(objects, parts).into_iter();
+            let own = parts.next().map(work);
+            let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
+            let mut done: Vec<Done> = own.map_or_else(Vec::new, |work| work());
+            for other in others {
+                match other.join() {
+                    Ok(more) => done.extend::<Vec<Done>>(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        })
+    }
+
+    pub(crate) const fn merge_gap(&self) -> u64 {
+        MERGE_GAP
+    }
+
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+        let (shared, from) = (Arc::clone(&self.0), prefix.clone());
+        let listed = hop(Op::List, move || dir::children(&shared.dir, &from)).await?;
+        listed.map_err(|e| e.with_key(prefix))
+    }
+
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        let (shared, from) = (Arc::clone(&self.0), prefix.clone());
+        hop(Op::List, move || shared.list(&from)).await?.map_err(|e| e.with_key(prefix))
+    }
+
+    pub(crate) fn stats(&self) -> IoStats {
+        IoStats {
+            requests: self.0.opened.load(Ordering::Relaxed),
+            bytes_read: self.0.bytes_read.load(Ordering::Relaxed),
+            retries: 0,
+        }
+    }
+}
+
+/// An object with the outcome of each of its pieces.
+type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
+
+impl Shared {
+    fn read(&self, object: Object) -> Done {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let file = match self.dir.file(&object.key) {
+            Ok(file) => file,
+            Err(error) => {
+                let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
+                return (object, outcomes);
+            }
+        };
+        let read = |range| file.as_ref().map(|file| self.piece(file, range)).transpose();
+        let outcomes = object.pieces.iter().map(|piece| read(piece.range)).collect();
+        (object, outcomes)
+    }
+
+    /// The part of `range` that the file has.
+    fn piece(&self, file: &File, range: ByteRange) -> Result<Read, StoreError> {
+        let size = file.size();
+        let (start, end) = match range {
+            ByteRange::All => (0, size),
+            ByteRange::Last(len) => (size.saturating_sub(len), size),
+            ByteRange::At { start, len } => (start.min(size), start.saturating_add(len).min(size)),
+        };
+        let len = end.saturating_sub(start);
+        self.budget.check(len)?;
+        let bytes = file.read(start, len).map_err(|e| StoreError::io(Op::Read, e))?;
+        let found = to_u64(bytes.len());
+        self.bytes_read.fetch_add(found, Ordering::Relaxed);
+        if found != len {
+            return Err(StoreError::changed(Change::Length { expected: len, found }));
+        }
+        Ok(Read { bytes: Bytes::from(bytes), start, size, version: file.version() })
+    }
+
+    /// Every file below `prefix`, by key.
+    fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        let mut found = Vec::new();
+        dir::walk(&self.dir, prefix, &mut |key, size| {
+            found.push((key, size));
+            found.len() < LISTED
+        })?;
+        if found.len() >= LISTED {
+            let cap = to_u64(LISTED).saturating_sub(1);
+            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(LISTED)));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+impl Version {
+    /// What a file system tells: any of these changes when the file does.
+    pub(super) fn of_file(size: u64, stamp: Stamp) -> Self {
+        Self { size, stamp: Some(stamp), ..Self::of_size(size) }
+    }
+}
+
+pub(super) use self::dir::Stamp;
+
+/// Runs `work` on a blocking thread of the current runtime, or here when there is none.
+async fn hop<T: Send + 'static>(
+    op: Op,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    match Handle::try_current() {
+        Ok(runtime) => joined(runtime.spawn_blocking(work).await, op),
+        Err(_) => Ok(work()),
+    }
+}
+
+/// What a blocking thread returned; its panic, if it had one, goes on here.
+fn joined<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Result<T, StoreError> {
+    result.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => stopped(op),
+    })
+}
+
+/// The runtime dropped the work before it was done.
+fn stopped(op: Op) -> StoreError {
+    let expected = Expected::Rule("one that runs until the answer is there");
+    StoreError::refused(Class::Cancelled, op, "runtime", expected, "shutting down")
+}
+
+fn open_error(error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::NotADirectory => {
+            let expected = Expected::Rule("a directory");
+            StoreError::refused(Class::InvalidArgument, Op::Open, "store", expected, "a file")
+        }
+        _ => StoreError::io(Op::Open, error),
+    }
+}
+
+/// `items` in `parts` runs of nearly equal length.
+fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
+    let each = items.len().div_ceil(parts.max(1)).max(1);
+    let mut runs = Vec::with_capacity(parts);
+    while items.len() > each {
+        let rest = items.split_off(each);
+        runs.push(std::mem::replace(&mut items, rest));
+    }
+    runs.push(items);
+    runs
+}
+
+/// A second pread costs about as much as copying this many bytes.
+const MERGE_GAP: u64 = 4 << 10;
+/// A thread is worth its start from so many files on.
+const SPLIT: usize = 64;
+/// More threads do not make one disk faster.
+const MAX_THREADS: usize = 8;
+
+#[cfg(test)]
+mod tests;

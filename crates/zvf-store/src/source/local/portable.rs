@@ -1,0 +1,95 @@
+//! A directory as a path, with what the standard library offers everywhere.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::dir::{Entry, File, Listing, is_absent};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+/// A directory, by name.
+#[derive(Debug)]
+pub(in crate::source) struct Dir(PathBuf);
+
+impl Dir {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path)?.is_dir() {
+            Ok(Self(path.to_owned()))
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    /// The file under `key`, or `None` where an object store would find nothing.
+    pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
+        let Some(path) = self.path(key) else { return Ok(None) };
+        let opened = match fs::metadata(&path) {
+            Ok(about) if about.is_dir() => return Ok(None),
+            Ok(_) => fs::File::open(path),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(file) => File::new(file),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(StoreError::io(Op::Read, error)),
+        }
+    }
+
+    /// What lies in the directory `key`, or `None` where there is no such directory.
+    pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
+        let Some(path) = self.path(key) else { return Ok(None) };
+        let found = match fs::read_dir(&path) {
+            Ok(found) => found,
+            Err(error) => return if is_absent(&error) { Ok(None) } else { Err(error) },
+        };
+        let mut entries = Vec::new();
+        for entry in found {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(about) = fs::metadata(entry.path()) else { continue };
+            if about.is_dir() || about.is_file() {
+                let size = if sizes && about.is_file() { about.len() } else { 0 };
+                entries.push(Entry { name, is_dir: about.is_dir(), size });
+            }
+        }
+        Ok(Some(Listing { place: place(&path)?, entries }))
+    }
+
+    /// The path of `key`, unless this system would read a segment as something else than a name.
+    fn path(&self, key: &Key) -> Option<PathBuf> {
+        let mut path = self.0.clone();
+        for segment in key.segments() {
+            if cfg!(windows) && segment.contains(':') {
+                return None;
+            }
+            path.push(segment);
+        }
+        Some(path)
+    }
+}
+
+#[cfg(not(unix))]
+impl File {
+    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
+        read(&self.open, start, len)
+    }
+}
+
+/// The bytes of `file` from `start`: `len` of them, or fewer when it ends.
+pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(crate::num::to_usize(len)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    file.seek(SeekFrom::Start(start))?;
+    file.take(len).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A number for the directory, the same by whatever name it is reached.
+fn place(path: &Path) -> io::Result<(u64, u64)> {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    fs::canonicalize(path)?.hash(&mut hasher);
+    Ok((0, hasher.finish()))
+}

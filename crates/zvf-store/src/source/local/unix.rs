@@ -1,0 +1,100 @@
+//! A directory as a descriptor: names are resolved from it, and bytes go into fresh memory.
+//!
+//! Memory is not cleared before a read fills it, which for cells of tens of kilobytes would cost about
+//! as much as the read. Files are opened without blocking, so that a pipe that lies in a store cannot
+//! hang a reader.
+
+use std::fs::File as StdFile;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::io::{Errno, pread};
+
+use super::dir::{Entry, File, Listing, is_absent};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+
+/// A directory, open.
+#[derive(Debug)]
+pub(in crate::source) struct Dir(OwnedFd);
+
+impl Dir {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, DIRECTORY, Mode::empty())?))
+    }
+
+    /// The file under `key`, or `None` where an object store would find nothing.
+    pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        match openat(&self.0, key.as_str(), flags, Mode::empty()) {
+            Ok(fd) => File::new(StdFile::from(fd)),
+            Err(error) => {
+                let error = io::Error::from(error);
+                if is_absent(&error) { Ok(None) } else { Err(StoreError::io(Op::Read, error)) }
+            }
+        }
+    }
+
+    /// What lies in the directory `key`, or `None` where there is no such directory.
+    pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
+        let path = if key.is_root() { "." } else { key.as_str() };
+        let dir = match openat(&self.0, path, DIRECTORY, Mode::empty()) {
+            Ok(dir) => dir,
+            Err(error) => {
+                let error = io::Error::from(error);
+                return if is_absent(&error) { Ok(None) } else { Err(error) };
+            }
+        };
+        let about = fstat(&dir)?;
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&dir)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            let mut kind = entry.file_type();
+            let mut size = 0;
+            if sizes && kind == FileType::RegularFile || !is_known(kind) {
+                // A link to nowhere, or a file that went away meanwhile, is not there.
+                let Ok(about) = statat(&dir, name, AtFlags::empty()) else { continue };
+                kind = FileType::from_raw_mode(about.st_mode);
+                size = u64::try_from(about.st_size).unwrap_or(0);
+            }
+            let is_dir = kind == FileType::Directory;
+            if is_dir || kind == FileType::RegularFile {
+                entries.push(Entry { name: name.to_owned(), is_dir, size });
+            }
+        }
+        Ok(Some(Listing { place: (about.st_dev, about.st_ino), entries }))
+    }
+}
+
+impl File {
+    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
+        let (wanted, mut at) = (to_usize(len), start);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        while bytes.len() < wanted {
+            match pread(&self.open, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(n) => at = at.saturating_add(to_u64(n)),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bytes.truncate(wanted);
+        Ok(bytes)
+    }
+}
+
+fn is_known(kind: FileType) -> bool {
+    !matches!(kind, FileType::Symlink | FileType::Unknown)
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,0 +1,220 @@
+//! Where bytes come from.
+//!
+//! One private type over the backends; callers give a URL or an `Arc<dyn ObjectStore>`, never a trait
+//! of ours. [`Source::read_many`] is the only way to read: many ranges of many objects, answered in
+//! the order asked.
+//!
+//! Not here: what keys mean, codecs, caches.
+
+#[cfg(feature = "net")]
+mod cloud;
+#[cfg(feature = "local")]
+mod local;
+mod plan;
+mod remote;
+mod url;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+#[cfg(feature = "local")]
+use self::local::Local;
+use self::remote::Remote;
+use self::url::Place;
+use crate::budget::Budget;
+#[cfg(not(feature = "local"))]
+use crate::error::Op;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::options::OpenOptions;
+
+/// The backend of one handle; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    #[cfg(feature = "local")]
+    Local(Local),
+    Remote(Remote),
+}
+
+impl Source {
+    /// The source at `address`: a path or a URL, as [`url`] lists them.
+    pub(crate) fn open(
+        address: &str,
+        budget: &Budget,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => Ok(Self::Local(Local::open(&path, budget.clone())?)),
+            #[cfg(not(feature = "local"))]
+            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, options)?;
+                Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))
+            }
+        }
+    }
+
+    /// The caller's own backend; the store lies below `prefix`.
+    pub(crate) fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        budget: &Budget,
+        options: &OpenOptions,
+    ) -> Self {
+        Self::Remote(Remote::new(store, prefix.clone(), budget.clone(), options))
+    }
+
+    /// The bytes of each of `gets`, in their order; `None` where there is no such object.
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.read_many(gets).await,
+            Self::Remote(remote) => remote.read_many(gets).await,
+        }
+    }
+
+    /// Ranges of one object with a gap of at most this many bytes are fetched as one.
+    pub(crate) fn merge_gap(&self) -> u64 {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.merge_gap(),
+            Self::Remote(remote) => remote.merge_gap(),
+        }
+    }
+
+    /// Whether names can be listed.
+    pub(crate) fn can_list(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(_) => true,
+            Self::Remote(remote) => remote.can_list(),
+        }
+    }
+
+    /// What lies directly below `prefix`, by name; nothing when it is not there.
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.children(prefix).await,
+            Self::Remote(remote) => remote.children(prefix).await,
+        }
+    }
+
+    /// Every object below `prefix` with its size, by key.
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.list(prefix).await,
+            Self::Remote(remote) => remote.list(prefix).await,
+        }
+    }
+
+    /// What was asked of the backend so far.
+    pub(crate) fn stats(&self) -> IoStats {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.stats(),
+            Self::Remote(remote) => remote.stats(),
+        }
+    }
+}
+
+/// One thing to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Get {
+    pub(crate) key: Key,
+    pub(crate) range: ByteRange,
+    /// When given, any other version of the object is answered with `FileChanged`.
+    pub(crate) version: Option<Version>,
+}
+
+impl Get {
+    /// The whole object.
+    pub(crate) fn all(key: Key) -> Self {
+        Self { key, range: ByteRange::All, version: None }
+    }
+
+    /// Exactly `len` bytes from `start`.
+    pub(crate) fn at(key: Key, start: u64, len: u64) -> Self {
+        Self { key, range: ByteRange::At { start, len }, version: None }
+    }
+
+    /// The last `len` bytes, or all when there are fewer.
+    pub(crate) fn last(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::Last(len), version: None }
+    }
+
+    /// The same, of `version` and no other.
+    pub(crate) fn of(self, version: Version) -> Self {
+        Self { version: Some(version), ..self }
+    }
+}
+
+/// Which bytes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByteRange {
+    /// All of them.
+    All,
+    /// Exactly `len` from `start`; an object that ends before is `Truncated`.
+    At { start: u64, len: u64 },
+    /// The last so many; all when there are fewer.
+    Last(u64),
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Got {
+    pub(crate) bytes: Bytes,
+    /// Of the whole object.
+    pub(crate) size: u64,
+    /// To be sure that a later read is of the same object.
+    pub(crate) version: Version,
+}
+
+/// Which version of an object answered, as far as the backend tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    size: u64,
+    #[cfg(feature = "local")]
+    stamp: Option<local::Stamp>,
+    /// What the backend calls it: an entity tag, or when it was last changed.
+    tag: Option<Arc<str>>,
+}
+
+impl Version {
+    /// When nothing but the size is known.
+    pub(crate) const fn of_size(size: u64) -> Self {
+        Self {
+            size,
+            #[cfg(feature = "local")]
+            stamp: None,
+            tag: None,
+        }
+    }
+}
+
+/// One name below a prefix.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Child {
+    pub(crate) name: String,
+    pub(crate) is_dir: bool,
+}
+
+/// What was asked of a backend since the handle was opened; never decreases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoStats {
+    /// Requests sent, or files opened.
+    pub requests: u64,
+    /// Bytes received.
+    pub bytes_read: u64,
+    /// Requests that were sent again.
+    pub retries: u64,
+}
+
+/// More keys than one call may list.
+const LISTED: usize = 10_000_001;

@@ -1,0 +1,257 @@
+//! From what was asked to what is read, and back.
+//!
+//! Gets of one object become one [`Object`], so that a file is opened once. Its ranges become
+//! [`Piece`]s: neighbours closer than the backend's gap are read as one, up to a size that keeps a
+//! merged read far below any budget. Each piece is then cut into the answers it serves, and here, where
+//! both are known, the size of the object and the version asked for are compared.
+//!
+//! Pure: no reading, no waiting.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use zvf_format::{Class, Expected, Found};
+
+use super::{ByteRange, Get, Got, Version};
+use crate::error::{Change, Op, StoreError};
+use crate::key::Key;
+use crate::num::to_usize;
+
+/// One object and what is read of it.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: Key,
+    pub(super) pieces: Vec<Piece>, // never empty
+}
+
+/// One read, and the gets that it serves.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) range: ByteRange,
+    gets: Vec<usize>,
+}
+
+/// What a backend read for one piece: the part of the range that exists.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) bytes: Bytes,
+    /// Where in the object `bytes` begins.
+    pub(super) start: u64,
+    pub(super) size: u64,
+    pub(super) version: Version,
+}
+
+/// What is read for `gets`: objects in the order in which they are first asked for.
+pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
+    let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
+    let mut known: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
+    for (i, get) in gets.iter().enumerate() {
+        let at = *known.entry(&get.key).or_insert(objects.len());
+        match objects.get_mut(at) {
+            Some((_, members)) => members.push(i),
+            None => objects.push((get.key.clone(), vec![i])),
+        }
+    }
+    let pieces = |(key, members)| Object { key, pieces: pieces(gets, members, gap) };
+    objects.into_iter().map(pieces).collect()
+}
+
+/// The reads that serve `members`, all of one object.
+fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
+    let range = |i: &usize| gets.get(*i).map_or(ByteRange::All, |get| get.range);
+    if let [one] = members.as_slice() {
+        return vec![Piece { range: range(one), gets: members }];
+    }
+    if members.iter().any(|i| range(i) == ByteRange::All) {
+        return vec![Piece { range: ByteRange::All, gets: members }];
+    }
+    let mut spans = Vec::new();
+    let mut suffix: Option<(u64, Vec<usize>)> = None;
+    for i in members {
+        match range(&i) {
+            ByteRange::At { start, len } => spans.push((start, len, i)),
+            ByteRange::Last(len) => {
+                let (longest, gets) = suffix.get_or_insert_default();
+                *longest = len.max(*longest);
+                gets.push(i);
+            }
+            ByteRange::All => {}
+        }
+    }
+    spans.sort_unstable();
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (start, len, i) in spans {
+        match pieces.last_mut() {
+            Some(Piece { range: ByteRange::At { start: first, len: length }, gets })
+                if merged(*first, *length, start, len, gap).is_some() =>
+            {
+                *length = merged(*first, *length, start, len, gap).unwrap_or(*length);
+                gets.push(i);
+            }
+            _ => pieces.push(Piece { range: ByteRange::At { start, len }, gets: vec![i] }),
+        }
+    }
+    pieces.extend(suffix.map(|(len, gets)| Piece { range: ByteRange::Last(len), gets }));
+    pieces
+}
+
+/// The length from `first` that covers both ranges, when they are close enough to be read as one.
+fn merged(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64> {
+    let end = first.checked_add(length)?;
+    let covered = start.checked_add(len)?.max(end).checked_sub(first)?;
+    let close = start <= end.saturating_add(gap);
+    // A range inside the one before it costs nothing, however long that one is.
+    (close && (covered <= MERGE_MAX || covered == length)).then_some(covered)
+}
+
+/// Cuts what was read for `piece` into the answers of its gets.
+pub(super) fn deliver(
+    gets: &[Get],
+    key: &Key,
+    piece: &Piece,
+    outcome: Result<Option<Read>, StoreError>,
+    answers: &mut [Option<Result<Option<Got>, StoreError>>],
+) {
+    for i in &piece.gets {
+        let (Some(get), Some(answer)) = (gets.get(*i), answers.get_mut(*i)) else { continue };
+        *answer = Some(match &outcome {
+            Ok(Some(read)) => cut(get, read).map(Some).map_err(|e| place(e, key, get.range)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(place(error.clone(), key, get.range)),
+        });
+    }
+}
+
+/// The answer to `get` out of `read`, which covers it as far as the object goes.
+fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
+    if get.version.as_ref().is_some_and(|version| *version != read.version) {
+        return Err(StoreError::changed(Change::Version));
+    }
+    let (start, end) = match get.range {
+        ByteRange::All => (0, read.size),
+        ByteRange::Last(len) => (read.size.saturating_sub(len), read.size),
+        ByteRange::At { start, len } => (start, start.saturating_add(len)),
+    };
+    if end > read.size {
+        let expected = Expected::Rule("one that holds the bytes asked for");
+        let size = Found::from(read.size);
+        return Err(StoreError::refused(Class::Truncated, Op::Read, "size", expected, size));
+    }
+    if start == end {
+        return Ok(Got { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
+    }
+    let from = to_usize(start.saturating_sub(read.start));
+    let to = to_usize(end.saturating_sub(read.start));
+    let held = read.bytes.len();
+    if start < read.start || from > to || to > held {
+        let (expected, found) = (end.saturating_sub(start), read.bytes.len());
+        let found = crate::num::to_u64(found.saturating_sub(from));
+        return Err(StoreError::changed(Change::Length { expected, found }));
+    }
+    Ok(Got { bytes: read.bytes.slice(from..to), size: read.size, version: read.version.clone() })
+}
+
+/// `error` with the object and the bytes that were asked of it.
+fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
+    match range {
+        ByteRange::At { start, len } => {
+            error.with_key(key).with_span(start, start.saturating_add(len))
+        }
+        ByteRange::All | ByteRange::Last(_) => error.with_key(key),
+    }
+}
+
+/// The longest read that merging may make.
+const MERGE_MAX: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::root().child(name).unwrap()
+    }
+
+    fn at(name: &str, start: u64, len: u64) -> Get {
+        Get::at(key(name), start, len)
+    }
+
+    #[test]
+    fn neighbours_are_read_as_one() {
+        use ByteRange::{All, At, Last};
+        const M: u64 = MERGE_MAX;
+        #[rustfmt::skip]
+        let table: [(&str, Vec<Get>, Vec<(&str, Vec<(ByteRange, Vec<usize>)>)>); 10] = [
+            ("nothing", vec![], vec![]),
+            ("order of first mention", vec![at("b", 0, 1), at("a", 0, 1), at("b", 9, 1)],
+                vec![("b", vec![(At { start: 0, len: 10 }, vec![0, 2])]), ("a", vec![(At { start: 0, len: 1 }, vec![1])])]),
+            ("a gap of eight", vec![at("a", 20, 2), at("a", 10, 2)],
+                vec![("a", vec![(At { start: 10, len: 12 }, vec![1, 0])])]),
+            ("a gap of nine", vec![at("a", 21, 2), at("a", 10, 2)],
+                vec![("a", vec![(At { start: 10, len: 2 }, vec![1]), (At { start: 21, len: 2 }, vec![0])])]),
+            ("one inside the other", vec![at("a", 10, 90), at("a", 20, 2)],
+                vec![("a", vec![(At { start: 10, len: 90 }, vec![0, 1])])]),
+            ("no merge past the cap", vec![at("a", 0, M), at("a", M, 1)],
+                vec![("a", vec![(At { start: 0, len: M }, vec![0]), (At { start: M, len: 1 }, vec![1])])]),
+            ("inside a long one", vec![at("a", 0, 2 * M), at("a", M, 1)],
+                vec![("a", vec![(At { start: 0, len: 2 * M }, vec![0, 1])])]),
+            ("past the end of numbers", vec![at("a", u64::MAX, 2), at("a", u64::MAX, 3)],
+                vec![("a", vec![(At { start: u64::MAX, len: 2 }, vec![0]), (At { start: u64::MAX, len: 3 }, vec![1])])]),
+            ("the whole serves its parts", vec![at("a", 5, 1), Get::all(key("a")), Get::last(key("a"), 3)],
+                vec![("a", vec![(All, vec![0, 1, 2])])]),
+            ("suffixes are read once", vec![Get::last(key("a"), 3), at("a", 0, 1), Get::last(key("a"), 5)],
+                vec![("a", vec![(At { start: 0, len: 1 }, vec![1]), (Last(5), vec![0, 2])])]),
+        ];
+        for (name, gets, expected) in table {
+            let found: Vec<_> = plan(&gets, 8)
+                .into_iter()
+                .map(|o| (o.key.to_string(), o.pieces.into_iter().map(|p| (p.range, p.gets))))
+                .map(|(key, pieces)| (key, pieces.collect::<Vec<_>>()))
+                .collect();
+            let expected: Vec<_> = expected.into_iter().map(|(k, p)| (k.to_owned(), p)).collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn answers_are_cut_to_what_was_asked() {
+        let version = Version::of_size(10);
+        let read = |start: u64, bytes: &'static [u8]| Read {
+            bytes: Bytes::from_static(bytes),
+            start,
+            size: 10,
+            version: version.clone(),
+        };
+        let a = key("a");
+        #[rustfmt::skip]
+        let table: [(Get, Read, Result<&[u8], &str>); 11] = [
+            (Get::all(a.clone()), read(0, b"0123456789"), Ok(b"0123456789")),
+            (at("a", 2, 3), read(0, b"0123456789"), Ok(b"234")),
+            (at("a", 2, 3), read(1, b"12345"), Ok(b"234")),
+            (at("a", 10, 0), read(10, b""), Ok(b"")),
+            (Get::last(a.clone(), 2), read(0, b"0123456789"), Ok(b"89")),
+            (Get::last(a.clone(), 12), read(0, b"0123456789"), Ok(b"0123456789")),
+            (at("a", 9, 1).of(version.clone()), read(9, b"9"), Ok(b"9")),
+            (at("a", 8, 3), read(8, b"89"),
+                Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+            (at("a", 2, 3), read(2, b"23"),
+                Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 2")),
+            (Get::all(a.clone()), read(1, b"123456789"),
+                Err("FileChanged in a, reply: expected 10 bytes, found 9")),
+            (at("a", 9, 1).of(Version::of_size(11)), read(9, b"9"),
+                Err("FileChanged in a at 9..10, the object was replaced while it was being read")),
+        ];
+        for (get, read, expected) in table {
+            let mut answers = [None];
+            let gets = [get];
+            let piece = Piece { range: ByteRange::All, gets: vec![0] };
+            deliver(&gets, &a, &piece, Ok(Some(read)), &mut answers);
+            let [answer] = answers;
+            match (answer.unwrap(), expected) {
+                (Ok(Some(got)), Ok(bytes)) => assert_eq!((&got.bytes[..], got.size), (bytes, 10)),
+                (Err(error), Err(message)) => assert_eq!(error.to_string(), message),
+                (answer, expected) => panic!("{answer:?} is not {expected:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,622 @@
+//! A store behind the `ObjectStore` trait: a service on the network, memory, or the caller's own.
+//!
+//! Pieces of a batch are fetched concurrently, as many as the budget lets through. This is the one
+//! layer that tries again: the backends we build ourselves are told not to. A body that breaks off is
+//! continued where it broke, of the same version or from the start, so that no reply is ever made of
+//! two versions; pieces of one object that turn out to be of different versions are refused.
+//!
+//! A backend may lack what is asked. Without suffix ranges the size is asked for first; without ranges
+//! the whole object is fetched and cut; plain HTTP is never listed. Outside a tokio runtime there are
+//! no timeouts and no further tries, which is enough for memory.
+//!
+//! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
+//! when ([`retry`]).
+
+#[cfg(feature = "net")]
+pub(super) mod refusal;
+pub(super) mod retry;
+mod verdict;
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
+use tokio::time::Instant;
+use zvf_format::{Class, Expected};
+
+use self::retry::{Policy, Retry};
+use self::verdict::Verdict;
+use super::plan::{Object, Read, deliver, plan};
+use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use crate::budget::{Budget, Reservation};
+use crate::error::{Change, Op, Said, StoreError};
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+use crate::options::OpenOptions;
+
+/// A backend and the place of the store in it; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<dyn ObjectStore>,
+    root: Path,
+    lists: bool,
+    budget: Budget,
+    at_once: usize,
+    retry: Retry,
+    /// What the backend was found not to do.
+    no_ranges: AtomicBool,
+    no_suffix: AtomicBool,
+    requests: AtomicU64,
+    bytes_read: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Remote {
+    /// The store below `root` of `store`.
+    pub(crate) fn new(
+        store: Arc<dyn ObjectStore>,
+        root: Path,
+        budget: Budget,
+        options: &OpenOptions,
+    ) -> Self {
+        // Plain HTTP lists only where it is WebDAV, and a failed try is not evidence of absence.
+        let lists = !store.to_string().starts_with("HttpStore");
+        let seed = RandomState::new().hash_one(root.as_ref());
+        Self(Arc::new(Shared {
+            store,
+            root,
+            lists,
+            budget,
+            at_once: options.requests_in_flight.max(1),
+            retry: Retry::new(Policy::of(options.timeouts), seed),
+            no_ranges: AtomicBool::new(false),
+            no_suffix: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+        }))
+    }
+
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+        let objects = plan(gets, MERGE_GAP);
+        let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
+        let pieces = objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces })| {
+            pieces.into_iter().map(move |piece| (at, key.clone(), piece))
+        });
+        let fetches = pieces.map(|(at, key, piece)| {
+            let shared = Arc::clone(&self.0);
+            async move {
+                let outcome = shared.read(&key, piece.range).await;
+                (at, key, piece, outcome)
+            }
+        });
+        let mut answers = vec![None; gets.len()];
+        let mut fetched = stream::iter(fetches).buffer_unordered(self.0.at_once);
+        while let Some((at, key, piece, outcome)) = fetched.next().await {
+            let Some(seen) = versions.get_mut(at) else { continue };
+            let outcome = outcome.and_then(|read| one_version(seen, read));
+            deliver(gets, &key, &piece, outcome, &mut answers);
+        }
+        let unanswered = || Err(StoreError::changed(Change::Version));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
+    }
+
+    pub(crate) const fn merge_gap(&self) -> u64 {
+        MERGE_GAP
+    }
+
+    pub(crate) fn can_list(&self) -> bool {
+        self.0.lists
+    }
+
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+        self.0.must_list(prefix)?;
+        let path = self.0.path(prefix)?;
+        let listing = self.0.children(&path).await.map_err(|error| error.with_key(prefix))?;
+        let Some(listing) = listing else { return Ok(Vec::new()) };
+        let name = |path: &Path, is_dir| {
+            let name = path.filename()?.to_owned();
+            is_seen(prefix, &name).then_some(Child { name, is_dir })
+        };
+        let folders = listing.common_prefixes.iter().filter_map(|path| name(path, true));
+        let objects = listing.objects.iter().filter(|meta| meta.location != path);
+        let objects = objects.filter_map(|meta| name(&meta.location, false));
+        let mut children: Vec<Child> = folders.chain(objects).collect();
+        children.sort_unstable();
+        children.dedup();
+        Ok(children)
+    }
+
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        self.0.must_list(prefix)?;
+        let path = self.0.path(prefix)?;
+        let listed = self.0.list(&path).await.map_err(|error| error.with_key(prefix))?;
+        if listed.len() >= LISTED {
+            let cap = to_u64(LISTED).saturating_sub(1);
+            let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
+            return Err(error.with_key(prefix));
+        }
+        let mut keys: Vec<(Key, u64)> = listed
+            .into_iter()
+            .filter_map(|(name, size)| {
+                let seen = name.split('/').all(|segment| !segment.starts_with(".tmp-"));
+                let key = prefix.below(&name).ok().filter(|_| seen)?;
+                Some((key, size))
+            })
+            .collect();
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    pub(crate) fn stats(&self) -> IoStats {
+        IoStats {
+            requests: self.0.requests.load(Ordering::Relaxed),
+            bytes_read: self.0.bytes_read.load(Ordering::Relaxed),
+            retries: self.0.retries.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Shared {
+    /// The part of `range` that the object has; `None` when there is no object.
+    async fn read(&self, key: &Key, range: ByteRange) -> Result<Option<Read>, StoreError> {
+        let path = self.path(key)?;
+        let _request = self.budget.request().await;
+        let mut tries = Tries::new(self, Op::Read);
+        let mut part = None;
+        loop {
+            match self.attempt(&path, range, &mut part, &mut tries).await {
+                Ok(answer) => return Ok(answer),
+                Err(miss) => tries.again(self, miss).await?,
+            }
+        }
+    }
+
+    /// One try; goes on with `part` when an earlier one got that far.
+    async fn attempt(
+        &self,
+        path: &Path,
+        range: ByteRange,
+        part: &mut Option<Part>,
+        tries: &mut Tries,
+    ) -> Result<Option<Read>, Miss> {
+        if let Some(begun) = part {
+            match self.ask(path, begun.rest(), tries).await {
+                Ok(reply) if begun.continues(&reply) => {
+                    return self.receive(reply, part, tries).await.map(Some);
+                }
+                // Another version by now: begin again, with that one.
+                Ok(_) => *part = None,
+                Err(miss) if miss.class() == Some(Class::FileChanged) => *part = None,
+                Err(miss) => return Err(miss),
+            }
+        }
+        match self.begin(path, range, tries).await? {
+            None => Ok(None),
+            Some(Begun::Known(read)) => Ok(Some(read)),
+            Some(Begun::Reply(reply, expected)) => {
+                let (meta, found) = (reply.meta.clone(), reply.range.clone());
+                *part = Some(self.admit(meta, found, expected, tries).await?);
+                self.receive(reply, part, tries).await.map(Some)
+            }
+        }
+    }
+
+    /// Asks for `range` in a way that this backend understands.
+    async fn begin(
+        &self,
+        path: &Path,
+        mut range: ByteRange,
+        tries: &Tries,
+    ) -> Result<Option<Begun>, Miss> {
+        loop {
+            let wanted = match range {
+                ByteRange::At { len: 0, .. } | ByteRange::Last(0) => {
+                    return self.size(path, tries).await.map(|size| size.map(Begun::Known));
+                }
+                ByteRange::All => None,
+                _ if self.no_ranges.load(Ordering::Relaxed) => None,
+                ByteRange::At { start, len } => {
+                    Some(GetRange::Bounded(start..start.saturating_add(len)))
+                }
+                ByteRange::Last(len) if self.no_suffix.load(Ordering::Relaxed) => {
+                    let Some(known) = self.size(path, tries).await? else { return Ok(None) };
+                    if known.size == 0 {
+                        return Ok(Some(Begun::Known(known)));
+                    }
+                    let len = len.min(known.size);
+                    range = ByteRange::At { start: known.size.saturating_sub(len), len };
+                    continue;
+                }
+                ByteRange::Last(len) => Some(GetRange::Suffix(len)),
+            };
+            let options = GetOptions { range: wanted.clone(), ..GetOptions::default() };
+            let miss = match self.ask(path, options, tries).await {
+                Ok(reply) => {
+                    let range = if wanted.is_some() { range } else { ByteRange::All };
+                    let expected = existing(range, reply.meta.size);
+                    return Ok(Some(Begun::Reply(reply, expected)));
+                }
+                Err(miss) => miss,
+            };
+            match (miss.class(), wanted) {
+                (Some(Class::NotFound), _) => return Ok(None),
+                (Some(Class::Unsupported), Some(GetRange::Suffix(_))) => {
+                    self.no_suffix.store(true, Ordering::Relaxed);
+                }
+                (Some(Class::Unsupported), Some(_)) => {
+                    self.no_ranges.store(true, Ordering::Relaxed);
+                }
+                // A range past the end is refused in many ways; the size tells.
+                (Some(Class::OutOfBounds | Class::Io | Class::InvalidArgument), Some(_)) => {
+                    return match self.size(path, tries).await? {
+                        Some(known) if existing(range, known.size).is_empty() => {
+                            Ok(Some(Begun::Known(known)))
+                        }
+                        Some(_) => Err(miss),
+                        None => Ok(None),
+                    };
+                }
+                _ => return Err(miss),
+            }
+        }
+    }
+
+    /// An object of which only the size is wanted.
+    async fn size(&self, path: &Path, tries: &Tries) -> Result<Option<Read>, Miss> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        match self.ask(path, options, tries).await {
+            Ok(reply) => {
+                let size = reply.meta.size;
+                let version = Version::of_meta(&reply.meta);
+                Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
+            }
+            Err(miss) if miss.class() == Some(Class::NotFound) => Ok(None),
+            Err(miss) => Err(miss),
+        }
+    }
+
+    /// One request, until its reply begins.
+    async fn ask(
+        &self,
+        path: &Path,
+        options: GetOptions,
+        tries: &Tries,
+    ) -> Result<GetResult, Miss> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        tries.within("first byte", tries.first_byte, self.store.get_opts(path, options)).await
+    }
+
+    /// Makes room for a reply that begins, when it is the one that was asked for.
+    async fn admit(
+        &self,
+        meta: ObjectMeta,
+        found: Range<u64>,
+        expected: Range<u64>,
+        tries: &mut Tries,
+    ) -> Result<Part, Miss> {
+        let len = expected.end.saturating_sub(expected.start);
+        if found != expected {
+            let found = found.end.saturating_sub(found.start);
+            return Err(Miss::Final(StoreError::changed(Change::Length { expected: len, found })));
+        }
+        let asked = tries.deadline.map(|_| Instant::now());
+        let held = self.budget.reserve(len).await.map_err(Miss::Final)?;
+        // Waiting for room, and a long body, are not the store's fault.
+        let waited = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
+        tries.extend(waited.saturating_add(self.retry.policy.body(len)));
+        Ok(Part {
+            range: expected,
+            size: meta.size,
+            version: Version::of_meta(&meta),
+            tag: meta.e_tag.filter(|tag| !tag.starts_with("W/")),
+            bytes: BytesMut::new(),
+            _held: held,
+        })
+    }
+
+    /// Takes the body of `reply` in, as the rest of `part`.
+    async fn receive(
+        &self,
+        reply: GetResult,
+        part: &mut Option<Part>,
+        tries: &Tries,
+    ) -> Result<Read, Miss> {
+        let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
+        let len = begun.range.end.saturating_sub(begun.range.start);
+        let body = begun.fill(reply.into_stream(), &self.bytes_read);
+        let whole = match tries.within("body", self.retry.policy.body(len), body).await {
+            Ok(Ok(whole)) => whole,
+            Ok(Err(miss)) => {
+                *part = part.take().filter(|begun| begun.tag.is_some());
+                return Err(miss);
+            }
+            Err(miss) => {
+                *part = part.take().filter(|begun| begun.tag.is_some());
+                return Err(miss);
+            }
+        };
+        let (start, size) = (begun.range.start, begun.size);
+        let bytes = whole.unwrap_or_else(|| std::mem::take(&mut begun.bytes).freeze());
+        Ok(Read { bytes, start, size, version: begun.version.clone() })
+    }
+
+    /// Nothing can be listed over plain HTTP, and that is no evidence of absence.
+    fn must_list(&self, prefix: &Key) -> Result<(), StoreError> {
+        if self.lists {
+            return Ok(());
+        }
+        let expected = Expected::Rule("one that can be listed; name what to read instead");
+        let (class, found) = (Class::Unsupported, "plain HTTP");
+        Err(StoreError::refused(class, Op::List, "store", expected, found).with_key(prefix))
+    }
+
+    /// What lies directly below `path`; `None` when there is nothing at all.
+    async fn children(&self, path: &Path) -> Result<Option<ListResult>, StoreError> {
+        let _request = self.budget.request().await;
+        let mut tries = Tries::new(self, Op::List);
+        let below = (!path.as_ref().is_empty()).then_some(path);
+        loop {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            let listed = self.store.list_with_delimiter(below);
+            match tries.within("list", self.retry.policy.first_byte, listed).await {
+                Ok(listed) => return Ok(Some(listed)),
+                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(None),
+                Err(miss) => tries.again(self, miss).await?,
+            }
+        }
+    }
+
+    /// The names and sizes of all that lies below `path`, relative to it.
+    async fn list(&self, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+        let _request = self.budget.request().await;
+        let mut tries = Tries::new(self, Op::List);
+        loop {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            match self.list_once(path, &mut tries).await {
+                Ok(listed) => return Ok(listed),
+                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(Vec::new()),
+                Err(miss) => tries.again(self, miss).await?,
+            }
+        }
+    }
+
+    async fn list_once(&self, path: &Path, tries: &mut Tries) -> Result<Vec<(String, u64)>, Miss> {
+        let below = (!path.as_ref().is_empty()).then_some(path);
+        let mut found = Vec::new();
+        let mut listed = self.store.list(below);
+        let limit = self.retry.policy.first_byte;
+        while let Some(meta) =
+            tries.within("list", limit, listed.next().map(Option::transpose)).await?
+        {
+            // A list may be as long as it is, as long as it goes on.
+            tries.restart(self);
+            let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
+            let name = name.strip_prefix('/').unwrap_or(name);
+            if !name.is_empty() {
+                found.push((name.to_owned(), meta.size));
+            }
+            if found.len() >= LISTED {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where `key` lies in the backend.
+    fn path(&self, key: &Key) -> Result<Path, StoreError> {
+        let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
+        let path = [self.root.as_ref(), slash, key.as_str()].concat();
+        Path::parse(path).map_err(|error| {
+            let (class, said) = (Class::InvalidKey, Said::Refusal);
+            StoreError::backend(class, Op::Name, said, error.into()).with_key(key)
+        })
+    }
+}
+
+/// The tries of one get.
+#[derive(Debug)]
+struct Tries {
+    op: Op,
+    tried: u32,
+    first_byte: Duration,
+    /// None outside a runtime, where nothing can wait.
+    deadline: Option<Instant>,
+}
+
+impl Tries {
+    fn new(shared: &Shared, op: Op) -> Self {
+        shared.retry.sends();
+        let timed = tokio::runtime::Handle::try_current().is_ok();
+        let policy = &shared.retry.policy;
+        let deadline = timed.then(|| Instant::now().checked_add(policy.all)).flatten();
+        Self { op, tried: 0, first_byte: policy.first_byte, deadline }
+    }
+
+    /// Waits for the next try, or gives up with what `miss` means.
+    async fn again(&mut self, shared: &Shared, miss: Miss) -> Result<(), StoreError> {
+        self.tried = self.tried.saturating_add(1);
+        let (error, again, after) = miss.judge(self.op);
+        let deadline = self.deadline.filter(|_| again);
+        let pause = deadline.and_then(|deadline| shared.retry.next(self.tried, deadline, after));
+        let Some(pause) = pause else { return Err(error) };
+        tokio::time::sleep(pause).await;
+        shared.retries.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What `work` gives, if it does so in time.
+    async fn within<T>(
+        &self,
+        what: &'static str,
+        limit: Duration,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Miss> {
+        let Some(deadline) = self.deadline else { return work.await.map_err(Miss::Fault) };
+        let after = limit.min(deadline.saturating_duration_since(Instant::now()));
+        match tokio::time::timeout(after, work).await {
+            Ok(done) => done.map_err(Miss::Fault),
+            Err(_) => Err(Miss::Late { what, after }),
+        }
+    }
+
+    /// Begins to count the time anew.
+    fn restart(&mut self, shared: &Shared) {
+        let all = shared.retry.policy.all;
+        self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
+    }
+
+    fn extend(&mut self, by: Duration) {
+        self.deadline = self.deadline.map(|at| at.checked_add(by).unwrap_or(at));
+    }
+}
+
+/// A reply that has begun, or an answer that needed none.
+enum Begun {
+    /// With the range that it must have.
+    Reply(GetResult, Range<u64>),
+    Known(Read),
+}
+
+/// A body that is coming in, perhaps over several tries.
+#[derive(Debug)]
+struct Part {
+    /// All that is wanted.
+    range: Range<u64>,
+    size: u64,
+    version: Version,
+    /// By what the store can be asked for the same version; without it a try cannot be continued.
+    tag: Option<String>,
+    /// From the start of `range`.
+    bytes: BytesMut,
+    _held: Reservation,
+}
+
+impl Part {
+    fn next(&self) -> u64 {
+        self.range.start.saturating_add(to_u64(self.bytes.len()))
+    }
+
+    /// The request for what is missing.
+    fn rest(&self) -> GetOptions {
+        GetOptions {
+            range: Some(GetRange::Bounded(self.next()..self.range.end)),
+            if_match: self.tag.clone(),
+            ..GetOptions::default()
+        }
+    }
+
+    fn continues(&self, reply: &GetResult) -> bool {
+        reply.range == (self.next()..self.range.end)
+            && Version::of_meta(&reply.meta) == self.version
+    }
+
+    /// Adds a body. A body that comes as one buffer is handed on as it is.
+    async fn fill(
+        &mut self,
+        mut body: BoxStream<'static, object_store::Result<Bytes>>,
+        counter: &AtomicU64,
+    ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
+        let expected = self.range.end.saturating_sub(self.range.start);
+        let mut whole = None;
+        let mut found = to_u64(self.bytes.len());
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk?;
+            counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
+            found = found.saturating_add(to_u64(chunk.len()));
+            if found > expected {
+                let change = Change::Length { expected, found };
+                return Ok(Err(Miss::Final(StoreError::changed(change))));
+            }
+            if self.bytes.is_empty() && found == expected {
+                whole = Some(chunk);
+            } else {
+                self.bytes.reserve(to_usize(expected).saturating_sub(self.bytes.len()));
+                self.bytes.extend_from_slice(&chunk);
+            }
+        }
+        if found == expected { Ok(Ok(whole)) } else { Ok(Err(Miss::Length { expected, found })) }
+    }
+}
+
+/// Why one try did not give an answer.
+#[derive(Debug)]
+enum Miss {
+    /// The backend failed.
+    Fault(object_store::Error),
+    /// Nothing came in time.
+    Late { what: &'static str, after: Duration },
+    /// The body ended early.
+    Length { expected: u64, found: u64 },
+    /// No further try can help.
+    Final(StoreError),
+}
+
+impl Miss {
+    /// The class of the backend's fault, if it is one.
+    fn class(&self) -> Option<Class> {
+        match self {
+            Self::Fault(error) => Some(Verdict::of(error).class),
+            Self::Late { .. } | Self::Length { .. } | Self::Final(_) => None,
+        }
+    }
+
+    /// The error, whether to try again, and the pause that the store asks for.
+    fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
+        match self {
+            Self::Fault(error) => {
+                let Verdict { class, said, again, after } = Verdict::of(&error);
+                (StoreError::backend(class, op, said, error), again, after)
+            }
+            Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
+            Self::Length { expected, found } => {
+                (StoreError::changed(Change::Length { expected, found }), true, None)
+            }
+            Self::Final(error) => (error, false, None),
+        }
+    }
+}
+
+impl Version {
+    fn of_meta(meta: &ObjectMeta) -> Self {
+        let tag = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
+        Self { tag: Some(tag.into()), ..Self::of_size(meta.size) }
+    }
+}
+
+/// `read`, unless another piece of the object was of another version.
+fn one_version(seen: &mut Option<Version>, read: Option<Read>) -> Result<Option<Read>, StoreError> {
+    let Some(read) = read else { return Ok(None) };
+    let first = seen.get_or_insert_with(|| read.version.clone());
+    if *first == read.version { Ok(Some(read)) } else { Err(StoreError::changed(Change::Version)) }
+}
+
+/// The part of `range` that an object of `size` bytes has.
+fn existing(range: ByteRange, size: u64) -> Range<u64> {
+    match range {
+        ByteRange::All => 0..size,
+        ByteRange::Last(len) => size.saturating_sub(len)..size,
+        ByteRange::At { start, len } => start.min(size)..start.saturating_add(len).min(size),
+    }
+}
+
+/// Whether `name` can be a key below `prefix`, and is not a writer's own.
+fn is_seen(prefix: &Key, name: &str) -> bool {
+    !name.starts_with(".tmp-") && prefix.child(name).is_ok()
+}
+
+/// On a network a request costs about as much as this many bytes.
+const MERGE_GAP: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests;

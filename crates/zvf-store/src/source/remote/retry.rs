@@ -1,0 +1,252 @@
+//! How long to wait for a remote store, and how often to ask again.
+//!
+//! ```text
+//!                interactive              batch
+//! connect        5 s                      5 s
+//! first byte     5 s                      10 s
+//! one request    10 s, + 1 s per 4 MiB    30 s, + 1 s per MiB
+//! tries          4                        10
+//! pause          100 ms doubling to 2 s   100 ms doubling to 15 s, any part of it (full jitter)
+//! all tries      15 s                     180 s
+//! ```
+//!
+//! A handle sends at most one request in ten again, counted over the last minute, with ten always
+//! allowed: a store that is down is not beaten on by everyone at once. What is worth sending again is
+//! said elsewhere ([`super::verdict`]); the clock is tokio's, so that tests can hold it.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::options::Timeouts;
+
+/// The numbers of one column of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Policy {
+    pub(in crate::source) connect: Duration,
+    pub(in crate::source) first_byte: Duration,
+    request: Duration,
+    bytes_per_second: u64,
+    pub(in crate::source) tries: u32,
+    longest_pause: Duration,
+    pub(in crate::source) all: Duration,
+}
+
+impl Policy {
+    pub(in crate::source) const fn of(timeouts: Timeouts) -> Self {
+        match timeouts {
+            Timeouts::Interactive => Self {
+                connect: Duration::from_secs(5),
+                first_byte: Duration::from_secs(5),
+                request: Duration::from_secs(10),
+                bytes_per_second: 4 << 20,
+                tries: 4,
+                longest_pause: Duration::from_secs(2),
+                all: Duration::from_secs(15),
+            },
+            Timeouts::Batch => Self {
+                connect: Duration::from_secs(5),
+                first_byte: Duration::from_secs(10),
+                request: Duration::from_secs(30),
+                bytes_per_second: 1 << 20,
+                tries: 10,
+                longest_pause: Duration::from_secs(15),
+                all: Duration::from_secs(180),
+            },
+        }
+    }
+
+    /// How long the body of a reply of `len` bytes may take.
+    pub(super) fn body(&self, len: u64) -> Duration {
+        let more = len.checked_div(self.bytes_per_second).unwrap_or(0);
+        self.request.saturating_add(Duration::from_secs(more))
+    }
+
+    /// The longest pause after try number `tried`, counted from 1.
+    fn pause(&self, tried: u32) -> Duration {
+        let doubled = FIRST_PAUSE.saturating_mul(1 << tried.saturating_sub(1).min(16));
+        doubled.min(self.longest_pause)
+    }
+}
+
+/// Decides on further tries for all requests of one handle.
+#[derive(Debug)]
+pub(super) struct Retry {
+    pub(super) policy: Policy,
+    sent: Mutex<Window>,
+    noise: AtomicU64,
+}
+
+impl Retry {
+    /// `seed` makes the pauses repeatable.
+    pub(super) fn new(policy: Policy, seed: u64) -> Self {
+        Self { policy, sent: Mutex::new(Window::default()), noise: AtomicU64::new(seed | 1) }
+    }
+
+    /// Counts a request that is about to be sent for the first time.
+    pub(super) fn sends(&self) {
+        self.window(|window| window.count(Instant::now(), 1, 0));
+    }
+
+    /// How long to wait before the next try, or `None` when there shall be none: too many tries, too
+    /// late (`deadline`), or too many retries of this handle. `asked` is the pause the store wants.
+    pub(super) fn next(
+        &self,
+        tried: u32,
+        deadline: Instant,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        let longest = self.policy.pause(tried).as_millis();
+        let pause = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
+        let pause = Duration::from_millis(self.random().checked_rem(pause).unwrap_or(0));
+        let pause = asked.map_or(pause, |asked| asked.max(pause));
+        let now = Instant::now();
+        let in_time = now.checked_add(pause).is_some_and(|then| then < deadline);
+        (tried < self.policy.tries && in_time && self.window(|window| window.retry(now)))
+            .then_some(pause)
+    }
+
+    fn window<T>(&self, look: impl FnOnce(&mut Window) -> T) -> T {
+        // A window that was left by a panic still holds valid counts.
+        look(&mut self.sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The next number of a xorshift sequence; two callers that race may see the same one.
+    fn random(&self) -> u64 {
+        let mut x = self.noise.load(Ordering::Relaxed);
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.noise.store(x, Ordering::Relaxed);
+        x >> 11
+    }
+}
+
+/// What was sent in the last minute, in slices of ten seconds, oldest first.
+#[derive(Debug, Default)]
+struct Window(VecDeque<Slice>);
+
+#[derive(Debug)]
+struct Slice {
+    start: Instant,
+    requests: u64,
+    retries: u64,
+}
+
+impl Window {
+    fn count(&mut self, now: Instant, requests: u64, retries: u64) {
+        let is_past = |start, span| now.saturating_duration_since(start) >= span;
+        while self.0.front().is_some_and(|slice| is_past(slice.start, MINUTE)) {
+            self.0.pop_front();
+        }
+        match self.0.back_mut() {
+            Some(slice) if !is_past(slice.start, SLICE) => {
+                slice.requests = slice.requests.saturating_add(requests);
+                slice.retries = slice.retries.saturating_add(retries);
+            }
+            _ => self.0.push_back(Slice { start: now, requests, retries }),
+        }
+    }
+
+    /// Counts one more retry, if there may be one.
+    fn retry(&mut self, now: Instant) -> bool {
+        self.count(now, 0, 0);
+        let requests: u64 = self.0.iter().map(|slice| slice.requests).sum();
+        let retries: u64 = self.0.iter().map(|slice| slice.retries).sum();
+        let allowed = retries < ALWAYS.max(requests / SHARE);
+        if allowed {
+            self.count(now, 0, 1);
+        }
+        allowed
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MINUTE: Duration = Duration::from_secs(60);
+const SLICE: Duration = Duration::from_secs(10);
+const ALWAYS: u64 = 10;
+const SHARE: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry(timeouts: Timeouts) -> Retry {
+        Retry::new(Policy::of(timeouts), 7)
+    }
+
+    fn late() -> Instant {
+        Instant::now() + Duration::from_secs(1000)
+    }
+
+    #[test]
+    fn bodies_get_time_by_their_length() {
+        let (interactive, batch) = (Policy::of(Timeouts::Interactive), Policy::of(Timeouts::Batch));
+        for (policy, len, seconds) in [
+            (interactive, 0, 10),
+            (interactive, (4 << 20) - 1, 10),
+            (interactive, 4 << 20, 11),
+            (batch, 0, 30),
+            (batch, 5 << 20, 35),
+        ] {
+            assert_eq!(policy.body(len), Duration::from_secs(seconds), "{len}");
+        }
+        assert!(batch.body(u64::MAX) > Duration::from_secs(1 << 40));
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let (interactive, batch) = (Policy::of(Timeouts::Interactive), Policy::of(Timeouts::Batch));
+        for (tried, quick, slow) in [
+            (1, 100, 100),
+            (2, 200, 200),
+            (5, 1600, 1600),
+            (6, 2000, 3200),
+            (9, 2000, 15000),
+            (u32::MAX, 2000, 15000),
+        ] {
+            assert_eq!(interactive.pause(tried).as_millis(), quick, "{tried}");
+            assert_eq!(batch.pause(tried).as_millis(), slow, "{tried}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jitter_is_full_and_obeys_the_store() {
+        let retry = retry(Timeouts::Batch);
+        (0..2000).for_each(|_| retry.sends());
+        let pauses: Vec<_> = (0..100).filter_map(|_| retry.next(4, late(), None)).collect();
+        assert_eq!(pauses.len(), 100);
+        assert!(pauses.iter().all(|pause| pause.as_millis() <= 800));
+        assert!(pauses.iter().any(|pause| pause.as_millis() < 100));
+        assert!(pauses.iter().any(|pause| pause.as_millis() > 700));
+        let asked = Duration::from_secs(9);
+        assert_eq!(retry.next(1, late(), Some(asked)), Some(asked));
+        let soon = Instant::now() + asked;
+        assert_eq!(retry.next(1, soon, Some(asked)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tries_end() {
+        let retry = retry(Timeouts::Interactive);
+        assert!(retry.next(3, late(), None).is_some());
+        assert!(retry.next(4, late(), None).is_none());
+        assert!(retry.next(1, Instant::now(), None).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_in_ten_is_sent_again() {
+        for (requests, retries) in [(0, 10), (100, 10), (109, 10), (110, 11), (1000, 100)] {
+            let retry = retry(Timeouts::Batch);
+            (0..requests).for_each(|_| retry.sends());
+            let granted = (0..200).filter(|_| retry.next(1, late(), None).is_some()).count();
+            assert_eq!(granted, retries, "{requests}");
+            tokio::time::advance(Duration::from_secs(59)).await;
+            assert!(retry.next(1, late(), None).is_none(), "{requests}");
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(retry.next(1, late(), None).is_some(), "{requests}");
+        }
+    }
+}

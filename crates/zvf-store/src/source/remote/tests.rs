@@ -1,0 +1,413 @@
+//! Remote reads against memory that fails on purpose, on a clock that does not take time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault_store::{Asked, Fault, FaultStore};
+use object_store::path::Path;
+use zvf_format::Class;
+
+use super::*;
+use crate::options::Timeouts;
+
+const BODY: &[u8] = b"0123456789";
+
+fn key(name: &str) -> Key {
+    Key::root().below(name).unwrap()
+}
+
+fn at(start: u64, len: u64) -> Get {
+    Get::at(key("a"), start, len)
+}
+
+fn remote(store: &Arc<FaultStore>, options: &OpenOptions) -> Remote {
+    let store: Arc<dyn ObjectStore> = store.clone();
+    Remote::new(store, Path::from("root"), Budget::new(options), options)
+}
+
+async fn stored() -> Arc<FaultStore> {
+    let store = Arc::new(FaultStore::new());
+    store.insert("root/a", BODY).await;
+    store
+}
+
+async fn one(remote: &Remote, get: Get) -> Result<Option<Got>, StoreError> {
+    // An answer may take this long on the virtual clock, and no longer.
+    let read = tokio::time::timeout(Duration::from_secs(60), remote.read_many(&[get])).await;
+    read.expect("a read that hangs").pop().unwrap()
+}
+
+fn shown(asked: &[Asked]) -> String {
+    let show = |asked: &Asked| {
+        let range = asked.range.as_deref().unwrap_or("all").trim_start_matches("bytes=");
+        format!("{} {range}{}", asked.what, if asked.conditional { " same" } else { "" })
+    };
+    asked.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+/// The answer and the requests for it, when `faults` meet the first operations.
+#[tokio::test(start_paused = true)]
+async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
+    use Fault::*;
+    let whole = || Get::all(key("a"));
+    let last = |n| Get::last(key("a"), n);
+    let changed = || Changed(Bytes::from_static(b"abcdefghij"));
+    type Row =
+        (&'static str, Vec<Fault>, Get, Result<Option<&'static [u8]>, &'static str>, &'static str);
+    #[rustfmt::skip]
+    let table: Vec<Row> = vec![
+        ("nothing wrong", vec![], whole(), Ok(Some(BODY)), "get all"),
+        ("a range", vec![], at(2, 3), Ok(Some(b"234")), "get 2-4"),
+        ("a suffix", vec![], last(3), Ok(Some(b"789")), "get -3"),
+        ("a suffix longer than the object", vec![], last(30), Ok(Some(BODY)), "get -30"),
+        ("no bytes", vec![], at(4, 0), Ok(Some(b"")), "head all"),
+        ("no last bytes", vec![], last(0), Ok(Some(b"")), "head all"),
+        ("in pieces", vec![Pieces(3)], whole(), Ok(Some(BODY)), "get all"),
+        ("absent", vec![], Get::all(key("b")), Ok(None), "get all"),
+        ("missing", vec![Missing], at(2, 3), Ok(None), "get 2-4"),
+        ("missing at the size", vec![Missing], at(4, 0), Ok(None), "head all"),
+        ("503 once", vec![Status(503)], whole(), Ok(Some(BODY)), "get all, get all"),
+        ("reset once", vec![Reset], whole(), Ok(Some(BODY)), "get all, get all"),
+        ("silence once", vec![Silence], whole(), Ok(Some(BODY)), "get all, get all"),
+        ("a slow reply", vec![Delay(Duration::from_secs(4))], whole(), Ok(Some(BODY)), "get all"),
+        ("a cut body", vec![ShortBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("a cut range", vec![ShortBody(1)], at(2, 3), Ok(Some(b"234")), "get 2-4, get 3-4 same"),
+        ("an empty body", vec![ShortBody(0)], whole(), Ok(Some(BODY)), "get all, get 0-9 same"),
+        ("a broken body", vec![BrokenBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("a stalled body", vec![StalledBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("cut twice", vec![ShortBody(4), BrokenBody(2)], whole(), Ok(Some(BODY)), "get all, get 4-9 same, get 6-9 same"),
+        ("cut, then replaced", vec![ShortBody(4), changed()], whole(), Ok(Some(b"abcdefghij")), "get all, get 4-9 same, get all"),
+        ("cut, then gone", vec![ShortBody(4), Missing, Missing], whole(), Err("NotFound in a, the store refuses"), "get all, get 4-9 same"),
+        ("cut, then refused", vec![ShortBody(4), Status(403)], whole(), Err("PermissionDenied in a, the store refuses"), "get all, get 4-9 same"),
+        ("more than asked", vec![LongBody], whole(), Err("FileChanged in a, reply: expected 10 bytes, found 14"), "get all"),
+        ("more than a range", vec![LongBody], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 7"), "get 2-4"),
+        ("another range", vec![WrongRange], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 3"), "get 2-4"),
+        ("past the end", vec![], at(8, 3), Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 8-10"),
+        ("behind the end", vec![], at(20, 3), Err("Truncated in a at 20..23, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 20-22, head all"),
+        ("at the end of numbers", vec![], at(u64::MAX - 1, u64::MAX), Err("Truncated in a at 18446744073709551614..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 18446744073709551614-18446744073709551614, head all"),
+        ("no ranges", vec![NotSupported], at(2, 3), Ok(Some(b"234")), "get 2-4, get all"),
+        ("no suffixes", vec![NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9"),
+        ("neither", vec![NotSupported, Delay(Duration::ZERO), NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9, get all"),
+        ("400", vec![Status(400)], whole(), Err("InvalidArgument in a, the store answered 400"), "get all"),
+        ("401", vec![Status(401)], whole(), Err("Unauthenticated in a, the store refuses"), "get all"),
+        ("403", vec![Status(403)], at(2, 3), Err("PermissionDenied in a at 2..5, the store refuses"), "get 2-4"),
+        ("416 within the object", vec![Status(416)], at(2, 3), Err("OutOfBounds in a at 2..5, the store answered 416"), "get 2-4, head all"),
+    ];
+    for (name, faults, get, expected, requests) in table {
+        let store = stored().await;
+        faults.into_iter().enumerate().for_each(|(nth, fault)| store.plan(nth, fault));
+        let remote = remote(&store, &OpenOptions::default());
+        let answer = one(&remote, get).await;
+        let answer = answer.map(|got| got.map(|got| got.bytes)).map_err(|e| e.to_string());
+        let expected = expected.map(|b| b.map(Bytes::from_static)).map_err(str::to_owned);
+        assert_eq!(answer, expected, "{name}");
+        assert_eq!(shown(&store.asked()), requests, "{name}");
+        let stats = remote.stats();
+        assert_eq!(stats.requests, u64::try_from(store.asked().len()).unwrap(), "{name}");
+        assert_eq!(remote.0.budget.free_bytes(), remote.0.budget.max_bytes(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_broken_is_given_up() {
+    use Fault::*;
+    for (timeouts, fault, message, requests, least, most) in [
+        (Timeouts::Interactive, Status(503), "Unavailable in a, the store answered 503", 4, 0, 1),
+        (Timeouts::Interactive, Status(429), "Throttled in a, the store answered 429", 4, 0, 1),
+        (Timeouts::Interactive, Status(408), "Timeout in a, the store answered 408", 4, 0, 1),
+        (Timeouts::Interactive, Reset, "Unavailable in a, the connection failed", 4, 0, 1),
+        (Timeouts::Interactive, Silence, "Timeout in a, no first byte within", 3, 10, 15),
+        (
+            Timeouts::Interactive,
+            ShortBody(0),
+            "FileChanged in a, reply: expected 10 bytes, found 0",
+            4,
+            0,
+            1,
+        ),
+        (Timeouts::Interactive, StalledBody(0), "Timeout in a, no body within", 3, 20, 30),
+        (Timeouts::Batch, Status(503), "Unavailable in a, the store answered 503", 10, 1, 60),
+        (Timeouts::Batch, Silence, "Timeout in a, no first byte within", 10, 100, 160),
+    ] {
+        let store = stored().await;
+        store.always(Some(fault.clone()));
+        let remote = remote(&store, &OpenOptions { timeouts, ..OpenOptions::default() });
+        let start = Instant::now();
+        let error = remote.read_many(&[Get::all(key("a"))]).await.pop().unwrap().unwrap_err();
+        let (text, took) = (error.to_string(), start.elapsed().as_secs());
+        assert!(text.starts_with(message), "{fault:?}: {text}");
+        assert_eq!(store.asked().len(), requests, "{timeouts:?} {fault:?}");
+        assert!((least..=most).contains(&took), "{timeouts:?} {fault:?}: {took} s");
+        assert_eq!(error.retryable(), error.class() != Class::FileChanged, "{fault:?}");
+        let sent_again = u64::try_from(requests - 1).unwrap();
+        assert_eq!(remote.stats().retries, sent_again, "{fault:?}");
+    }
+}
+
+/// Every fault at every operation of a script, against what it may do to the answers.
+#[tokio::test(start_paused = true)]
+async fn no_fault_at_any_operation_gives_a_wrong_answer() {
+    let new = Bytes::from(vec![b'x'; 600_000]);
+    let old: Vec<u8> = (0..600_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+    let second = b"second".as_slice();
+    let faults = [
+        Fault::Status(500),
+        Fault::Status(403),
+        Fault::Status(416),
+        Fault::Reset,
+        Fault::Silence,
+        Fault::ShortBody(0),
+        Fault::ShortBody(2),
+        Fault::BrokenBody(3),
+        Fault::StalledBody(1),
+        Fault::LongBody,
+        Fault::Pieces(1000),
+        Fault::WrongRange,
+        Fault::Missing,
+        Fault::Changed(new.clone()),
+        Fault::NotSupported,
+    ];
+    let (far, b) = (key("a"), key("b"));
+    let script = [
+        at(0, 100),
+        at(50, 100),
+        Get::at(far, 500_000, 10),
+        Get::last(key("a"), 20),
+        Get::all(b.clone()),
+        Get::last(b, 3),
+        Get::all(key("absent")),
+    ];
+    let right = |get: &Get, body: &[u8]| match get.range {
+        ByteRange::All => body.to_vec(),
+        ByteRange::At { start, len } => body[start as usize..(start + len) as usize].to_vec(),
+        ByteRange::Last(n) => body[body.len() - n as usize..].to_vec(),
+    };
+    for fault in &faults {
+        for second_fault in [None, Some(Fault::ShortBody(5)), Some(Fault::Reset)] {
+            for nth in 0..8 {
+                let store = Arc::new(FaultStore::new());
+                store.insert("root/a", &old).await;
+                store.insert("root/b", second).await;
+                store.plan(nth, fault.clone());
+                if let Some(second) = &second_fault {
+                    store.plan(nth + 1, second.clone());
+                }
+                let remote = remote(&store, &OpenOptions::default());
+                let read = remote.read_many(&script);
+                let answers = tokio::time::timeout(Duration::from_secs(120), read).await.unwrap();
+                let context = format!("{fault:?} at {nth}, then {second_fault:?}");
+                let mut seen_a = Vec::new();
+                for (get, answer) in script.iter().zip(answers) {
+                    match answer {
+                        Ok(Some(got)) => {
+                            let body = if get.key.as_str() == "a" { &old } else { second };
+                            let is_old = got.bytes == right(get, body);
+                            let is_new = got.bytes == right(get, &new);
+                            assert!(
+                                is_old || (is_new && matches!(fault, Fault::Changed(_))),
+                                "{context}: {get:?}"
+                            );
+                            if get.key.as_str() == "a" {
+                                seen_a.push(is_old);
+                            }
+                        }
+                        Ok(None) => {
+                            let missing = *fault == Fault::Missing || get.key.as_str() == "absent";
+                            assert!(missing, "{context}: {get:?}");
+                        }
+                        Err(error) => {
+                            let good = matches!(
+                                error.class(),
+                                Class::PermissionDenied
+                                    | Class::FileChanged
+                                    | Class::OutOfBounds
+                                    | Class::NotFound
+                                    | Class::Unsupported
+                                    | Class::Timeout
+                            );
+                            assert!(good, "{context}: {get:?}: {error}");
+                        }
+                    }
+                }
+                assert!(seen_a.windows(2).all(|two| two[0] == two[1]), "{context}: two versions");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_turn() {
+    let store = Arc::new(FaultStore::new());
+    let mut gets = Vec::new();
+    for i in 0..40 {
+        store.insert(&format!("root/{i}"), &[i; 1000]).await;
+        gets.push(Get::all(key(&i.to_string())));
+    }
+    store.always(Some(Fault::Delay(Duration::from_millis(50))));
+    for (requests_in_flight, most) in [(1, 1), (3, 3), (64, 40)] {
+        store.forget();
+        let options = OpenOptions { requests_in_flight, ..OpenOptions::default() };
+        let remote = remote(&store, &options);
+        let answers = remote.read_many(&gets).await;
+        for (i, answer) in answers.into_iter().enumerate() {
+            assert_eq!(answer.unwrap().unwrap().bytes, vec![i as u8; 1000]);
+        }
+        assert_eq!(store.most_in_flight(), most);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_batches_share_one_budget() {
+    let store = stored().await;
+    store.always(Some(Fault::Delay(Duration::from_millis(50))));
+    let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
+    let remote = remote(&store, &options);
+    let gets: Vec<_> = (0..10).map(|i| Get::all(key(&i.to_string()))).collect();
+    let batches = (0..5).map(|_| remote.read_many(&gets));
+    futures_util::future::join_all(batches).await;
+    assert_eq!(store.most_in_flight(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
+    let store = Arc::new(FaultStore::new());
+    let mut gets = Vec::new();
+    for i in 0..9 {
+        store.insert(&format!("root/{i}"), &vec![i; 40 << 10]).await;
+        gets.push(Get::all(key(&i.to_string())));
+    }
+    store.always(Some(Fault::StalledBody(1000)));
+    let options = OpenOptions { budget_bytes: 100 << 10, cache_bytes: 0, ..OpenOptions::default() };
+    let remote = remote(&store, &options);
+    let reading = tokio::spawn({
+        let (remote, gets) = (remote.clone(), gets.clone());
+        async move { remote.read_many(&gets).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Two bodies are coming in; the third has no room yet.
+    assert_eq!(remote.stats(), IoStats { requests: 9, bytes_read: 2000, retries: 0 });
+    reading.abort();
+    assert!(reading.await.unwrap_err().is_cancelled());
+    assert_eq!(remote.0.budget.free_bytes(), 100 << 10);
+
+    store.always(None);
+    let answers = remote.read_many(&gets).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_some()));
+    store.insert("root/large", &vec![0; (100 << 10) + 1]).await;
+    let error = one(&remote, Get::all(key("large"))).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "LimitExceeded in large, bytes of one read: expected at most 102400, found 102401; \
+         more than the limit allows: ask for less, or raise the limit",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn neighbours_cost_one_request() {
+    let store = Arc::new(FaultStore::new());
+    store.insert("root/a", &vec![7; 2 << 20]).await;
+    let remote = remote(&store, &OpenOptions::default());
+    let gets: Vec<_> = (0..27).map(|i| at(i * 70_000, 500)).collect();
+    let answers = remote.read_many(&gets).await;
+    assert!(answers.into_iter().all(|answer| answer.unwrap().unwrap().bytes == [7; 500][..]));
+    assert_eq!(shown(&store.asked()), "get 0-1820499");
+    assert_eq!(remote.stats(), IoStats { requests: 1, bytes_read: 1_820_500, retries: 0 });
+    assert!(remote.merge_gap() >= 70_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_version_than_the_one_known_is_refused() {
+    let store = stored().await;
+    let remote = remote(&store, &OpenOptions::default());
+    let known = one(&remote, Get::all(key("a"))).await.unwrap().unwrap().version;
+    let same = one(&remote, at(2, 3).of(known.clone())).await.unwrap().unwrap();
+    assert_eq!(same.bytes, "234");
+    store.insert("root/a", b"9876543210").await;
+    let error = one(&remote, at(2, 3).of(known)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "FileChanged in a at 2..5, the object was replaced while it was being read"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_in_trouble_is_not_asked_much_more() {
+    let store = stored().await;
+    store.always(Some(Fault::Status(503)));
+    let options = OpenOptions { timeouts: Timeouts::Batch, ..OpenOptions::default() };
+    let remote = remote(&store, &options);
+    let gets: Vec<_> = (0..300).map(|i| Get::all(key(&i.to_string()))).collect();
+    let answers = remote.read_many(&gets).await;
+    assert!(
+        answers.iter().all(|answer| answer.as_ref().unwrap_err().class() == Class::Unavailable)
+    );
+    assert!((310..=330).contains(&store.asked().len()), "{}", store.asked().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_listed_and_a_broken_list_begins_again() {
+    let store = Arc::new(FaultStore::new());
+    for name in ["z.json", "c/0/1", "c/10/0", "c/9/0", ".tmp-1-2", "c/.tmp-x/1", "odd\\name"] {
+        store.insert(&format!("root/l/{name}"), name.as_bytes()).await;
+    }
+    store.insert("root/lost", b"").await;
+    let remote = remote(&store, &OpenOptions::default());
+    assert!(remote.can_list());
+    for fault in [None, Some(Fault::Status(503)), Some(Fault::Silence)] {
+        for _ in 0..2 {
+            fault.clone().into_iter().for_each(|fault| store.plan(0, fault));
+            let children = remote.children(&key("l")).await.unwrap();
+            let names: Vec<_> = children.iter().map(|c| (c.name.as_str(), c.is_dir)).collect();
+            assert_eq!(names, [("c", true), ("z.json", false)]);
+            fault.clone().into_iter().for_each(|fault| store.plan(0, fault));
+            let found = remote.list(&key("l")).await.unwrap();
+            let found: Vec<_> = found.iter().map(|(key, size)| (key.as_str(), *size)).collect();
+            assert_eq!(found, [("l/c/0/1", 5), ("l/c/10/0", 6), ("l/c/9/0", 5), ("l/z.json", 6)]);
+        }
+    }
+    assert_eq!(remote.children(&key("none")).await.unwrap(), []);
+    assert_eq!(remote.list(&key("none")).await.unwrap(), []);
+    let top = remote.children(&Key::root()).await.unwrap();
+    assert_eq!(top.len(), 2);
+    store.always(Some(Fault::Status(403)));
+    assert_eq!(
+        remote.children(&key("l")).await.unwrap_err().to_string(),
+        "PermissionDenied in l, the store refuses"
+    );
+    assert_eq!(remote.list(&key("l")).await.unwrap_err().op(), Op::List);
+}
+
+#[test]
+fn memory_needs_no_runtime() {
+    let store = object_store::memory::InMemory::new();
+    let work = async {
+        store.put_opts(&Path::from("a"), BODY.to_vec().into(), Default::default()).await.unwrap();
+        let options = OpenOptions::default();
+        let remote = Remote::new(Arc::new(store), Path::default(), Budget::new(&options), &options);
+        let answers = remote.read_many(&[Get::all(key("a")), at(20, 3), Get::all(key("b"))]).await;
+        assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap().bytes, BODY);
+        assert_eq!(answers[1].as_ref().unwrap_err().class(), Class::Truncated);
+        assert!(answers[2].as_ref().unwrap().is_none());
+        assert_eq!(remote.list(&Key::root()).await.unwrap(), [(key("a"), 10)]);
+    };
+    let mut work = std::pin::pin!(work);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    while work.as_mut().poll(&mut context).is_pending() {}
+}
+
+#[test]
+#[cfg(feature = "http")]
+fn plain_http_is_never_listed() {
+    let server = object_store::http::HttpBuilder::new().with_url("https://localhost:1").build();
+    let options = OpenOptions::default();
+    let store = Arc::new(server.unwrap());
+    let remote = Remote::new(store, Path::default(), Budget::new(&options), &options);
+    assert!(!remote.can_list());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(
+        runtime.block_on(remote.children(&key("l"))).unwrap_err().to_string(),
+        "Unsupported in l, store: expected one that can be listed; name what to read instead, \
+         found \"plain HTTP\"",
+    );
+    assert_eq!(remote.stats().requests, 0);
+}

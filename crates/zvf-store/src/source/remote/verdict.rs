@@ -1,0 +1,239 @@
+//! What a backend's error means: its class, and whether asking again makes sense.
+//!
+//! ```text
+//! 401, 407         Unauthenticated        408, 504     Timeout, again
+//! 403              PermissionDenied       429          Throttled, again, after the pause asked for
+//! 404, 410         NotFound               501, 505     Unsupported
+//! 412              FileChanged            507          NoSpace
+//! 416              OutOfBounds            other 5xx    Unavailable, again
+//! any other        InvalidArgument        no status    by the transport: again
+//! ```
+//!
+//! A failure inside the transport (a reset, a cut body, a timeout) is passing. An error that says
+//! nothing of itself is `Io`, and also asked again, a few times: it cannot do harm, because this side
+//! only reads.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use object_store::Error as StoreFault;
+use zvf_format::Class;
+
+use crate::error::Said;
+
+/// What to make of one error of a backend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Verdict {
+    pub(super) class: Class,
+    pub(super) said: Said,
+    /// Whether the same request may be sent again.
+    pub(super) again: bool,
+    /// The pause that the store asks for before it is.
+    pub(super) after: Option<Duration>,
+}
+
+impl Verdict {
+    pub(super) fn of(error: &StoreFault) -> Self {
+        let known = if matches!(error, StoreFault::NotFound { .. }) {
+            Class::NotFound
+        } else if matches!(error, StoreFault::PermissionDenied { .. }) {
+            Class::PermissionDenied
+        } else if matches!(error, StoreFault::Unauthenticated { .. }) {
+            Class::Unauthenticated
+        } else if matches!(error, StoreFault::Precondition { .. } | StoreFault::NotModified { .. })
+        {
+            Class::FileChanged
+        } else if matches!(error, StoreFault::AlreadyExists { .. }) {
+            Class::AlreadyExists
+        } else if matches!(
+            error,
+            StoreFault::NotSupported { .. } | StoreFault::NotImplemented { .. }
+        ) {
+            Class::Unsupported
+        } else if matches!(error, StoreFault::InvalidPath { .. }) {
+            Class::InvalidKey
+        } else if matches!(error, StoreFault::UnknownConfigurationKey { .. }) {
+            Class::InvalidArgument
+        } else {
+            return Self::of_cause(error);
+        };
+        Self::final_(known, Said::Refusal)
+    }
+
+    /// The verdict on an error that its backend did not classify: by the causes it carries.
+    fn of_cause(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            #[cfg(feature = "net")]
+            if let Some(refusal) = error.downcast_ref::<super::refusal::Refusal>() {
+                return Self { after: refusal.after, ..Self::of_status(refusal.status) };
+            }
+            #[cfg(feature = "net")]
+            if let Some(fault) = error.downcast_ref::<object_store::client::HttpError>() {
+                // Our own refusals travel inside one of these.
+                if !fault.source().is_some_and(<dyn Error>::is::<super::refusal::Refusal>) {
+                    return Self::of_transport(fault.kind());
+                }
+            }
+            if let Some(fault) = error.downcast_ref::<io::Error>() {
+                return Self::of_io(fault);
+            }
+            cause = error.source();
+        }
+        match status_in(error) {
+            Some(status) => Self::of_status(status),
+            None => Self::passing(Class::Io, Said::Other),
+        }
+    }
+
+    fn of_status(status: u16) -> Self {
+        let said = Said::Status(status);
+        match status {
+            401 | 407 => Self::final_(Class::Unauthenticated, said),
+            403 => Self::final_(Class::PermissionDenied, said),
+            404 | 410 => Self::final_(Class::NotFound, said),
+            412 => Self::final_(Class::FileChanged, said),
+            416 => Self::final_(Class::OutOfBounds, said),
+            408 | 504 => Self::passing(Class::Timeout, said),
+            429 => Self::passing(Class::Throttled, said),
+            501 | 505 => Self::final_(Class::Unsupported, said),
+            507 => Self::final_(Class::NoSpace, said),
+            500..=599 => Self::passing(Class::Unavailable, said),
+            _ => Self::final_(Class::InvalidArgument, said),
+        }
+    }
+
+    #[cfg(feature = "net")]
+    fn of_transport(kind: object_store::client::HttpErrorKind) -> Self {
+        if matches!(kind, object_store::client::HttpErrorKind::Timeout) {
+            Self::passing(Class::Timeout, Said::Connection)
+        } else {
+            Self::passing(Class::Unavailable, Said::Connection)
+        }
+    }
+
+    fn of_io(error: &io::Error) -> Self {
+        let kind = error.kind();
+        if matches!(kind, ErrorKind::NotFound) {
+            Self::final_(Class::NotFound, Said::Refusal)
+        } else if matches!(kind, ErrorKind::PermissionDenied) {
+            Self::final_(Class::PermissionDenied, Said::Refusal)
+        } else if matches!(kind, ErrorKind::TimedOut) {
+            Self::passing(Class::Timeout, Said::Connection)
+        } else if matches!(
+            kind,
+            ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::NotConnected
+                | ErrorKind::BrokenPipe
+                | ErrorKind::UnexpectedEof
+        ) {
+            Self::passing(Class::Unavailable, Said::Connection)
+        } else {
+            Self::passing(Class::Io, Said::Other)
+        }
+    }
+
+    fn passing(class: Class, said: Said) -> Self {
+        Self { class, said, again: true, after: None }
+    }
+
+    fn final_(class: Class, said: Said) -> Self {
+        Self { class, said, again: false, after: None }
+    }
+}
+
+/// The HTTP status that an error of a foreign backend only tells in words.
+fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
+    let text = error.to_string();
+    let (_, after) = text.split_once("status code: ")?;
+    after.get(..3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreFault {
+        StoreFault::Generic { store: "test", source: source.into() }
+    }
+
+    #[test]
+    fn every_status_has_its_class() {
+        for (status, class, again) in [
+            (400, Class::InvalidArgument, false),
+            (401, Class::Unauthenticated, false),
+            (403, Class::PermissionDenied, false),
+            (404, Class::NotFound, false),
+            (407, Class::Unauthenticated, false),
+            (408, Class::Timeout, true),
+            (410, Class::NotFound, false),
+            (412, Class::FileChanged, false),
+            (416, Class::OutOfBounds, false),
+            (429, Class::Throttled, true),
+            (500, Class::Unavailable, true),
+            (501, Class::Unsupported, false),
+            (503, Class::Unavailable, true),
+            (504, Class::Timeout, true),
+            (505, Class::Unsupported, false),
+            (507, Class::NoSpace, false),
+            (599, Class::Unavailable, true),
+            (302, Class::InvalidArgument, false),
+        ] {
+            let text = format!("Server returned non-2xx status code: {status} Word: body");
+            let verdict = Verdict::of(&generic(text));
+            assert_eq!((verdict.class, verdict.again), (class, again), "{status}");
+            assert_eq!(verdict.said.to_string(), format!("the store answered {status}"));
+        }
+    }
+
+    #[test]
+    fn errors_without_a_status_are_judged_by_their_cause() {
+        let io = |kind: ErrorKind| generic(io::Error::from(kind));
+        let (path, source) = (|| String::from("k"), || "why".into());
+        for (error, class, again) in [
+            (StoreFault::NotFound { path: path(), source: source() }, Class::NotFound, false),
+            (
+                StoreFault::PermissionDenied { path: path(), source: source() },
+                Class::PermissionDenied,
+                false,
+            ),
+            (
+                StoreFault::Unauthenticated { path: path(), source: source() },
+                Class::Unauthenticated,
+                false,
+            ),
+            (
+                StoreFault::Precondition { path: path(), source: source() },
+                Class::FileChanged,
+                false,
+            ),
+            (StoreFault::NotModified { path: path(), source: source() }, Class::FileChanged, false),
+            (
+                StoreFault::AlreadyExists { path: path(), source: source() },
+                Class::AlreadyExists,
+                false,
+            ),
+            (StoreFault::NotSupported { source: source() }, Class::Unsupported, false),
+            (
+                StoreFault::UnknownConfigurationKey { store: "s", key: path() },
+                Class::InvalidArgument,
+                false,
+            ),
+            (io(ErrorKind::NotFound), Class::NotFound, false),
+            (io(ErrorKind::PermissionDenied), Class::PermissionDenied, false),
+            (io(ErrorKind::TimedOut), Class::Timeout, true),
+            (io(ErrorKind::ConnectionReset), Class::Unavailable, true),
+            (io(ErrorKind::ConnectionRefused), Class::Unavailable, true),
+            (io(ErrorKind::UnexpectedEof), Class::Unavailable, true),
+            (io(ErrorKind::Other), Class::Io, true),
+            (generic("something"), Class::Io, true),
+            (generic("status code: no number"), Class::Io, true),
+        ] {
+            let verdict = Verdict::of(&error);
+            assert_eq!((verdict.class, verdict.again), (class, again), "{error}");
+        }
+    }
+}

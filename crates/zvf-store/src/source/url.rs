@@ -1,0 +1,176 @@
+//! From the words a user types to a backend.
+//!
+//! ```text
+//! data/brain.zarr, /data/…, file:///data/…       a directory of this machine       feature local
+//! memory:                                        an empty store in memory
+//! s3://bucket/prefix (also s3a)                  S3 and its kin                     feature s3
+//! gs://bucket/prefix                             Google Cloud Storage               feature gcs
+//! az://container/prefix, abfs[s]://…             Azure Blob Storage                 feature azure
+//! http://…, https://…                            plain HTTP, or a cloud by its host feature http
+//! ```
+//!
+//! Text is a URL when it has a scheme of two letters or more and `//` after it, or is one of `file:`
+//! and `memory:`; everything else is a path. Backends are set up as object_store does it: from the
+//! environment, then from the options given, which win; an option the backend does not know is
+//! refused. Their own retries are off, because [`super::remote`] has them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::ObjectStoreScheme as Scheme;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use url::Url;
+use zvf_format::{Class, Expected};
+
+use crate::error::{Op, StoreError};
+use crate::options::OpenOptions;
+
+/// What the user's words mean.
+#[derive(Debug)]
+pub(super) enum Place {
+    Directory(PathBuf),
+    Remote(Scheme, Url, Path),
+}
+
+impl Place {
+    /// Reads `text`.
+    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
+        if text.is_empty() {
+            return Err(refused("a path or a URL", "nothing"));
+        }
+        if !is_url(text) {
+            return Ok(Self::Directory(PathBuf::from(text)));
+        }
+        let Ok(url) = Url::parse(text) else { return Err(refused("a URL", text)) };
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(refused("a URL without \"?\" and \"#\"", url.scheme()));
+        }
+        if url.scheme() == "file" {
+            return match url.to_file_path() {
+                Ok(path) => Ok(Self::Directory(path)),
+                Err(()) => Err(refused("a file URL of this machine", text)),
+            };
+        }
+        match Scheme::parse(&url) {
+            Ok((scheme, path)) => Ok(Self::Remote(scheme, url, path)),
+            Err(_) => Err(refused("a scheme that zvf knows, and a name after it", url.scheme())),
+        }
+    }
+}
+
+/// The backend that `scheme` and `url` name.
+pub(super) fn build(
+    scheme: Scheme,
+    url: &Url,
+    options: &OpenOptions,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match scheme {
+        Scheme::Memory => Ok(Arc::new(InMemory::new())),
+        #[cfg(feature = "s3")]
+        Scheme::AmazonS3 => super::cloud::s3(url, options),
+        #[cfg(feature = "gcs")]
+        Scheme::GoogleCloudStorage => super::cloud::gcs(url, options),
+        #[cfg(feature = "azure")]
+        Scheme::MicrosoftAzure => super::cloud::azure(url, options),
+        #[cfg(feature = "http")]
+        Scheme::Http => super::cloud::http(url, options),
+        _ => {
+            let _ = options;
+            Err(StoreError::unsupported(Op::Open, "scheme", url.scheme()))
+        }
+    }
+}
+
+/// Whether `text` is meant as a URL; `C:\data` is not.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = scheme.len() >= 2
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    is_scheme && (rest.starts_with("//") || matches!(scheme, "file" | "memory"))
+}
+
+fn refused(rule: &'static str, found: &str) -> StoreError {
+    StoreError::refused(Class::InvalidArgument, Op::Open, "address", Expected::Rule(rule), found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_mean_what_people_mean() {
+        for (text, expected) in [
+            ("data/brain.zarr", "dir data/brain.zarr"),
+            ("/data/a b", "dir /data/a b"),
+            ("C:\\data", "dir C:\\data"),
+            ("c:/data", "dir c:/data"),
+            ("s3:odd", "dir s3:odd"),
+            ("a:b:c", "dir a:b:c"),
+            ("1s://x", "dir 1s://x"),
+            (".", "dir ."),
+            ("file:///data/a%20b", "dir /data/a b"),
+            ("file:/data", "dir /data"),
+            ("file://localhost/data", "dir /data"),
+            ("memory:", "Memory "),
+            ("memory:///x", "Memory x"),
+            ("s3://bucket/a/b", "AmazonS3 a/b"),
+            ("s3://bucket", "AmazonS3 "),
+            ("s3a://bucket/a%20b", "AmazonS3 a b"),
+            ("gs://bucket/a", "GoogleCloudStorage a"),
+            ("az://container/a", "MicrosoftAzure a"),
+            ("abfs://container/a", "MicrosoftAzure a"),
+            ("abfss://fs@account.dfs.core.windows.net/a", "MicrosoftAzure a"),
+            ("http://host:8080/a/b/", "Http a/b"),
+            ("https://host/a", "Http a"),
+            ("https://bucket.s3.eu-central-1.amazonaws.com/a", "AmazonS3 a"),
+        ] {
+            let found = match Place::parse(text).unwrap() {
+                Place::Directory(path) => format!("dir {}", path.display()),
+                Place::Remote(scheme, _, path) => format!("{scheme:?} {path}"),
+            };
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_addresses_are_refused_in_words() {
+        for (text, message) in [
+            ("", "expected a path or a URL, found \"nothing\""),
+            ("http://", "expected a URL, found \"http://\""),
+            ("http://[::1/x", "expected a URL, found \"http://[::1/x\""),
+            (
+                "ftp://host/x",
+                "expected a scheme that zvf knows, and a name after it, found \"ftp\"",
+            ),
+            ("s3:///x", "expected a scheme that zvf knows, and a name after it, found \"s3\""),
+            (
+                "memory://host/x",
+                "expected a scheme that zvf knows, and a name after it, found \"memory\"",
+            ),
+            ("s3://b//x", "expected a scheme that zvf knows, and a name after it, found \"s3\""),
+            (
+                "file://elsewhere/x",
+                "expected a file URL of this machine, found \"file://elsewhere/x\"",
+            ),
+            (
+                "https://host/x?token=secret",
+                "expected a URL without \"?\" and \"#\", found \"https\"",
+            ),
+            ("https://host/x#part", "expected a URL without \"?\" and \"#\", found \"https\""),
+        ] {
+            let error = Place::parse(text).unwrap_err();
+            assert_eq!(error.to_string(), format!("InvalidArgument, address: {message}"));
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "s3"))]
+    fn a_backend_that_is_not_built_in_is_named() {
+        let url = Url::parse("s3://bucket/x").unwrap();
+        let error = build(Scheme::AmazonS3, &url, &OpenOptions::default()).unwrap_err();
+        assert_eq!(error.to_string(), "Unsupported, scheme \"s3\": this build cannot read it");
+    }
+}

@@ -1,0 +1,6 @@
+//! The store layer against stores of every format version that other software wrote, and against
+//! broken ones.
+
+mod archive;
+mod chunks;
+mod walk;

@@ -1,0 +1,56 @@
+//! Every array of a store, found from its files alone: what the layer under test is asked about.
+
+use serde_json::Value;
+
+/// An array as its files show it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Below the root of the store, such as `0/vertices`.
+    pub path: String,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Cells,
+    Rows,
+    Dense,
+}
+
+/// Every array below the levels and the root of a store.
+pub fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut groups_of_cells = std::collections::BTreeSet::new();
+    for (path, bytes) in files {
+        let Some(path) = path.strip_suffix("/zarr.json") else { continue };
+        let doc: Value = serde_json::from_slice(bytes).unwrap();
+        if doc["node_type"] != "array" {
+            continue;
+        }
+        let last = path.rsplit('/').next().unwrap();
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let vlen = doc["data_type"] == "variable_length_bytes";
+        let is_key = last.split('.').all(|part| part.parse::<i64>().is_ok());
+        if vlen && doc["shape"].as_array().unwrap().len() == 1 && !is_cells(path) {
+            found.push(Found { path: path.to_owned(), kind: Kind::Rows });
+        } else if vlen {
+            found.push(Found { path: path.to_owned(), kind: Kind::Cells });
+        } else if !family_c && is_key && parent.contains('/') {
+            groups_of_cells.insert(parent.to_owned());
+        } else {
+            found.push(Found { path: path.to_owned(), kind: Kind::Dense });
+        }
+    }
+    found.extend(groups_of_cells.into_iter().map(|path| Found { path, kind: Kind::Cells }));
+    found
+}
+
+/// Whether the path is that of a spatial array, which may have one axis only.
+fn is_cells(path: &str) -> bool {
+    let below = path.split_once('/').map_or("", |(_, below)| below);
+    let family = below.split('/').next().unwrap();
+    family.starts_with("vertices")
+        || ["vertex_fragments", "link_fragments", "vertex_attributes", "fragment_attributes"]
+            .contains(&family)
+        || ["links", "link_attributes"].contains(&family)
+}
