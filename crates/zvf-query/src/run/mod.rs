@@ -3,6 +3,7 @@
 //! A wave is a piece of work that fits in memory: some chunks, or some objects. Collecting answers the
 //! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
 
+mod chains;
 mod choose;
 mod fetch;
 mod join;
@@ -211,8 +212,8 @@ impl Context {
         let asked = self.query.objects.is_some() || self.query.groups.is_some();
         match self.query.order {
             _ if self.kind.has_links() => false,
-            _ if self.kind.is_chain() => true,
             Some(Order::Storage) => false,
+            _ if self.kind.is_chain() => true,
             Some(Order::Objects) => true,
             None => asked,
         }
@@ -228,9 +229,24 @@ impl Context {
                 Ok(Vec::new())
             };
         };
-        let rows = match &self.query.objects {
-            Some(ids) => self.rows_of(&index, ids).await?,
-            None => (0..index.slots()).collect(),
+        let asked = match &self.query.objects {
+            Some(ids) => Some(self.rows_of(&index, ids).await?),
+            None => None,
+        };
+        let rows = match (asked, &self.reach) {
+            (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
+            (Some(rows), None) => rows,
+            (None, None) => (0..index.slots()).collect(),
+            (asked, Some((_, range))) => {
+                let near = self.near_region(&index, range).await?;
+                match asked {
+                    None => near,
+                    Some(mut rows) => {
+                        rows.retain(|row| near.binary_search(row).is_ok());
+                        rows
+                    }
+                }
+            }
         };
         let meta = self.warm.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
@@ -347,6 +363,8 @@ const MOST_ROWS: u64 = 100_000_000;
 const MOST_BYTES: u64 = 4 << 30;
 /// Cells that one wave may have: their keys and indexes are held at once.
 const MOST_CELLS_OF_A_WAVE: usize = 8192;
+/// So few objects are read rather than looked for.
+const FEW_OBJECTS: u64 = 16;
 /// Objects that one wave may have.
 const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
 /// Cells that are tried at once when only a few rows are wanted.
