@@ -14,7 +14,7 @@ use crate::num::wide;
 use crate::region::Region;
 
 /// A vertex where it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) cell: u32,
     pub(crate) row: u32,

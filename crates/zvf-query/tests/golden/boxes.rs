@@ -1,6 +1,6 @@
 //! Boxes: the vertices inside, by brute force.
 
-use zvf_query::{Mode, Order, Query};
+use zvf_query::{Columns, Mode, Order, Query};
 
 use crate::archive::inline;
 use crate::told::{bounds, every_level, sha, sorted_sha};
@@ -16,14 +16,17 @@ fn vertices_inside_are_those_of_brute_force() {
                 assert_eq!(wanted["count"], 0, "{told}");
                 continue;
             };
+            let names = wanted["joined_attributes"].as_array().cloned();
+            let columns = names.iter().flatten().map(|name| name.as_str().unwrap().to_owned());
             let query = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
-            let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
+            let query = query.columns(Columns::Named(columns.collect())).at_level(case.level);
+            let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{told}: {e}"));
             assert!(answer.complete, "{told}");
             let positions = answer.batch.positions();
             assert_eq!(answer.batch.len() as u64, wanted["count"].as_u64().unwrap(), "{told}");
             assert_eq!(sorted_sha(positions.rows()), wanted["sha256_sorted"], "{told}");
             boxes += 1;
-            let Some(names) = wanted["joined_attributes"].as_array() else { continue };
+            let Some(names) = names else { continue };
             let fields: Vec<_> = names
                 .iter()
                 .map(|name| answer.batch.field(name.as_str().unwrap()).unwrap())
@@ -46,7 +49,8 @@ fn vertices_inside_are_those_of_brute_force() {
 #[test]
 fn chunks_by_number_then_fragments_then_rows() {
     every_level(|case| {
-        let query = Query::all().order(Order::Storage).at_level(case.level);
+        let query = Query::all().order(Order::Storage).columns(Columns::None);
+        let query = query.at_level(case.level);
         let answer = inline(case.reader.run(&query)).unwrap();
         let vertices = &case.told["vertices"];
         assert_eq!(answer.batch.len() as u64, vertices["count"].as_u64().unwrap(), "{}", case.name);

@@ -4,5 +4,6 @@
 #[path = "../../../zvf-store/tests/golden/archive.rs"]
 mod archive;
 mod boxes;
+mod elements;
 mod objects;
 mod told;

@@ -40,6 +40,29 @@ fn each_object_is_what_its_manifest_says() {
     assert!(objects > 1000, "{objects} objects");
 }
 
+#[test]
+fn groups_are_their_members() {
+    let mut groups = 0;
+    every_level(|case| {
+        for told in case.told["read_groups"].as_array().into_iter().flatten() {
+            let group = told["group"].as_u64().unwrap();
+            let query = Query::all().in_groups([group]).columns(Columns::None).at_level(case.level);
+            let answer = inline(case.reader.run(&query)).unwrap();
+            let sum = sha(answer.batch.positions().bytes());
+            let name = format!("{} group {group}", case.name);
+            if told["rows"].is_object() {
+                assert_eq!(sum, told["rows"]["sha256"], "{name}");
+            } else if told["positions_sha256"].is_string() {
+                assert_eq!(sum, told["positions_sha256"], "{name}");
+            }
+            groups += 1;
+        }
+        let past = Query::all().in_groups([99]).at_level(case.level);
+        assert!(inline(case.reader.run(&past)).unwrap_err().bad_query().is_some(), "{}", case.name);
+    });
+    assert!(groups > 30, "{groups} groups");
+}
+
 /// A chain is kept whole when one of its fragments is in a chunk that the box touches: what the
 /// reference does, and the mode that tests nothing.
 #[test]
