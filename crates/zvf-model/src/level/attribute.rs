@@ -12,7 +12,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::metadata::arrays::Column as ColumnDoc;
 use zvf_format::metadata::{Dtype, columns};
 use zvf_format::{Class, Expected};
-use zvf_store::{Caching, Cells};
+use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::CellRows;
@@ -115,6 +115,12 @@ impl AttributeReader {
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.inner.categories.as_ref()
+    }
+
+    /// What reading ranges of rows costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.inner.cells.partial()
     }
 
     /// `column` with what is known of the attribute.

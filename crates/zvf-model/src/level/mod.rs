@@ -23,7 +23,7 @@ use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
 use zvf_format::{Class, Expected};
-use zvf_store::{Cells, KeyTable, LevelNode, Listing, Store};
+use zvf_store::{Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
 pub use fragments::ChunkFragments;
@@ -151,6 +151,12 @@ impl LevelReader {
     /// When the backend fails.
     pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
         Ok(self.inner.node.children("vertex_attributes").await?)
+    }
+
+    /// What reading ranges of rows of vertices costs.
+    #[must_use]
+    pub fn partial(&self) -> Partial {
+        self.inner.vertices.partial()
     }
 
     /// The array of vertices.
