@@ -297,21 +297,22 @@ impl Drop for InFlight<'_> {
 
 /// The stream that `fault` makes of `bytes`.
 fn body(bytes: Bytes, fault: &Fault) -> BoxStream<'static, Result<Bytes>> {
-    let first = |n: usize| bytes.slice(..n.min(bytes.len()));
-    match fault {
-        Fault::ShortBody(n) => stream::iter([Ok(first(*n))]).boxed(),
-        Fault::BrokenBody(n) => {
-            let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-            stream::iter([Ok(first(*n)), Err(generic(broken))]).boxed()
-        }
-        Fault::StalledBody(n) => stream::iter([Ok(first(*n))]).chain(stream::pending()).boxed(),
-        Fault::LongBody => stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed(),
-        Fault::Pieces(n) => {
-            let pieces: Vec<_> =
-                bytes.chunks((*n).max(1)).map(|piece| Ok(bytes.slice_ref(piece))).collect();
-            stream::iter(pieces).boxed()
-        }
-        _ => stream::iter([Ok(bytes)]).boxed(),
+    let first = |n: usize| stream::iter([Ok(bytes.slice(..n.min(bytes.len())))]);
+    if let Fault::ShortBody(n) = fault {
+        first(*n).boxed()
+    } else if let Fault::BrokenBody(n) = fault {
+        let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        first(*n).chain(stream::iter([Err(generic(broken))])).boxed()
+    } else if let Fault::StalledBody(n) = fault {
+        first(*n).chain(stream::pending()).boxed()
+    } else if let Fault::LongBody = fault {
+        stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed()
+    } else if let Fault::Pieces(n) = fault {
+        let piece = |piece: &[u8]| Ok(bytes.slice_ref(piece));
+        let pieces: Vec<_> = bytes.chunks((*n).max(1)).map(piece).collect();
+        stream::iter(pieces).boxed()
+    } else {
+        stream::iter([Ok(bytes)]).boxed()
     }
 }
 

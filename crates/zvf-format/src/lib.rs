@@ -15,15 +15,18 @@
 //! `alloc` (default) adds encoders and owned tables; `metadata` adds the JSON documents as types.
 #![no_std]
 #![forbid(unsafe_code)]
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::as_conversions,
-    clippy::std_instead_of_core,
-    clippy::alloc_instead_of_core
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions,
+        clippy::std_instead_of_core,
+        clippy::alloc_instead_of_core
+    )
 )]
 
 #[cfg(feature = "alloc")]

@@ -100,7 +100,8 @@ async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let document = document(key)?;
     let got = source.read_many(&[Get::all(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     let Some(got) = got else { return Ok(None) };
-    let node = Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
+    let node =
+        Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
     let text = matches!(node, Node::Group(_)).then(|| got.bytes.clone());
     Ok(Some(Kept { node: Arc::new(node), print: Print::of(&got.bytes), text }))
 }

@@ -162,10 +162,12 @@ impl StoreError {
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
-        match self.fault() {
-            Fault::Format(source) => source.hint(),
-            Fault::Metadata(source) => source.hint(),
-            _ => self.class().hint(),
+        if let Fault::Format(source) = self.fault() {
+            source.hint()
+        } else if let Fault::Metadata(source) = self.fault() {
+            source.hint()
+        } else {
+            self.class().hint()
         }
     }
 
@@ -178,10 +180,7 @@ impl StoreError {
     /// The fault of the bytes, where the format layer found it.
     #[must_use]
     pub fn format(&self) -> Option<&FormatError> {
-        match self.fault() {
-            Fault::Format(source) => Some(source),
-            _ => None,
-        }
+        if let Fault::Format(source) = self.fault() { Some(source) } else { None }
     }
 }
 
@@ -421,3 +420,91 @@ fn change_text(change: &Change) -> String {
 
 /// Characters of a quotation.
 const QUOTED: usize = 61;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zvf_format::Part;
+    use zvf_format::metadata::Root;
+
+    fn key() -> Key {
+        Key::root().below("0/vertices/c/3/1/0").unwrap()
+    }
+
+    #[test]
+    fn each_fault_is_one_line() {
+        let backend = || object_store::Error::NotImplemented {
+            operation: "x".into(),
+            implementer: "y".into(),
+        };
+        let cut = FormatError::new(
+            Class::Truncated,
+            Part::FragmentIndex,
+            "ranges",
+            16,
+            Expected::Bytes(88),
+            40_u8,
+        );
+        let long = "x".repeat(100);
+        #[rustfmt::skip]
+        let table: Vec<(StoreError, &str, Class, bool)> = vec![
+            (StoreError::from(cut).with_key(&key()).with_span(16, 104),
+                "Truncated in 0/vertices/c/3/1/0 at 16..104, fragment index ranges at byte 16: expected 88 bytes, found 40; the object is cut short: copy it again, or run \"zvf repair --plan\"", Class::Truncated, false),
+            (StoreError::from(Root::parse(b"[").unwrap_err()).with_key(&key()),
+                "Truncated in 0/vertices/c/3/1/0, metadata, ", Class::Truncated, false),
+            (StoreError::refused(Class::BadTag, Op::Open, "version", Expected::Rule("0.6 to 0.9.2"), long.as_str()),
+                "BadTag, version: expected 0.6 to 0.9.2, found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"", Class::BadTag, false),
+            (StoreError::refused(Class::BadShape, Op::Parse, "rank", Expected::Exactly(3), Found::from(2_u8)),
+                "BadShape, rank: expected 3, found 2", Class::BadShape, false),
+            (StoreError::limit(Op::List, "keys", 10, 11),
+                "LimitExceeded, keys: expected at most 10, found 11; more than the limit allows: ask for less, or raise the limit", Class::LimitExceeded, false),
+            (StoreError::absent(&key(), "the array lists this chunk"),
+                "NotFound in 0/vertices/c/3/1/0, the array lists this chunk and it is not there", Class::NotFound, false),
+            (StoreError::unsupported(Op::Decode, "codec", "draco"),
+                "Unsupported, codec \"draco\": this build cannot read it", Class::Unsupported, false),
+            (StoreError::codec(Class::Codec, "zstd", io::Error::other("bad block")),
+                "Codec, zstd: the stream does not decode; the stored bytes are damaged: restore this object from a copy", Class::Codec, false),
+            (StoreError::io(Op::Read, io::Error::from_raw_os_error(5)).with_key(&Key::root()),
+                "Io, ", Class::Io, true),
+            (StoreError::changed(Change::Version),
+                "FileChanged, the object was replaced while it was being read", Class::FileChanged, false),
+            (StoreError::changed(Change::Length { expected: 5, found: 4 }),
+                "FileChanged, reply: expected 5 bytes, found 4", Class::FileChanged, false),
+            (StoreError::backend(Class::Throttled, Op::Read, Said::Status(429), backend()),
+                "Throttled, the store answered 429", Class::Throttled, true),
+            (StoreError::backend(Class::Unavailable, Op::Read, Said::Connection, backend()),
+                "Unavailable, the connection failed", Class::Unavailable, true),
+            (StoreError::timeout(Op::Read, "first byte", Duration::from_secs(5)),
+                "Timeout, no first byte within 5s", Class::Timeout, true),
+        ];
+        for (error, text, class, retryable) in table {
+            let line = error.to_string();
+            // What the system or the document says in its own words is not ours to repeat here.
+            assert!(
+                if text.ends_with(", ") { line.starts_with(text) } else { line == text },
+                "{line}"
+            );
+            assert!(!line.contains('\n'));
+            assert_eq!((error.class(), error.retryable()), (class, retryable), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_place_named_stays() {
+        let error = StoreError::limit(Op::Read, "bytes", 1, 2).with_key(&key()).with_span(1, 2);
+        let error = error.with_key(&Key::root().child("other").unwrap()).with_span(5, 6);
+        assert_eq!((error.key(), error.span()), (Some("0/vertices/c/3/1/0"), Some((1, 2))));
+        assert_eq!((error.op(), error.op().to_string()), (Op::Read, "read".to_owned()));
+        assert_eq!(error.hint(), Some(Hint::RaiseLimit));
+        assert!(error.format().is_none() && error.source().is_none());
+    }
+
+    #[test]
+    fn copies_share_the_cause() {
+        let error = StoreError::io(Op::Read, io::Error::from_raw_os_error(5));
+        let copy = error.clone().with_key(&key());
+        assert!(error.key().is_none() && copy.key().is_some());
+        assert_eq!(copy.source().unwrap().to_string(), error.source().unwrap().to_string());
+        assert!(size_of::<StoreError>() == size_of::<usize>());
+    }
+}

@@ -3,14 +3,14 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), zvf_store::StoreError> {
-//! # let (_dir, path) = zvf_store::doc_store();
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 //! # use zvf_store::{Caching, OpenOptions, Store};
-//! let store = Store::open(&path, OpenOptions::default()).await?;
+//! let store = Store::open(path, OpenOptions::default()).await?;
 //! let level = store.level(0).await?;
 //! let vertices = level.required_cells("vertices").await?;
 //! let keys: Vec<_> = vertices.presence().await?.iter().collect();
 //! for payload in vertices.read_many(&keys, Caching::Once).await {
-//!     assert_eq!(payload?.map(|bytes| bytes.len()), Some(12));
+//!     assert_eq!(payload?.map(|bytes| bytes.len()), Some(8));
 //! }
 //! # Ok(())
 //! # }
@@ -30,6 +30,19 @@ use crate::node::{self, Listing};
 use crate::shared::Shared;
 
 /// A level of an open store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let level = store.level(0).await?;
+/// assert_eq!((level.number(), level.meta().vertex_count, level.key_rank()), (0, 3, 2));
+/// assert!(level.cells("links/0/0.0").await?.is_none());
+/// assert_eq!(level.children("").await?.names, ["vertex_fragments", "vertices"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LevelNode {
     shared: Arc<Shared>,
@@ -54,6 +67,11 @@ impl LevelNode {
             StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
         })?;
         Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
+    }
+
+    /// The path of `name` below this level; an empty name is the level itself.
+    fn below(&self, name: &str) -> Result<Key, StoreError> {
+        if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
     }
 
     /// Its number; 0 is the full data.
@@ -90,7 +108,7 @@ impl LevelNode {
     /// When the document is not one of an array of chunks, or describes a layout that this layer does
     /// not know. A codec that is unknown shows when chunks are read.
     pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
-        node::cells(&self.shared, &self.key.below(name)?, self.key_rank()).await
+        node::cells(&self.shared, &self.below(name)?, self.key_rank()).await
     }
 
     /// As [`cells`](Self::cells), of an array without which the level makes no sense.
@@ -101,7 +119,7 @@ impl LevelNode {
     pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
         let cells = self.cells(name).await?;
         cells.map_or_else(
-            || Err(StoreError::absent(&self.key.below(name)?, "a level needs this array")),
+            || Err(StoreError::absent(&self.below(name)?, "a level needs this array")),
             Ok,
         )
     }
@@ -114,7 +132,7 @@ impl LevelNode {
     /// When the document is not one of an array of rows, or names a layout that this layer does not
     /// know.
     pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(&self.shared, &self.key.below(name)?).await
+        node::rows(&self.shared, &self.below(name)?).await
     }
 
     /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
@@ -124,7 +142,7 @@ impl LevelNode {
     ///
     /// When the document is not one of items of one size.
     pub async fn dense(&self, name: &str) -> Result<Option<Dense>, StoreError> {
-        node::dense(&self.shared, &self.key.below(name)?).await
+        node::dense(&self.shared, &self.below(name)?).await
     }
 
     /// The document of the group at `name`; `None` when there is no such node. A group of the older
@@ -134,10 +152,10 @@ impl LevelNode {
     ///
     /// When the node is an array, or its document cannot be read.
     pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(&self.shared, &self.key.below(name)?).await
+        node::group(&self.shared, &self.below(name)?).await
     }
 
-    /// The names below the node at `name`; nothing when it is not there.
+    /// The names below the node at `name`, or of the level when it is empty; nothing when it is not there.
     ///
     /// A backend that cannot list gives those that the root declares, and the answer says that it may be
     /// incomplete.
@@ -146,6 +164,6 @@ impl LevelNode {
     ///
     /// When the backend fails.
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
-        node::children(&self.shared, &self.key.below(name)?).await
+        node::children(&self.shared, &self.below(name)?).await
     }
 }

@@ -21,7 +21,7 @@ use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{CellsCore, Dense, DenseCore, Rows, RowsCore, Cells};
+use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore};
 use crate::notice::Notice;
 use crate::shared::Shared;
 

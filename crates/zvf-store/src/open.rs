@@ -42,10 +42,10 @@ use crate::source::{IoStats, Source};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
-/// # let (_dir, path) = zvf_store::doc_store();
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// use zvf_store::{OpenOptions, Store};
 ///
-/// let store = Store::open(&path, OpenOptions::default()).await?;
+/// let store = Store::open(path, OpenOptions::default()).await?;
 /// assert_eq!((store.version().to_string(), store.level_numbers()), ("0.9.2".to_owned(), vec![0]));
 /// assert_eq!(store.io_stats().requests, 3);
 /// # Ok(())
@@ -110,7 +110,8 @@ impl Store {
         let notices = Notices::default();
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
-            let [found, known] = [version, Version::KNOWN].map(|version| version.to_string().into());
+            let [found, known] =
+                [version, Version::KNOWN].map(|version| version.to_string().into());
             notices.add(Notice::NewerVersion { found, known });
         }
         let shared = Arc::new(Shared {
@@ -273,6 +274,17 @@ impl Store {
         self.shared.source.stats()
     }
 
+    /// Bytes of decoded chunks and rows that are kept now.
+    #[must_use]
+    pub fn cached_bytes(&self) -> u64 {
+        self.shared.cache.bytes()
+    }
+
+    /// Lets go of all decoded chunks and rows; documents and indexes stay.
+    pub fn clear_cache(&self) {
+        self.shared.cache.clear();
+    }
+
     /// The limits of this handle.
     #[must_use]
     pub fn budget(&self) -> &Budget {
@@ -320,8 +332,10 @@ fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
 fn checked_family(root: &Root) -> Result<Family, StoreError> {
     let document = crate::docs::document(&Key::root())?;
     let block = &root.zarr_vectors;
-    let family =
-        block.zv_version.supported().map_err(|error| StoreError::from(error).with_key(&document))?;
+    let family = block
+        .zv_version
+        .supported()
+        .map_err(|error| StoreError::from(error).with_key(&document))?;
     match block.required_capabilities.iter().find(|token| token.known().is_none()) {
         None => Ok(family),
         Some(token) => {

@@ -18,7 +18,7 @@ pub struct OpenOptions {
     pub requests_in_flight: usize,
     /// The part of the budget that decoded cells and index rows may keep.
     pub cache_bytes: u64,
-    /// What the backend wants to know, by the names object_store has for it (`aws_region`,
+    /// What the backend wants to know, by the names `object_store` has for it (`aws_region`,
     /// `azure_storage_account_name`, `google_service_account`, `allow_http`, …). These go before the
     /// environment, where the same names are looked up in capitals.
     pub storage_options: Vec<(String, String)>,

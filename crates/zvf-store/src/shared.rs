@@ -31,6 +31,24 @@ pub(crate) struct Shared {
 }
 
 /// Whether what is decoded stays with the handle.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::Caching;
+///
+/// let vertices = store.level(0).await?.required_cells("vertices").await?;
+/// let key = ChunkKey::parse("0.0")?;
+/// vertices.read(&key, Caching::Once).await?;
+/// assert_eq!(store.cached_bytes(), 0);
+/// vertices.read(&key, Caching::Keep).await?;
+/// assert!(store.cached_bytes() > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caching {
@@ -51,9 +69,10 @@ impl Shared {
         self.docs.node(&self.source, key).await
     }
 
-    /// The most that one chunk may hold, decoded.
+    /// The most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of
+    /// what may be in flight.
     pub(crate) fn chunk_cap(&self) -> u64 {
-        self.budget.max_bytes().min(LARGEST_CHUNK)
+        (self.budget.max_bytes() / 2).min(LARGEST_CHUNK)
     }
 
     /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the

@@ -140,15 +140,15 @@ impl<'a> BlockTable<'a> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn sorted(&self) -> BlockSpans {
-        let mut ends: alloc::vec::Vec<u64> = self.starts().collect();
-        ends.sort_unstable();
-        ends.dedup();
-        ends.push(self.cbytes);
-        let span = |start: u64| {
-            let next = ends.partition_point(|end| *end <= start);
-            start..ends.get(next).copied().unwrap_or(self.cbytes)
+        let starts = || self.positions.iter().map(|position| position.get().unsigned_abs());
+        let last = u32::try_from(self.cbytes).unwrap_or(u32::MAX); // it is an i32 in the header
+        let mut sorted: alloc::vec::Vec<u32> = starts().collect();
+        sorted.sort_unstable();
+        let span = |start| {
+            let next = sorted.partition_point(|other| *other <= start);
+            (start, sorted.get(next).copied().unwrap_or(last))
         };
-        BlockSpans { spans: self.starts().map(span).collect() }
+        BlockSpans { spans: starts().map(span).collect() }
     }
 
     fn starts(&self) -> impl Iterator<Item = u64> {
@@ -169,7 +169,7 @@ impl<'a> BlockTable<'a> {
 #[cfg(feature = "alloc")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockSpans {
-    spans: alloc::vec::Vec<Range<u64>>,
+    spans: alloc::vec::Vec<(u32, u32)>, // start and end
 }
 
 #[cfg(feature = "alloc")]
@@ -177,7 +177,8 @@ impl BlockSpans {
     /// The bytes of block `j` in the chunk, or `None` past the last.
     #[must_use]
     pub fn get(&self, j: u32) -> Option<Range<u64>> {
-        self.spans.get(num::to_usize(j)).cloned()
+        let (start, end) = *self.spans.get(num::to_usize(j))?;
+        Some(start.into()..end.into())
     }
 }
 

@@ -16,8 +16,9 @@
 use core::ops::Range;
 
 use super::chunk::{Body, ChunkHeader};
+use super::fixed::{FixedHeader, FrameKind, TAIL};
 use super::geometry::Geometry;
-use super::header::{FixedHeader, FrameHeader, FrameKind};
+use super::header::FrameHeader;
 use super::metalayer::{Metalayer, MetalayerName};
 use super::offsets::{Bounds, ChunkPlace};
 use super::trailer::FrameTrailer;
@@ -48,15 +49,15 @@ pub enum Container {
 /// let metalayer = Metalayer::b2nd(*geometry, "<i4")?.encode();
 /// let offsets = encode_offsets(0, &[ChunkPlace::Zeros; 2])?;
 /// let trailer = FrameTrailer::encode(&[])?;
-/// let frame_len = 143 + 48 + 35;
+/// let frame_len = 146 + 48 + 35;
 /// let fields = FrameFields { frame_len, ..FrameFields::array(&geometry, 0) };
 /// let header = FrameHeader::encode(&fields, &[("b2nd", &metalayer)])?;
 /// let file = [header, offsets, trailer].concat();
 ///
 /// let frame = Frame::open_whole(Container::File(frame_len), &file)?;
 /// assert_eq!(frame.geometry().shape().as_slice(), [7]);
-/// assert_eq!(frame.offsets_head(), Some(143..175));
-/// let places = ChunkOffsets::parse(&frame, &file[175..191])?;
+/// assert_eq!(frame.offsets_head(), Some(146..178));
+/// let places = ChunkOffsets::parse(&frame, &file[178..194])?;
 /// assert_eq!(places.place(1), Some(ChunkPlace::Zeros));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
@@ -103,7 +104,7 @@ impl<'a> Frame<'a> {
         let mut cur = Cursor::new(Part::FrameHeader, frame);
         let header = cur.bytes("header", fixed.header_range().end)?;
         cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.at()))?;
-        let tail = cur.bytes("tail", super::header::TAIL)?;
+        let tail = cur.bytes("tail", TAIL)?;
         Self::open(container, header, tail)
     }
 

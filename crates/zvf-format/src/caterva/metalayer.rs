@@ -25,6 +25,12 @@ use crate::error::{Class, Expected, FormatError, Hint, Part};
 use crate::lint::Lints;
 
 /// Under which name an array describes itself.
+///
+/// ```
+/// use zvf_format::caterva::MetalayerName;
+///
+/// assert_eq!(MetalayerName::B2nd.text(), "b2nd");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetalayerName {
     /// `b2nd`: what python-blosc2 writes, with a dtype.

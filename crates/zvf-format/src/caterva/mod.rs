@@ -20,6 +20,7 @@
 mod axes;
 mod blocks;
 mod chunk;
+mod fixed;
 mod frame;
 mod geometry;
 mod header;
@@ -39,9 +40,10 @@ pub use chunk::{
     Body, ChunkFields, ChunkHeader, Codec, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot,
     Special,
 };
+pub use fixed::{FixedHeader, FrameFields, FrameKind};
 pub use frame::{Container, Frame};
 pub use geometry::Geometry;
-pub use header::{FixedHeader, FrameFields, FrameHeader, FrameKind};
+pub use header::FrameHeader;
 pub use metalayer::{Metalayer, MetalayerName};
 pub use metamap::Entry;
 #[cfg(feature = "alloc")]

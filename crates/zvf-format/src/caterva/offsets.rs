@@ -16,13 +16,24 @@ use core::fmt;
 
 use zerocopy::little_endian::I64;
 
+use super::fixed::FrameKind;
 use super::frame::Frame;
-use super::header::FrameKind;
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::num;
 
 /// Where a chunk is.
+///
+/// ```
+/// use zvf_format::caterva::{ChunkFile, ChunkPlace};
+///
+/// let named = |place| match place {
+///     ChunkPlace::File(file) => Some(file.to_string()),
+///     _ => None,
+/// };
+/// assert_eq!(named(ChunkPlace::File(ChunkFile(7))).as_deref(), Some("00000007.chunk"));
+/// assert_eq!(named(ChunkPlace::Zeros), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
     /// In the frame, from this byte on.
@@ -56,12 +67,24 @@ impl fmt::Display for ChunkFile {
 /// The places of all chunks of a frame.
 ///
 /// ```
-/// use zvf_format::caterva::{ChunkOffsets, ChunkPlace, Frame};
+/// use zvf_format::caterva::{
+///     ChunkOffsets, ChunkPlace, Container, Frame, FrameFields, FrameHeader, FrameTrailer, Geometry,
+///     Metalayer, Partition,
+/// };
 ///
-/// fn first(frame: &Frame<'_>, decoded: &[u8]) -> Result<ChunkPlace, zvf_format::FormatError> {
-///     let offsets = ChunkOffsets::parse(frame, decoded)?;
-///     Ok(offsets.place(0).unwrap_or(ChunkPlace::Zeros))
-/// }
+/// # #[cfg(feature = "alloc")] {
+/// # let geometry = Geometry::new(Partition::new(&[1], &[4], &[2])?, 4)?;
+/// # let metalayer = Metalayer::caterva(*geometry).encode();
+/// # let fields = FrameFields { frame_len: 400, ..FrameFields::array(&geometry, 100) };
+/// # let header = FrameHeader::encode(&fields, &[("caterva", &metalayer)])?;
+/// # let tail = &FrameTrailer::encode(&[])?[12..];
+/// let frame = Frame::open(Container::File(400), &header, tail)?;
+/// let decoded = 96_u64.to_le_bytes();
+/// let places = ChunkOffsets::parse(&frame, &decoded)?;
+/// let at = u64::from(frame.header().fields().header_len) + 96;
+/// assert_eq!(places.place(0), Some(ChunkPlace::Frame(at)));
+/// # }
+/// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkOffsets<'a> {

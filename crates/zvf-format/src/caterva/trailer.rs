@@ -10,7 +10,7 @@
 //! Big-endian. The last two lines are 23 bytes; a reader of array data needs no more of the trailer than
 //! those. Each content is a Blosc2 chunk, which is for the caller to decode.
 
-use super::header::{TAIL, TRAILER_MIN};
+use super::fixed::{TAIL, TRAILER_MIN};
 use super::metamap::{Entry, Form, Metamap};
 use super::msgpack;
 use crate::cursor::Cursor;

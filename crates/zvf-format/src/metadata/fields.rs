@@ -252,7 +252,6 @@ fn whole(value: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use std::string::ToString;
-    use std::vec;
 
     use serde_json::json;
 

@@ -128,7 +128,7 @@ impl Parser<'_> {
         self.space();
         let Some(byte) = self.peek() else { return Err(self.cut("a value")) };
         let presence = byte == b'[' && self.at_presence();
-        if !presence {
+        if !presence && !matches!(self.open.last(), Some(Open::Presence(_))) {
             self.charge(1)?;
         }
         match byte {

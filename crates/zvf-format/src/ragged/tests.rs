@@ -131,7 +131,7 @@ fn what_belongs_to_no_group_is_accepted_and_said() {
     }
     let gap = hex(LINTED[0].0);
     assert_eq!(Ragged::parse(&gap, 8, 2).unwrap().rows().collect::<Vec<_>>(), [&gap[32..]]);
-    assert_eq!(Ragged::parse(&[0; 12], 8, 2).unwrap().data(), &[]);
+    assert_eq!(Ragged::parse(&[0; 12], 8, 2).unwrap().data(), &[0_u8; 0]);
 }
 
 fn any_groups() -> impl Strategy<Value = Vec<Vec<u8>>> {

@@ -7,7 +7,12 @@ pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
     let at = u64::try_from(stored.len().saturating_sub(SUM)).unwrap_or(u64::MAX);
     let Some((payload, sum)) = stored.split_last_chunk::<SUM>() else {
         let expected = Expected::Bytes(4);
-        return Err(refuse(Class::Truncated, at, expected, u32::try_from(stored.len()).unwrap_or(0)));
+        return Err(refuse(
+            Class::Truncated,
+            at,
+            expected,
+            u32::try_from(stored.len()).unwrap_or(0),
+        ));
     };
     let (stated, computed) = (u32::from_le_bytes(*sum), crc32c::crc32c(payload));
     if stated != computed {

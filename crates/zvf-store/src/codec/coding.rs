@@ -58,16 +58,14 @@ impl Coding {
             let Some(codec) = codecs.next() else {
                 return Err(refused("codec from items to bytes", "none"));
             };
-            match codec.kind() {
-                CodecKind::Transpose { order: axes } if order.is_none() => {
-                    order = Some(permutation(axes, doc.rank())?);
-                }
-                CodecKind::Bytes { big_endian } => {
-                    let big_endian = big_endian.unwrap_or(false);
-                    break Packing::Items { big_endian, order };
-                }
-                CodecKind::VlenBytes if order.is_none() => break Packing::Vlen,
-                _ => return Err(misplaced(codec)),
+            if let (CodecKind::Transpose { order: axes }, None) = (codec.kind(), &order) {
+                order = Some(permutation(axes, doc.rank())?);
+            } else if let CodecKind::Bytes { big_endian } = codec.kind() {
+                break Packing::Items { big_endian: big_endian.unwrap_or(false), order };
+            } else if matches!(codec.kind(), CodecKind::VlenBytes) && order.is_none() {
+                break Packing::Vlen;
+            } else {
+                return Err(misplaced(codec));
             }
         };
         let steps: Result<Vec<Step>, StoreError> = codecs.map(step).collect();
@@ -76,18 +74,23 @@ impl Coding {
 }
 
 fn step(codec: &Codec) -> Result<Step, StoreError> {
-    match codec.kind() {
-        CodecKind::Crc32c => Ok(Step::Crc32c),
-        CodecKind::Gzip { .. } => Ok(Step::Gzip),
-        CodecKind::Zstd { .. } => Ok(Step::Zstd),
-        _ => Err(misplaced(codec)),
+    let kind = codec.kind();
+    if matches!(kind, CodecKind::Blosc(_)) {
+        Ok(Step::Blosc)
+    } else if matches!(kind, CodecKind::Crc32c) {
+        Ok(Step::Crc32c)
+    } else if matches!(kind, CodecKind::Gzip { .. }) {
+        Ok(Step::Gzip)
+    } else if matches!(kind, CodecKind::Zstd { .. }) {
+        Ok(Step::Zstd)
+    } else {
+        Err(misplaced(codec))
     }
 }
 
 fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
-    let plain = |codec: &Codec| {
-        matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) })
-    };
+    let plain =
+        |codec: &Codec| matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) });
     let checksum = match sharding.index_codecs.as_slice() {
         [bytes] if plain(bytes) => false,
         [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,

@@ -12,9 +12,10 @@ pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     let mut decoded = Vec::new();
     let read = MultiGzDecoder::new(input).take(cap.saturating_add(1)).read_to_end(&mut decoded);
     if let Err(error) = read {
-        let (class, found) = match error.kind() {
-            ErrorKind::UnexpectedEof => (Class::Truncated, "the end"),
-            _ => (Class::Codec, "something else"),
+        let (class, found) = if error.kind() == ErrorKind::UnexpectedEof {
+            (Class::Truncated, "the end")
+        } else {
+            (Class::Codec, "something else")
         };
         let expected = Expected::Rule("whole gzip members");
         return Err(FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found));
@@ -28,7 +29,8 @@ mod tests {
     use super::*;
 
     /// Header, one stored block of three bytes, CRC-32 of `abc`, length.
-    const ABC: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0";
+    const ABC: &[u8] =
+        b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0";
 
     #[test]
     fn members_typed_by_hand() {

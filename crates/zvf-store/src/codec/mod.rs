@@ -11,23 +11,32 @@
 //! Not here: which bytes are stored where (`layout`), and the parsing of documents.
 
 use bytes::Bytes;
+use zvf_blosc::Decoder;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 use crate::error::StoreError;
 use crate::num::to_u64;
 
 mod batch;
+mod blosc;
 mod checksum;
 mod coding;
 mod gzip;
 mod order;
 mod zstd;
 
-pub(crate) use batch::{Job, undo_many};
+pub(crate) use batch::{Job, spread, undo_many};
+pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub(crate) use order::{swap, untranspose};
 
 /// What reading a part of a chunk costs.
+///
+/// ```
+/// # use zvf_store::Partial;
+/// let dear = |partial| matches!(partial, Partial::Whole);
+/// assert!(dear(Partial::Whole) && !dear(Partial::Blocks) && !dear(Partial::Ranges));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {
@@ -48,6 +57,7 @@ pub(crate) struct Chain {
 /// One codec from bytes to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
+    Blosc,
     Crc32c,
     Gzip,
     Zstd,
@@ -68,6 +78,7 @@ impl Chain {
     pub(crate) fn partial(&self) -> Partial {
         match self.steps.as_slice() {
             [] => Partial::Ranges,
+            [Step::Blosc] => Partial::Blocks,
             _ => Partial::Whole,
         }
     }
@@ -84,14 +95,17 @@ impl Chain {
         for step in self.steps.iter().rev() {
             left = left.saturating_sub(1);
             // Between two steps there may be a little more than in the end, but not much.
-            let cap = if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
+            let cap =
+                if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
             bytes = step.undo(bytes, cap, scratch)?;
         }
         let whole = Expected::AtMost(cap.into());
         if to_u64(bytes.len()) > cap {
             let part = Part::CodecStream;
             let found = bytes.len();
-            return Err(FormatError::new(Class::LimitExceeded, part, "chunk", 0, whole, found).into());
+            return Err(
+                FormatError::new(Class::LimitExceeded, part, "chunk", 0, whole, found).into()
+            );
         }
         Ok(bytes)
     }
@@ -100,6 +114,7 @@ impl Chain {
 impl Step {
     fn undo(self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
         match self {
+            Self::Blosc => Ok(blosc::decode(scratch.blosc(cap), &bytes)?.into()),
             Self::Crc32c => {
                 bytes.truncate(checksum::verified(&bytes)?);
                 Ok(bytes)
@@ -114,6 +129,19 @@ impl Step {
 #[derive(Default)]
 pub(crate) struct Scratch {
     zstd: zstd::Zstd,
+    blosc: Option<(u64, Decoder)>, // the cap it was made with
+}
+
+impl Scratch {
+    /// A decoder that makes no more than `cap` bytes.
+    pub(crate) fn blosc(&mut self, cap: u64) -> &mut Decoder {
+        let fresh = || (cap, Decoder::new(cap));
+        let (_, decoder) = match self.blosc.take_if(|(made_with, _)| *made_with != cap) {
+            Some(_other) => self.blosc.insert(fresh()),
+            None => self.blosc.get_or_insert_with(fresh),
+        };
+        decoder
+    }
 }
 
 /// Refuses what was decoded beyond `cap`.

@@ -33,6 +33,25 @@ use crate::shared::{Caching, Shared};
 /// The chunks of one array of a level.
 ///
 /// Cheap to clone; clones share what was learned and read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::Partial;
+///
+/// let vertices = store.level(0).await?.required_cells("vertices").await?;
+/// assert_eq!((vertices.presence().await?.len(), vertices.partial()), (3, Partial::Ranges));
+///
+/// // The second coordinate of the first vertex of chunk -1.0, and nothing else of it.
+/// let ask = (ChunkKey::parse("-1.0")?, vec![4..8]);
+/// let parts = vertices.read_parts(&[ask]).await.remove(0)?.expect("the chunk is listed");
+/// assert_eq!(parts[0], 4_f32.to_le_bytes()[..]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cells {
     shared: Arc<Shared>,
@@ -57,11 +76,7 @@ enum Layout {
 
 impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
-    pub(crate) fn of_array(
-        shared: &Shared,
-        key: &Key,
-        doc: &ArrayDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
         let inner = doc.inner_chunk_shape();
         if inner.iter().any(|&extent| extent != 1) {
             let (expected, found) =
@@ -86,24 +101,13 @@ impl CellsCore {
     }
 
     /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
-    pub(crate) fn of_group(
-        shared: &Shared,
-        key: &Key,
-        attributes: Object,
-        rank: usize,
-    ) -> Self {
+    pub(crate) fn of_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
         Self::new(shared, key, attributes, rank, layout)
     }
 
-    fn new(
-        shared: &Shared,
-        key: &Key,
-        attributes: Object,
-        rank: usize,
-        layout: Layout,
-    ) -> Self {
+    fn new(shared: &Shared, key: &Key, attributes: Object, rank: usize, layout: Layout) -> Self {
         Self { key: key.clone(), attributes, rank, id: shared.new_id(), layout }
     }
 }
@@ -204,7 +208,7 @@ impl Cells {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
         if let Layout::Native(native) = &self.core.layout
-            && native.partial() != Partial::Whole
+            && native.reads_parts(&self.shared)
         {
             let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
@@ -225,12 +229,12 @@ impl Cells {
     }
 
     /// The length of each payload, `None` for absent chunks: from an index or a few bytes where
-    /// [`partial`](Self::partial) is not [`Partial::Whole`], otherwise by reading it.
+    /// [`partial`](Self::partial) is [`Partial::Ranges`], otherwise by reading it.
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
         if let Layout::Native(native) = &self.core.layout
-            && native.partial() != Partial::Whole
+            && native.partial() == Partial::Ranges
         {
             let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
             let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();

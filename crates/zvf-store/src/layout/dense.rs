@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, GroupDoc, Object};
 use zvf_format::{Class, Expected, Found};
 
+use super::fill::fill_item;
 use super::grid::{Grid, bytes_of, filled};
 use super::shard::Shards;
 use super::tiny::flat;
@@ -34,6 +35,18 @@ use crate::source::Get;
 /// A standalone array of numbers, booleans or texts of a fixed width.
 ///
 /// Cheap to clone; clones share what was read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let objects = store.dense("parametric/objects").await?.expect("the store has some");
+/// assert_eq!((objects.shape(), objects.dtype().to_string().as_str()), (&[1, 5][..], "float64"));
+/// assert_eq!(objects.rows(0..1).await?[32..], (-2.5_f64).to_le_bytes());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dense {
     shared: Arc<Shared>,
@@ -55,7 +68,12 @@ pub(crate) struct DenseCore {
 enum Body {
     /// Or why its codecs cannot be undone.
     Chunked(Result<Chunked, StoreError>),
-    Flat { data: Key, mask: Option<Key>, big_endian: bool, content: OnceCell<Bytes> },
+    Flat {
+        data: Key,
+        mask: Option<Key>,
+        big_endian: bool,
+        content: OnceCell<Bytes>,
+    },
 }
 
 #[derive(Debug)]
@@ -68,23 +86,24 @@ struct Chunked {
 
 impl DenseCore {
     /// The array of `doc` under `key`.
-    pub(crate) fn of_array(
-        shared: &Shared,
-        key: &Key,
-        doc: &ArrayDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
         let DataTypeKind::Fixed(dtype) = doc.data_type.kind() else {
             let expected = Expected::Rule("items of one size");
             let found = Found::Text("another data type");
             let what = "data_type of a standalone array";
-            return Err(StoreError::refused(Class::BadTag, Op::Parse, what, expected, found)
-                .with_key(key));
+            return Err(
+                StoreError::refused(Class::BadTag, Op::Parse, what, expected, found).with_key(key)
+            );
         };
         let (shape, chunk) = (doc.shape.as_slice().into(), doc.inner_chunk_shape().into());
         let body = Coding::of(doc)
             .and_then(|coding| {
                 let Packing::Items { big_endian, order } = coding.packing else {
-                    return Err(StoreError::unsupported(Op::Decode, "codec of numbers", "vlen-bytes"));
+                    return Err(StoreError::unsupported(
+                        Op::Decode,
+                        "codec of numbers",
+                        "vlen-bytes",
+                    ));
                 };
                 let shards = Shards::of(doc, coding.index)?;
                 let array = ZarrArray { key: key.clone(), chain: coding.chain, shards };
@@ -102,10 +121,7 @@ impl DenseCore {
     }
 
     /// The array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(
-        key: &Key,
-        doc: &GroupDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         // Links of composite stores say nothing of their type, which is always this.
@@ -276,11 +292,16 @@ impl Dense {
             return Err(self.past_the_end(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
-            let (expected, found) =
-                (Expected::AtLeast(range.start.into()), Found::from(range.end));
+            let (expected, found) = (Expected::AtLeast(range.start.into()), Found::from(range.end));
             let what = "end of a range of rows";
-            return Err(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found)
-                .with_key(&self.core.key));
+            return Err(StoreError::refused(
+                Class::InvalidArgument,
+                Op::Read,
+                what,
+                expected,
+                found,
+            )
+            .with_key(&self.core.key));
         };
         self.check_total(self.row_bytes()?.checked_mul(rows))
     }
@@ -291,7 +312,8 @@ impl Dense {
             Some(bytes) if bytes <= cap => Ok(bytes),
             other => {
                 let found = other.unwrap_or(u64::MAX);
-                Err(StoreError::limit(Op::Read, "bytes of rows", cap, found).with_key(&self.core.key))
+                Err(StoreError::limit(Op::Read, "bytes of rows", cap, found)
+                    .with_key(&self.core.key))
             }
         }
     }
@@ -308,7 +330,8 @@ impl Dense {
         }
         let (what, expected) = ("bytes", Expected::Exactly(expected.into()));
         let class = Class::CountMismatch;
-        Err(StoreError::refused(class, Op::Decode, what, expected, Found::from(found)).with_key(key))
+        Err(StoreError::refused(class, Op::Decode, what, expected, Found::from(found))
+            .with_key(key))
     }
 
     /// Rows of the group form, all of which are read at once.
@@ -319,7 +342,8 @@ impl Dense {
         let whole = content.get_or_try_init(|| async {
             let bytes = flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| StoreError::absent(data, "its group is there"))?;
-            let expected = bytes_of(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
+            let expected =
+                bytes_of(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, bytes.len(), expected)?;
             Ok::<_, StoreError>(self.little(bytes, *big_endian))
         });
@@ -346,7 +370,10 @@ impl Dense {
             return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
         let few = bytes.saturating_mul(4) < chunk_bytes.saturating_mul(to_u64(touched.len()));
-        if few && self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
+        if few
+            && self.core.grid.is_row_wise()
+            && chunked.order.is_none()
+            && chunked.array.chain.is_empty()
         {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
         }
@@ -359,7 +386,8 @@ impl Dense {
                 };
             };
             let row = self.row_bytes()?;
-            let first = index.first().map_or(0, |index| index.saturating_mul(self.core.grid.chunk_rows()));
+            let first =
+                index.first().map_or(0, |index| index.saturating_mul(self.core.grid.chunk_rows()));
             let start = to_usize(range.start.saturating_sub(first).saturating_mul(row));
             return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
         }
@@ -379,7 +407,8 @@ impl Dense {
         touched: &[Vec<u64>],
         chunk_bytes: u64,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let slots: Vec<Option<u64>> = touched.iter().map(|index| self.core.grid.slot(index)).collect();
+        let slots: Vec<Option<u64>> =
+            touched.iter().map(|index| self.core.grid.slot(index)).collect();
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
@@ -410,7 +439,11 @@ impl Dense {
 
     fn little(&self, bytes: Bytes, big_endian: bool) -> Bytes {
         // Text has units of four bytes; everything else is one unit.
-        let unit = if self.core.dtype.kind == DtypeKind::Text { 4 } else { to_usize(self.core.dtype.size) };
+        let unit = if self.core.dtype.kind == DtypeKind::Text {
+            4
+        } else {
+            to_usize(self.core.dtype.size)
+        };
         if !big_endian || unit == 1 {
             return bytes;
         }
@@ -489,58 +522,5 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
-/// The bytes of one item that is `fill`.
-fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
-    let size = to_usize(dtype.size);
-    let mut item = match fill {
-        Fill::Empty | Fill::Other => Vec::new(),
-        Fill::Text(text) => text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
-        Fill::Bool(value) => vec![u8::from(*value)],
-        Fill::Int(value) => value.to_le_bytes().to_vec(),
-        Fill::UInt(value) => value.to_le_bytes().to_vec(),
-        Fill::Float(bits) => float_item(f64::from_bits(*bits), size),
-    };
-    item.resize(size, 0);
-    item.into()
-}
-
-/// A number in as many bytes as its type has.
-fn float_item(value: f64, size: usize) -> Vec<u8> {
-    match size {
-        2 => half::f16::from_f64(value).to_le_bytes().to_vec(),
-        4 => {
-            #[expect(clippy::as_conversions, reason = "rounding to the nearest is what is meant")]
-            let single = value as f32;
-            single.to_le_bytes().to_vec()
-        }
-        _ => value.to_le_bytes().to_vec(),
-    }
-}
-
 /// Chunks that one read may touch.
 const MOST_CHUNKS: u64 = 1 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fill_values_have_the_bytes_of_their_type() {
-        let dtype = |kind, size| Dtype { kind, size, big_endian: false };
-        #[rustfmt::skip]
-        let table: [(Fill, Dtype, &[u8]); 9] = [
-            (Fill::Float(f64::NAN.to_bits()), dtype(DtypeKind::Float, 4), b"\0\0\xc0\x7f"),
-            (Fill::Float(f64::NAN.to_bits()), dtype(DtypeKind::Float, 2), b"\0\x7e"),
-            (Fill::Float(1.5_f64.to_bits()), dtype(DtypeKind::Float, 8), b"\0\0\0\0\0\0\xf8\x3f"),
-            (Fill::Int(-2), dtype(DtypeKind::Int, 2), b"\xfe\xff"),
-            (Fill::Int(i64::MIN), dtype(DtypeKind::Int, 8), b"\0\0\0\0\0\0\0\x80"),
-            (Fill::UInt(65535), dtype(DtypeKind::UInt, 2), b"\xff\xff"),
-            (Fill::Bool(true), dtype(DtypeKind::Bool, 1), b"\x01"),
-            (Fill::Text("é".into()), dtype(DtypeKind::Text, 8), b"\xe9\0\0\0\0\0\0\0"),
-            (Fill::Text(String::new()), dtype(DtypeKind::Text, 4), b"\0\0\0\0"),
-        ];
-        for (fill, dtype, bytes) in table {
-            assert_eq!(*fill_item(&fill, dtype), *bytes, "{fill:?}");
-        }
-    }
-}

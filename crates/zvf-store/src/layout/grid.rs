@@ -48,9 +48,9 @@ impl Grid {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
             spans.push(items.start.checked_div(chunk)?..items.end.div_ceil(chunk));
         }
-        let count = spans
-            .iter()
-            .try_fold(1_u64, |count, span| count.checked_mul(span.end.saturating_sub(span.start)))?;
+        let count = spans.iter().try_fold(1_u64, |count, span| {
+            count.checked_mul(span.end.saturating_sub(span.start))
+        })?;
         if count > most {
             return None;
         }
@@ -91,7 +91,7 @@ impl Grid {
         let Some(axes) = axes else { return };
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
-            None => (&axes[..0], Axis { from: 0, to: 0, count: 1, chunk: 1, target: 1 }),
+            None => (axes.as_slice(), Axis { from: 0, to: 0, count: 1, chunk: 1, target: 1 }),
         };
         let width = to_usize(self.width);
         let len = run.count.saturating_mul(width);
@@ -102,7 +102,8 @@ impl Grid {
                 from = from.saturating_mul(axis.chunk).saturating_add(axis.from.saturating_add(at));
                 into = into.saturating_mul(axis.target).saturating_add(axis.to.saturating_add(at));
             }
-            let from = from.saturating_mul(run.chunk).saturating_add(run.from).saturating_mul(width);
+            let from =
+                from.saturating_mul(run.chunk).saturating_add(run.from).saturating_mul(width);
             let into = into.saturating_mul(run.target).saturating_add(run.to).saturating_mul(width);
             let source = bytes.get(from..from.saturating_add(len));
             let target = to.get_mut(into..into.saturating_add(len));
@@ -203,9 +204,15 @@ mod tests {
     fn chunks_paste_into_rows() {
         // Every item is its place in the array; chunks are cut by hand, with x beyond the edge.
         let grid = grid(&[3, 5], &[2, 3]);
-        let chunks: [(&[u64], &[u8]); 4] =
-            [(&[0, 0], b"abcfgh"), (&[0, 1], b"dexijx"), (&[1, 0], b"klmxxx"), (&[1, 1], b"noxxxx")];
-        for (rows, expected) in [(0..3, &b"abcdefghijklmno"[..]), (1..3, b"fghijklmno"), (2..3, b"klmno")] {
+        let chunks: [(&[u64], &[u8]); 4] = [
+            (&[0, 0], b"abcfgh"),
+            (&[0, 1], b"dexijx"),
+            (&[1, 0], b"klmxxx"),
+            (&[1, 1], b"noxxxx"),
+        ];
+        for (rows, expected) in
+            [(0..3, &b"abcdefghijklmno"[..]), (1..3, b"fghijklmno"), (2..3, b"klmno")]
+        {
             let mut to = vec![b'?'; expected.len()];
             for (index, bytes) in chunks {
                 if grid.touched(&rows, 9).unwrap().contains(&index.to_vec()) {
@@ -215,7 +222,12 @@ mod tests {
             assert_eq!(to, expected, "{rows:?}");
         }
         let mut one = [0];
-        super::Grid { shape: [].into(), chunk: [].into(), width: 1 }.paste(b"a", &[], &(0..1), &mut one);
+        super::Grid { shape: [].into(), chunk: [].into(), width: 1 }.paste(
+            b"a",
+            &[],
+            &(0..1),
+            &mut one,
+        );
         assert_eq!(one, *b"a");
     }
 

@@ -6,8 +6,10 @@
 //! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
 //! ```
 
+mod blocks;
 mod cells;
 mod dense;
+mod fill;
 mod grid;
 mod native;
 mod part;

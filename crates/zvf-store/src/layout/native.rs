@@ -21,9 +21,9 @@ use zvf_format::metadata::KeyList;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
 
-use super::part;
 use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
+use super::{blocks, part};
 use crate::codec::Partial;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -36,8 +36,8 @@ use crate::shared::Shared;
 pub(crate) struct Native {
     key: Key,
     array: Result<ZarrArray, StoreError>, // or why its codecs cannot be undone
-    grid: Box<[u64]>,   // chunks along each axis
-    origin: Box<[i64]>, // the key of chunk 0, as many components
+    grid: Box<[u64]>,                     // chunks along each axis
+    origin: Box<[i64]>,                   // the key of chunk 0, as many components
     recorded: Option<KeyList>,
     listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
     found: OnceCell<Arc<KeyTable>>,
@@ -123,7 +123,9 @@ impl Native {
         if !shared.source.can_list() {
             shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
             let name = "nonempty_chunks";
-            return Err(StoreError::unsupported(Op::List, "enumeration without", name).with_key(key));
+            return Err(
+                StoreError::unsupported(Op::List, "enumeration without", name).with_key(key)
+            );
         }
         shared.notices.add(Notice::MissingPresence { key: key.clone() });
         let mut indexes = Vec::new();
@@ -135,11 +137,14 @@ impl Native {
                 None if array.chain.is_empty() && size == EMPTY_CELL => {}
                 None => indexes.push(path.index().to_vec()),
                 Some(shards) => {
-                    let Some(spans) = shards.spans(&shared.source, &object).await? else { continue };
+                    let Some(spans) = shards.spans(&shared.source, &object).await? else {
+                        continue;
+                    };
                     let there = spans.iter().filter(|(_, span)| {
                         !array.chain.is_empty() || span_len(span) != EMPTY_CELL
                     });
-                    indexes.extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
+                    indexes
+                        .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
                 }
             }
         }
@@ -241,14 +246,27 @@ impl Native {
         self.array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
     }
 
-    /// The bytes `ranges` of each payload, read by range; only for [`Partial::Ranges`] and
-    /// [`Partial::Blocks`].
+    /// Whether parts are worth reading by themselves. Where requests are dear, a chunk of unknown length in
+    /// compressed blocks is better read in one.
+    pub(crate) fn reads_parts(&self, shared: &Shared) -> bool {
+        match self.partial() {
+            Partial::Ranges => true,
+            Partial::Whole => false,
+            Partial::Blocks => {
+                let sharded = self.array.as_ref().is_ok_and(|array| array.shards.is_some());
+                sharded || shared.source.merge_gap() < DEAR_REQUESTS
+            }
+        }
+    }
+
+    /// The bytes `ranges` of each payload; only where [`reads_parts`](Self::reads_parts).
     pub(crate) async fn read_parts(
         &self,
         shared: &Shared,
         wanted: &[(Wanted, &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
-        let indexes: Vec<Vec<u64>> = wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
+        let indexes: Vec<Vec<u64>> =
+            wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
         let array = match self.array() {
             Ok(array) => array,
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
@@ -259,7 +277,11 @@ impl Native {
             .zip(wanted)
             .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
             .collect();
-        let mut answers = part::by_range(shared, &asks).await.into_iter();
+        let parts = match array.chain.partial() {
+            Partial::Blocks => blocks::by_block(shared, &asks).await,
+            Partial::Ranges | Partial::Whole => part::by_range(shared, &asks).await,
+        };
+        let mut answers = parts.into_iter();
         let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(Wanted, _))| {
             let answer = answers.next();
             match (place, answer) {
@@ -286,13 +308,14 @@ impl Native {
         let found: Vec<Option<&Place>> =
             places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
         let mut sizes = part::sizes(shared, &found).await.into_iter();
-        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &Wanted)| {
-            match (place, sizes.next()) {
-                (Err(error), _) => Err(error.clone()),
-                (_, Some(Err(error))) => Err(error),
-                (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
-                _ => self.absent(wanted),
-            }
+        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &Wanted)| match (
+            place,
+            sizes.next(),
+        ) {
+            (Err(error), _) => Err(error.clone()),
+            (_, Some(Err(error))) => Err(error),
+            (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
+            _ => self.absent(wanted),
         };
         places.iter().zip(wanted).map(size).collect()
     }
@@ -315,5 +338,7 @@ fn span_len(span: &Range<u64>) -> u64 {
     span.end.saturating_sub(span.start)
 }
 
+/// A source that rather reads this much in vain than sends another request.
+const DEAR_REQUESTS: u64 = 64 << 10;
 /// A frame around nothing.
 const EMPTY_CELL: u64 = 8;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! stored as it is    8 bytes of frame, then each range, shifted by 8
+//! in Blosc blocks    see [`super::blocks`]
 //! ```
 //!
 //! The frame is always read along, and what it says is compared with the bytes there are: a part
@@ -9,6 +10,7 @@
 //!
 //! Not here: chunks with a checksum over the whole or a stream in one piece; those are read whole.
 
+use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -37,9 +39,7 @@ pub(super) async fn by_range(
         let answers: Vec<_> = answers.by_ref().take(gets.len()).collect();
         match place {
             None => Ok(None),
-            Some(place) => {
-                one_version(answers)?.map(|got| pieces(place, ranges, &got)).transpose()
-            }
+            Some(place) => pieces(place, ranges, answers),
         }
     };
     gets.into_iter().zip(asks).map(answer).collect()
@@ -51,10 +51,8 @@ pub(super) async fn sizes(
     places: &[Option<&Place>],
 ) -> Vec<Result<Option<u64>, StoreError>> {
     let alone = |place: &&Place| place.span.is_none();
-    let gets: Vec<Get> = places
-        .iter()
-        .filter_map(|place| place.filter(alone)?.part(&(0..FRAME)))
-        .collect();
+    let gets: Vec<Get> =
+        places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME))).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
     let size = |place: &Option<&Place>| match place {
         None => Ok(None),
@@ -72,50 +70,44 @@ pub(super) async fn sizes(
 /// The frame of a chunk, then each range of its payload.
 fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
-    let shifted = ranges.iter().map(|range| {
-        match (range.start.checked_add(FRAME), range.end.checked_add(FRAME)) {
-            (Some(start), Some(end)) if start <= end => Ok(start..end),
-            _ => Err(backwards(place, range)),
-        }
-    });
+    let shifted = ranges.iter().map(|range| shifted(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1));
-    for part in std::iter::once(Ok(0..FRAME)).chain(shifted) {
+    for part in iter::once(Ok(0..FRAME)).chain(shifted) {
         let part = part?;
         gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);
     }
     Ok(gets)
 }
 
-/// All answers about one object, which must be about one version of it; `None` when there is none.
-fn one_version(
-    answers: Vec<Result<Option<Got>, StoreError>>,
-) -> Result<Option<Vec<Got>>, StoreError> {
-    let mut whole: Vec<Got> = Vec::with_capacity(answers.len());
-    let mut absent = 0_usize;
-    for answer in answers {
-        match answer? {
-            None => absent = absent.saturating_add(1),
-            Some(got) => whole.push(got),
-        }
-    }
-    let same = whole.windows(2).all(|pair| matches!(pair, [a, b] if a.version == b.version));
-    match (absent, whole.is_empty()) {
-        (_, true) => Ok(None),
-        (0, false) if same => Ok(Some(whole)),
-        _ => Err(StoreError::changed(Change::Version)),
+/// The bytes of a chunk that are bytes `range` of its payload.
+pub(super) fn shifted(place: &Place, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+    match (range.start.checked_add(FRAME), range.end.checked_add(FRAME)) {
+        (Some(start), Some(end)) if start <= end => Ok(start..end),
+        _ => Err(backwards(place, range)),
     }
 }
 
-/// The answers after the frame, once the frame was compared with them.
-fn pieces(place: &Place, ranges: &[Range<u64>], got: &[Got]) -> Result<Vec<Bytes>, StoreError> {
-    let Some((frame, pieces)) = got.split_first() else { return Ok(Vec::new()) };
-    let payload = payload(place, frame)?;
-    for range in ranges {
-        if range.end > length(&payload) {
-            return Err(beyond(place, length(&payload), range.end));
+/// The answers after the frame, once the ranges were compared with what the frame says; `None` when there
+/// is no such object. All are about one version of it.
+fn pieces(
+    place: &Place,
+    ranges: &[Range<u64>],
+    answers: Vec<Result<Option<Got>, StoreError>>,
+) -> Result<Option<Vec<Bytes>>, StoreError> {
+    let mut answers = answers.into_iter();
+    let Some(frame) = answers.next().unwrap_or(Ok(None))? else { return Ok(None) };
+    let whole = length(&payload(place, &frame)?);
+    if let Some(range) = ranges.iter().find(|range| range.end > whole) {
+        return Err(beyond(place, whole, range.end));
+    }
+    let mut pieces = Vec::with_capacity(ranges.len());
+    for answer in answers {
+        match answer? {
+            Some(got) if got.version == frame.version => pieces.push(got.bytes),
+            _ => return Err(place.blame(StoreError::changed(Change::Version))),
         }
     }
-    Ok(pieces.iter().map(|got| got.bytes.clone()).collect())
+    Ok(Some(pieces))
 }
 
 /// Where the payload lies in a chunk that starts with `frame`.
@@ -124,7 +116,7 @@ fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
         .map_err(|error| place.blame(error.into()))
 }
 
-fn length(range: &Range<u64>) -> u64 {
+pub(super) fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
@@ -151,11 +143,11 @@ fn out_of_payload(whole: u64, end: u64) -> StoreError {
     StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
 }
 
-fn beyond(place: &Place, whole: u64, end: u64) -> StoreError {
+pub(super) fn beyond(place: &Place, whole: u64, end: u64) -> StoreError {
     place.blame(out_of_payload(whole, end))
 }
 
-fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
+pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME);
     beyond(place, whole, part.end.saturating_sub(FRAME))
 }
@@ -168,4 +160,4 @@ fn backwards(place: &Place, range: &Range<u64>) -> StoreError {
 }
 
 /// Count and length before a payload.
-const FRAME: u64 = 8;
+pub(super) const FRAME: u64 = 8;

@@ -36,6 +36,18 @@ use crate::shared::{Caching, Shared};
 /// A standalone array of rows of any length.
 ///
 /// Cheap to clone; clones share what was read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let names = store.rows("parametric/names").await?.expect("the store has some");
+/// assert_eq!(names.count().await?, 1);
+/// assert_eq!(names.rows(&[0]).await?, ["floor"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rows {
     shared: Arc<Shared>,
@@ -94,10 +106,7 @@ impl RowsCore {
     }
 
     /// The rows that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(
-        key: &Key,
-        doc: &GroupDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
             key: key.clone(),
@@ -129,7 +138,7 @@ impl Rows {
     /// # Errors
     ///
     /// When the rows lie in the form of family A and cannot be read.
-    pub async fn len(&self) -> Result<u64, StoreError> {
+    pub async fn count(&self) -> Result<u64, StoreError> {
         match &self.core.body {
             Body::Chunked { len, .. } => Ok(*len),
             Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
@@ -143,8 +152,8 @@ impl Rows {
     /// As [`rows`](Self::rows).
     pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
         let end = range.end;
-        if end > self.len().await? {
-            return Err(self.past_the_end(end, self.len().await?));
+        if end > self.count().await? {
+            return Err(self.past_the_end(end, self.count().await?));
         }
         let places: Vec<u64> = range.collect();
         self.rows(&places).await
@@ -157,7 +166,7 @@ impl Rows {
     /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is unknown;
     /// otherwise when a chunk cannot be read or is not what the array's document says.
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
-        let len = self.len().await?;
+        let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
             return Err(self.past_the_end(past.saturating_add(1), len));
         }
@@ -168,7 +177,10 @@ impl Rows {
             }
             Body::Flat { .. } => {
                 let flat = self.flat().await?;
-                Ok(places.iter().map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place))).collect())
+                Ok(places
+                    .iter()
+                    .map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place)))
+                    .collect())
             }
         }
     }
@@ -191,8 +203,7 @@ impl Rows {
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
-            let chunks =
-                array.chunks(&self.shared.source, &wanted, self.shared.chunk_cap()).await;
+            let chunks = array.chunks(&self.shared.source, &wanted, self.shared.chunk_cap()).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => {
@@ -333,7 +344,8 @@ mod tests {
 
     #[test]
     fn starts_are_checked() {
-        let bytes = |starts: &[i64]| starts.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        let bytes =
+            |starts: &[i64]| starts.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
         assert_eq!(*starts_of(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
         #[rustfmt::skip]
         let table: [(Vec<u8>, &str); 4] = [

@@ -80,7 +80,8 @@ impl Shards {
     ) -> Result<Option<Self>, StoreError> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
-        let per: Option<Box<[u64]>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
+        let per: Option<Box<[u64]>> =
+            shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
         let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
         match per.and_then(|per| Self::new(per, location, checksum)) {
             Some(shards) => Ok(Some(shards)),

@@ -36,10 +36,7 @@ impl KeyTable {
     /// # Errors
     ///
     /// When `rank` is not that of a key, or a key has another one.
-    pub fn new(
-        rank: usize,
-        keys: impl IntoIterator<Item = ChunkKey>,
-    ) -> Result<Self, FormatError> {
+    pub fn new(rank: usize, keys: impl IntoIterator<Item = ChunkKey>) -> Result<Self, FormatError> {
         let keys = keys.into_iter();
         let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
         // Any key of that rank will do to have the rank itself checked by the one place that knows.

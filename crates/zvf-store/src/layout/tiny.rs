@@ -87,8 +87,9 @@ impl Tiny {
         if !shared.source.can_list() {
             shared.notices.add(Notice::CannotEnumerate { key: self.key.clone() });
             let name = "a listing";
-            return Err(StoreError::unsupported(Op::List, "enumeration without", name)
-                .with_key(&self.key));
+            return Err(
+                StoreError::unsupported(Op::List, "enumeration without", name).with_key(&self.key)
+            );
         }
         let (mut keys, mut packs) = (Vec::new(), Vec::new());
         for child in shared.source.children(&self.key).await? {
@@ -205,11 +206,10 @@ struct Flat {
 impl Flat {
     fn new(shared: &Shared, key: &Key, doc: &Got, data: Option<Got>) -> Result<Self, StoreError> {
         let doc = array_doc(key, doc)?;
-        let bytes = DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
-        let fill = match doc.fill_value.fill() {
-            Fill::UInt(fill) => u8::try_from(*fill).unwrap_or(0),
-            _ => 0,
-        };
+        let bytes =
+            DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
+        let fill = if let Fill::UInt(fill) = doc.fill_value.fill() { *fill } else { 0 };
+        let fill = u8::try_from(fill).unwrap_or(0); // the document fits its type
         let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
@@ -240,8 +240,14 @@ impl Flat {
             let (expected, found) =
                 (Expected::Exactly(self.chunk.into()), Found::from(bytes.len()));
             let what = "bytes of the chunk";
-            return Err(StoreError::refused(Class::CountMismatch, Op::Decode, what, expected, found)
-                .with_key(&self.key.below("c/0")?));
+            return Err(StoreError::refused(
+                Class::CountMismatch,
+                Op::Decode,
+                what,
+                expected,
+                found,
+            )
+            .with_key(&self.key.below("c/0")?));
         }
         bytes.truncate(to_usize(self.len));
         Ok(bytes)
@@ -253,10 +259,7 @@ fn array_doc(key: &Key, got: &Got) -> Result<ArrayDoc, StoreError> {
     ArrayDoc::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))
 }
 
-fn shard_index(
-    shard: &Key,
-    attributes: &Object,
-) -> Result<Vec<(ChunkKey, Packed)>, StoreError> {
+fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed)>, StoreError> {
     let odd = |found: &str| {
         let expected = Expected::Rule("an offset and a length for each chunk key");
         StoreError::refused(Class::BadTag, Op::Parse, "shard_index", expected, found)

@@ -105,9 +105,9 @@ impl ZarrArray {
         let place = |(shard, inner): &(Vec<u64>, usize)| match indexes.get(&**shard) {
             None | Some(Ok((_, None))) => Ok(None),
             Some(Err(error)) => Err(error.clone()),
-            Some(Ok((key, Some(spans)))) => Ok(spans.get(*inner).map(|span| {
-                Place { key: key.clone(), span: Some((span, spans.version.clone())) }
-            })),
+            Some(Ok((key, Some(spans)))) => Ok(spans
+                .get(*inner)
+                .map(|span| Place { key: key.clone(), span: Some((span, spans.version.clone())) })),
         };
         located.iter().map(place).collect()
     }
@@ -139,8 +139,10 @@ impl ZarrArray {
         wanted: &[Vec<u64>],
     ) -> Vec<Result<Stored, StoreError>> {
         let places = self.places(source, wanted).await;
-        let gets: Vec<Get> =
-            places.iter().filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.whole())).collect();
+        let gets: Vec<Get> = places
+            .iter()
+            .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.whole()))
+            .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut answer = |place: Place| match answers.next() {
             None | Some(Ok(None)) if place.span.is_some() => {
@@ -162,7 +164,8 @@ impl ZarrArray {
         cap: u64,
     ) -> Vec<Result<Stored, StoreError>> {
         let stored = self.stored(source, wanted).await;
-        if self.chain.is_empty() && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= cap)
+        if self.chain.is_empty()
+            && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= cap)
         {
             return stored;
         }

@@ -1,4 +1,4 @@
-//! The backends of object_store, set up alike.
+//! The backends of `object_store`, set up alike.
 //!
 //! In this order, later ones winning: our timeouts, the environment, the options of the caller. Only
 //! the connection's timeout is theirs to keep; how long a request may take depends on its length, and

@@ -180,8 +180,10 @@ mod tests {
     fn neighbours_are_read_as_one() {
         use ByteRange::{All, At, Last};
         const M: u64 = MERGE_MAX;
+        type Pieces = Vec<(ByteRange, Vec<usize>)>;
+        type Row = (&'static str, Vec<Get>, Vec<(&'static str, Pieces)>);
         #[rustfmt::skip]
-        let table: [(&str, Vec<Get>, Vec<(&str, Vec<(ByteRange, Vec<usize>)>)>); 10] = [
+        let table: [Row; 10] = [
             ("nothing", vec![], vec![]),
             ("order of first mention", vec![at("b", 0, 1), at("a", 0, 1), at("b", 9, 1)],
                 vec![("b", vec![(At { start: 0, len: 10 }, vec![0, 2])]), ("a", vec![(At { start: 0, len: 1 }, vec![1])])]),
@@ -223,8 +225,9 @@ mod tests {
             version: version.clone(),
         };
         let a = key("a");
+        type Row = (Get, Read, Result<&'static [u8], &'static str>);
         #[rustfmt::skip]
-        let table: [(Get, Read, Result<&[u8], &str>); 11] = [
+        let table: [Row; 11] = [
             (Get::all(a.clone()), read(0, b"0123456789"), Ok(b"0123456789")),
             (at("a", 2, 3), read(0, b"0123456789"), Ok(b"234")),
             (at("a", 2, 3), read(1, b"12345"), Ok(b"234")),

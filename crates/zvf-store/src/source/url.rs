@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Text is a URL when it has a scheme of two letters or more and `//` after it, or is one of `file:`
-//! and `memory:`; everything else is a path. Backends are set up as object_store does it: from the
+//! and `memory:`; everything else is a path. Backends are set up as `object_store` does it: from the
 //! environment, then from the options given, which win; an option the backend does not know is
 //! refused. Their own retries are off, because [`super::remote`] has them.
 

@@ -17,6 +17,13 @@ struct Golden {
     blob: &'static str,
 }
 
+/// The record of these rows, with the permutation of this code.
+fn record(perm: Option<u64>, rows: &[u64]) -> LinkRecord {
+    let width = rows.len().try_into().unwrap();
+    let order = perm.map(|code| Permutation::from_code(code, width).unwrap());
+    LinkRecord::new(rows, order).unwrap()
+}
+
 #[rustfmt::skip]
 const GOLDEN: [Golden; 12] = [
     Golden { name: "two bridges of one write", element: Element::I64, body: Body::Inline,
@@ -151,15 +158,15 @@ fn shapes_and_records_refused() {
     let two = Permutation::new(&[1, 0]);
     assert_eq!(LinkRecord::new(&[1, 2, 3], two).unwrap_err().to_string(), "CountMismatch in link record, perm_idx at byte 0: expected 3, found 2");
 
-    let record = record(Some(1), &[200, 3]);
+    let swapped = record(Some(1), &[200, 3]);
     for (shape, message) in [
         (RowShape::new(Element::U8, 2, false), "InvalidArgument in link cell, has_perm at byte 0: expected 0, found 1"),
         (RowShape::new(Element::U8, 3, true), "CountMismatch in link cell, link_width at byte 0: expected 3, found 2"),
         (RowShape::new(Element::I8, 2, true), "Overflow in link cell, vi at byte 0: expected at most 127, found 200"),
     ] {
-        assert_eq!(encode(&[&[record]], Body::Flat, shape.unwrap()).unwrap_err().to_string(), message);
+        assert_eq!(encode(&[&[swapped]], Body::Flat, shape.unwrap()).unwrap_err().to_string(), message);
     }
-    let reversed = super::record(Some(40319), &[0; 8]);
+    let reversed = record(Some(40319), &[0; 8]);
     let shape = RowShape::new(Element::I16, 8, true).unwrap();
     assert_eq!(encode(&[&[reversed]], Body::Flat, shape).unwrap_err().to_string(), "Overflow in link cell, perm_idx at byte 0: expected at most 32767, found 40319");
 }

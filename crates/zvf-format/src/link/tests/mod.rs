@@ -9,13 +9,6 @@ use crate::key::ChunkKey;
 mod cells;
 mod places;
 
-/// The record of these rows, with the permutation of this code.
-fn record(perm: Option<u64>, rows: &[u64]) -> LinkRecord {
-    let width = rows.len().try_into().unwrap();
-    let order = perm.map(|code| Permutation::from_code(code, width).unwrap());
-    LinkRecord::new(rows, order).unwrap()
-}
-
 fn key(text: &str) -> ChunkKey {
     ChunkKey::parse(text).unwrap()
 }

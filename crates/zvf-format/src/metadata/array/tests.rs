@@ -1,1 +1,161 @@
+use std::string::ToString as _;
+use std::vec;
 
+use serde_json::json;
+
+use super::*;
+
+fn good() -> Value {
+    json!({
+        "shape": [4, 6], "data_type": "float32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "NaN", "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": [],
+    })
+}
+
+fn read(value: &Value) -> Result<ArrayDoc, MetadataError> {
+    ArrayDoc::parse(print(value).as_bytes())
+}
+
+#[test]
+fn sizes_are_counted_and_never_trusted() {
+    let array = read(&good()).unwrap();
+    assert_eq!((array.rank(), array.items(), array.chunk_items()), (2, Some(24), Some(6)));
+    assert_eq!((array.chunk_bytes(), array.inner_chunk_shape()), (Some(24), &[2, 3][..]));
+    for (shape, items) in [
+        (json!([1_u64 << 40, 1_u64 << 40]), None),
+        (json!([u64::MAX, 1]), Some(u64::MAX)),
+        (json!([u64::MAX, 0]), Some(0)),
+        (json!([1e18, 2.0]), Some(2_000_000_000_000_000_000)),
+    ] {
+        let mut value = good();
+        value["shape"] = shape.clone();
+        value["chunk_grid"]["configuration"]["chunk_shape"] = json!([1_u64 << 62, 1]);
+        let array = read(&value).unwrap();
+        assert_eq!((array.items(), array.chunk_bytes()), (items, None), "{shape}");
+    }
+    let none = json!({"shape": [], "data_type": "bytes", "fill_value": "", "codecs": [],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}},
+        "zarr_format": 3, "node_type": "array"});
+    let array = read(&none).unwrap();
+    assert_eq!((array.rank(), array.items(), array.chunk_bytes()), (0, Some(1), None));
+}
+
+#[test]
+fn key_encodings_are_told_apart() {
+    for (encoding, want) in [
+        (json!({"name": "default"}), ChunkKeyEncoding::Default),
+        (json!("default"), ChunkKeyEncoding::Default),
+        (
+            json!({"name": "default", "configuration": {"separator": "."}}),
+            ChunkKeyEncoding::DefaultDots,
+        ),
+        (json!({"name": "v2"}), ChunkKeyEncoding::V2Dots),
+        (json!({"name": "v2", "configuration": {"separator": "/"}}), ChunkKeyEncoding::V2Slashes),
+    ] {
+        let mut value = good();
+        value["chunk_key_encoding"] = encoding;
+        let array = read(&value).unwrap();
+        assert_eq!(array.chunk_key_encoding, want);
+        assert_eq!(array.chunk_key_encoding.is_usual(), want == ChunkKeyEncoding::Default);
+        assert_eq!(ArrayDoc::parse(array.print().as_bytes()).unwrap(), array);
+    }
+}
+
+#[test]
+fn shards_have_inner_chunks() {
+    let mut value = good();
+    value["codecs"] = json!([{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3],
+        "codecs": [], "index_codecs": []}}]);
+    let array = read(&value).unwrap();
+    assert_eq!(array.inner_chunk_shape(), [1, 3]);
+    // Behind another codec nothing can be read in parts.
+    value["codecs"].as_array_mut().unwrap().push(json!({"name": "zstd"}));
+    assert!(read(&value).unwrap().sharding().is_none());
+}
+
+#[test]
+fn every_check_has_its_message() {
+    let shards = |shape: Value| {
+        json!([{"name": "sharding_indexed", "configuration": {"chunk_shape": shape, "codecs": [],
+            "index_codecs": []}}])
+    };
+    for (place, with, message) in [
+        (
+            "/zarr_format",
+            json!(2),
+            "UnsupportedVersion in metadata, zarr_format: expected 3, found 2",
+        ),
+        (
+            "/node_type",
+            json!("group"),
+            "BadTag in metadata, node_type: expected array, found \"group\"",
+        ),
+        ("/shape/0", json!(-1), "Negative in metadata, shape[0]: expected at least 0, found -1"),
+        (
+            "/shape",
+            json!(vec![1; 33]),
+            "LimitExceeded in metadata, shape: expected at most 32, found 33",
+        ),
+        (
+            "/chunk_grid/name",
+            json!("rectilinear"),
+            "Unsupported in metadata, chunk_grid: expected a regular grid, found \"rectilinear\"",
+        ),
+        (
+            "/chunk_grid/configuration/chunk_shape",
+            json!([1]),
+            "BadShape in metadata, chunk_grid.configuration.chunk_shape: expected 2, found 1",
+        ),
+        (
+            "/chunk_grid/configuration/chunk_shape/1",
+            json!(0),
+            "BadShape in metadata, chunk_grid.configuration.chunk_shape[1]: expected at least 1, \
+             found 0",
+        ),
+        (
+            "/chunk_key_encoding/name",
+            json!("fancy"),
+            "Unsupported in metadata, chunk_key_encoding: expected default or v2, with / or ., found \
+             \"fancy\"",
+        ),
+        (
+            "/storage_transformers",
+            json!([{}]),
+            "Unsupported in metadata, storage_transformers: expected 0, found 1",
+        ),
+        (
+            "/fill_value",
+            json!(""),
+            "BadTag in metadata, fill_value: expected a number, NaN, Infinity or the bits of one, \
+             found \"\"",
+        ),
+        ("/codecs", json!({}), "BadTag in metadata, codecs: expected a list, found an object"),
+        ("/attributes", json!(1), "BadTag in metadata, attributes: expected an object, found 1"),
+        (
+            "/codecs",
+            shards(json!([1])),
+            "BadShape in metadata, codecs[0].configuration.chunk_shape: expected 2, found 1",
+        ),
+        (
+            "/codecs",
+            shards(json!([1, 2])),
+            "BadShape in metadata, codecs[0].configuration.chunk_shape[1]: expected a divisor of the \
+             shard, found 2",
+        ),
+    ] {
+        let mut value = good();
+        *value.pointer_mut(place).unwrap() = with;
+        assert_eq!(read(&value).unwrap_err().to_string(), message);
+    }
+    for key in
+        ["zarr_format", "node_type", "shape", "data_type", "chunk_grid", "fill_value", "codecs"]
+    {
+        let mut value = good();
+        value.as_object_mut().unwrap().remove(key);
+        let message = std::format!("BadTag in metadata, {key}: expected a value, found nothing");
+        assert_eq!(read(&value).unwrap_err().to_string(), message);
+    }
+}

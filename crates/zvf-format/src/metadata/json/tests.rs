@@ -1,1 +1,227 @@
+use std::string::{String, ToString as _};
 
+use serde_json::json;
+
+use super::*;
+
+fn read(text: &str) -> Result<Value, MetadataError> {
+    parse(text.as_bytes(), &Limits::GROUP, false).map(|(value, _)| value)
+}
+
+#[test]
+fn values_of_every_kind() {
+    for (text, want) in [
+        ("null", json!(null)),
+        (" \t\r\n true ", json!(true)),
+        ("false", json!(false)),
+        ("0", json!(0)),
+        ("-0", json!(0)),
+        ("-12", json!(-12)),
+        ("9223372036854775807", json!(i64::MAX)),
+        ("18446744073709551615", json!(u64::MAX)),
+        ("18446744073709551616", json!(18_446_744_073_709_551_616.0)),
+        ("-9223372036854775809", json!(-9_223_372_036_854_775_809.0)),
+        ("1.5e3", json!(1500.0)),
+        ("1E-2", json!(0.01)),
+        ("1e+2", json!(100.0)),
+        ("1e-999", json!(0.0)),
+        ("10.0", json!(10.0)),
+        (r#""""#, json!("")),
+        (r#""a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é""#, json!("a\"\\/\u{8}\u{c}\n\r\té😀é")),
+        ("[]", json!([])),
+        ("[ ]", json!([])),
+        ("[1, [2, []], {}]", json!([1, [2, []], {}])),
+        (r#"{"a": {"b": [1]}, "": 2}"#, json!({"a": {"b": [1]}, "": 2})),
+    ] {
+        assert_eq!(read(text).unwrap(), want, "{text}");
+    }
+    let keys: Vec<_> =
+        read(r#"{"b": 1, "a": 2}"#).unwrap().as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["b", "a"]);
+}
+
+#[test]
+fn every_fault_is_told_with_its_place() {
+    for (text, message) in [
+        ("", "Truncated in metadata, document: expected a value, found the end of the text"),
+        (
+            " ",
+            "Truncated in metadata, document at byte 1: expected a value, found the end of the text",
+        ),
+        ("nul", "Encoding in metadata, document: expected a value, found \"nul\""),
+        ("nulls", "Encoding in metadata, document: expected a value, found \"nulls\""),
+        ("[1,]", "Encoding in metadata, [1] at byte 3: expected a value, found \"]\""),
+        ("[1 2]", "Encoding in metadata, [1] at byte 3: expected a comma or the end, found \"2]\""),
+        (
+            "[1",
+            "Truncated in metadata, [1] at byte 2: expected a comma or the end, found the end of the text",
+        ),
+        (
+            "{",
+            "Truncated in metadata, document at byte 1: expected a key, found the end of the text",
+        ),
+        ("{1: 2}", "Encoding in metadata, document at byte 1: expected a key, found \"1: 2}\""),
+        (r#"{"a": 1, }"#, "Encoding in metadata, document at byte 9: expected a key, found \"}\""),
+        (r#"{"a" 1}"#, "Encoding in metadata, a at byte 5: expected a colon, found \"1}\""),
+        (
+            r#"{"a""#,
+            "Truncated in metadata, a at byte 4: expected a colon, found the end of the text",
+        ),
+        (
+            r#"{"a": 1] "#,
+            "Encoding in metadata, document at byte 7: expected a comma or the end, found \"] \"",
+        ),
+        (
+            r#"{"a": 1, "a": 2}"#,
+            "Duplicate in metadata, a at byte 12: expected each key once, found it again",
+        ),
+        (
+            r#"{"a": {"b c": [0, {"d": NaN}]}}"#,
+            "Encoding in metadata, a.\"b c\"[1].d at byte 24: expected a finite number, found NaN",
+        ),
+        (
+            "[-Infinity]",
+            "Encoding in metadata, [0] at byte 1: expected a finite number, found -Infinity",
+        ),
+        (
+            "[Infinity]",
+            "Encoding in metadata, [0] at byte 1: expected a finite number, found Infinity",
+        ),
+        (
+            r#"{"x": [1e999]}"#,
+            "Overflow in metadata, x[0] at byte 7: expected a number that 64 bits can hold, found \
+             \"1e999\"",
+        ),
+        (
+            "[-1e999]",
+            "Overflow in metadata, [0] at byte 1: expected a number that 64 bits can hold, found \"-1e999\"",
+        ),
+        ("01", "Encoding in metadata, document: expected a number, found \"01\""),
+        ("-", "Encoding in metadata, document: expected a number, found \"-\""),
+        ("1.", "Encoding in metadata, document: expected a number, found \"1.\""),
+        ("1e", "Encoding in metadata, document: expected a number, found \"1e\""),
+        ("1e+", "Encoding in metadata, document: expected a number, found \"1e+\""),
+        ("+1", "Encoding in metadata, document: expected a value, found \"+1\""),
+        (
+            "1 2",
+            "Trailing in metadata, document at byte 2: expected the end of the document, found more",
+        ),
+        (
+            "\"a",
+            "Truncated in metadata, document at byte 2: expected the end of a string, found the end of the text",
+        ),
+        (
+            "\"a\\",
+            "Truncated in metadata, document at byte 2: expected an escape, found the end of the text",
+        ),
+        (
+            "\"\\x\"",
+            "Encoding in metadata, document at byte 1: expected an escape of JSON, found \"\\\\x\\\"\"",
+        ),
+        (
+            "\"\\ud800\"",
+            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
+             \"\\\\ud800\\\"\"",
+        ),
+        (
+            "\"\\ud800\\u0041\"",
+            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
+             \"\\\\ud800\\\\u\"",
+        ),
+        (
+            "\"\\u+123\"",
+            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
+             \"\\\\u+123\\\"\"",
+        ),
+        (
+            "\"a\nb\"",
+            "Encoding in metadata, document at byte 2: expected no control characters in a string, \
+             found \"\\nb\\\"\"",
+        ),
+        ("\u{feff}1", "Encoding in metadata, document: expected a value, found \"\\u{feff}1\""),
+    ] {
+        assert_eq!(read(text).unwrap_err().to_string(), message, "{text}");
+    }
+    let error = parse(b"[\"\xff\"]", &Limits::GROUP, false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Encoding in metadata, document at byte 2: expected text in UTF-8, found another byte"
+    );
+}
+
+#[test]
+fn limits_hold_before_anything_is_made() {
+    let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
+    read(&deep(64)).unwrap();
+    for n in [65, 100_000] {
+        let error = read(&deep(n)).unwrap_err();
+        assert_eq!((error.class(), error.error.offset), (Class::LimitExceeded, 64));
+        assert_eq!(error.error.found, Found::Int(65));
+    }
+    let narrow = Limits { bytes: 64, depth: 2, values: 10 };
+    for (text, message) in [
+        ("[0,0,0,0,0,0,0,0,0]", None),
+        (
+            "[0,0,0,0,0,0,0,0,0,0]",
+            Some("LimitExceeded in metadata, [9] at byte 19: expected at most 10, found 11"),
+        ),
+        (r#"{"a":0,"b":0}"#, None),
+        (
+            r#"{"a":0,"b":0,"c":0}"#,
+            Some("LimitExceeded in metadata, document at byte 13: expected at most 10, found 11"),
+        ),
+        ("[[]]", None),
+        (
+            "[[[]]]",
+            Some("LimitExceeded in metadata, [0][0] at byte 2: expected at most 2, found 3"),
+        ),
+    ] {
+        let found = parse(text.as_bytes(), &narrow, false).map_err(|error| error.to_string());
+        match message {
+            None => assert!(found.is_ok(), "{text}: {found:?}"),
+            Some(message) => assert_eq!(found.unwrap_err(), message),
+        }
+    }
+    let long = std::format!("{:>65}", "1");
+    let error = parse(long.as_bytes(), &narrow, false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "LimitExceeded in metadata, document: expected at most 64, found 65"
+    );
+}
+
+#[test]
+fn a_presence_list_costs_no_values() {
+    let limits = Limits { bytes: 1 << 20, depth: 4, values: 32 };
+    let keys: Vec<_> = (0..1000).map(|i| std::format!("\"{i}.0\"")).collect();
+    let list = keys.join(", ");
+    let text = std::format!(
+        r#"{{"nonempty_chunks": [1], "attributes": {{"nonempty_chunks": [{list}], "deep": {{"nonempty_chunks": ["x"]}}}}}}"#
+    );
+    let (value, presence) = parse(text.as_bytes(), &limits, true).unwrap();
+    let presence = presence.unwrap();
+    assert_eq!((presence.len(), presence.get(999)), (1000, Some("999.0")));
+    assert_eq!(value["attributes"]["nonempty_chunks"], Value::Null);
+    assert_eq!(value["attributes"]["deep"]["nonempty_chunks"], json!(["x"]));
+    assert_eq!(value["nonempty_chunks"], json!([1]));
+    assert_eq!(parse(text.as_bytes(), &limits, false).unwrap_err().class(), Class::LimitExceeded);
+    let empty = parse(br#"{"attributes": {"nonempty_chunks": [ ]}}"#, &limits, true).unwrap();
+    assert_eq!(empty.1, Some(KeyList::default()));
+    for (item, found) in [("7", "a value"), ("[]", "a value"), ("{\"a\": 1}", "a value")] {
+        let text = std::format!(r#"{{"attributes": {{"nonempty_chunks": ["0.0", {item}]}}}}"#);
+        let error = parse(text.as_bytes(), &limits, true).unwrap_err();
+        assert_eq!(error.path, "attributes.nonempty_chunks[1]", "{found}");
+        assert_eq!(error.class(), Class::BadTag);
+    }
+    let other = parse(br#"{"attributes": {"nonempty_chunks": "x"}}"#, &limits, true).unwrap();
+    assert_eq!((other.1, &other.0["attributes"]["nonempty_chunks"]), (None, &json!("x")));
+}
+
+/// Text beside which the values must stay small.
+#[test]
+fn hostile_documents_are_refused_early() {
+    let many: String = "[".to_string() + &"0,".repeat(1 << 20) + "0]";
+    assert_eq!(read(&many).unwrap_err().class(), Class::LimitExceeded);
+    let digits = "9".repeat(1 << 20);
+    assert_eq!(read(&digits).unwrap_err().class(), Class::Overflow);
+}

@@ -222,12 +222,11 @@ fn stopped(op: Op) -> StoreError {
 }
 
 fn open_error(error: io::Error) -> StoreError {
-    match error.kind() {
-        io::ErrorKind::NotADirectory => {
-            let expected = Expected::Rule("a directory");
-            StoreError::refused(Class::InvalidArgument, Op::Open, "store", expected, "a file")
-        }
-        _ => StoreError::io(Op::Open, error),
+    if matches!(error.kind(), io::ErrorKind::NotADirectory) {
+        let expected = Expected::Rule("a directory");
+        StoreError::refused(Class::InvalidArgument, Op::Open, "store", expected, "a file")
+    } else {
+        StoreError::io(Op::Open, error)
     }
 }
 

@@ -80,7 +80,9 @@ impl File {
 /// The bytes of `file` from `start`: `len` of them, or fewer when it ends.
 pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(crate::num::to_usize(len)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes
+        .try_reserve_exact(crate::num::to_usize(len))
+        .map_err(|_full| io::ErrorKind::OutOfMemory)?;
     file.seek(SeekFrom::Start(start))?;
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -45,8 +45,9 @@ fn one(local: &Local, get: Get) -> Result<Option<Got>, StoreError> {
 fn ranges_are_cut_out_of_files() {
     let (_dir, local) = store(&[("c/0", b"0123456789"), ("empty", b"")]);
     let c = key("c/0");
+    type Row = (Get, Result<Option<&'static [u8]>, &'static str>);
     #[rustfmt::skip]
-    let table: [(Get, Result<Option<&[u8]>, &str>); 14] = [
+    let table: [Row; 14] = [
         (Get::all(c.clone()), Ok(Some(b"0123456789"))),
         (Get::at(c.clone(), 0, 10), Ok(Some(b"0123456789"))),
         (Get::at(c.clone(), 2, 3), Ok(Some(b"234"))),

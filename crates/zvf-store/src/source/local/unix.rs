@@ -79,7 +79,7 @@ impl File {
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
         let (wanted, mut at) = (to_usize(len), start);
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.try_reserve_exact(wanted).map_err(|_full| io::ErrorKind::OutOfMemory)?;
         while bytes.len() < wanted {
             match pread(&self.open, spare_capacity(&mut bytes), at) {
                 Ok(0) => break,

@@ -1,6 +1,6 @@
 //! Keeps what a store says besides its status: how long to stay away.
 //!
-//! The backends of object_store drop the headers of a failed reply, and with them `Retry-After`. This
+//! The backends of `object_store` drop the headers of a failed reply, and with them `Retry-After`. This
 //! connector stands between them and the network, and turns a reply that asks to come back later into
 //! an error that still carries both.
 
@@ -39,7 +39,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Connects as object_store does, and listens to refusals.
+/// Connects as `object_store` does, and listens to refusals.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Connector(ReqwestConnector);
 

@@ -1,0 +1,77 @@
+//! A chunk that is in memory as a whole.
+
+use core::ops::Range;
+
+use zvf_format::caterva::ChunkHeader;
+
+use crate::decode::Decoder;
+use crate::error::BloscError;
+use crate::layout::Layout;
+use crate::stored::Stored;
+
+/// A whole chunk, and the layout of it.
+///
+/// ```
+/// use zvf_blosc::Chunk;
+///
+/// // Blosc 1, one block of 4 items of 2 bytes, shuffled and not compressed.
+/// let bytes = b"\x02\x01\x31\x02\x08\0\0\0\x08\0\0\0\x20\0\0\0\x14\0\0\0\x08\0\0\0acegbdfh";
+/// let chunk = Chunk::parse(bytes)?;
+/// assert_eq!(chunk.decode_all(1024)?, b"abcdefgh");
+/// assert_eq!(chunk.decode_range(2..5, 1024)?, b"cde");
+/// # Ok::<(), zvf_blosc::BloscError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chunk<'a> {
+    layout: Layout,
+    bytes: &'a [u8], // at least cbytes of the header
+}
+
+impl<'a> Chunk<'a> {
+    /// Checks header and block table; bytes after the chunk are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::parse`], and `Truncated` when there are fewer bytes than the header says.
+    pub fn parse(chunk: &'a [u8]) -> Result<Self, BloscError> {
+        let layout = Layout::parse(chunk)?;
+        layout.check_whole(chunk)?;
+        Ok(Self { layout, bytes: chunk })
+    }
+
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &ChunkHeader {
+        self.layout.header()
+    }
+
+    /// Header and block spans.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The bytes, for a [`Decoder`] that is used for more than one chunk.
+    #[must_use]
+    pub fn stored(&self) -> Stored<'a> {
+        Stored::whole(self.bytes)
+    }
+
+    /// The decoded bytes, at most `cap` of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode_range`].
+    pub fn decode_all(&self, cap: u64) -> Result<Vec<u8>, BloscError> {
+        self.decode_range(0..self.layout.decoded_len(), cap)
+    }
+
+    /// The decoded bytes `range`, where neither they nor a block are more than `cap`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode_range`].
+    pub fn decode_range(&self, range: Range<u64>, cap: u64) -> Result<Vec<u8>, BloscError> {
+        Decoder::new(cap).decode_range(&self.layout, &self.stored(), range)
+    }
+}

@@ -1,0 +1,157 @@
+//! One stream of codec data, decoded into a buffer of the right length.
+//!
+//! LZ4 is a bare block, zlib a stream of RFC 1950, Zstandard one frame. A dictionary is the text before
+//! the data for LZ4, and a dictionary for Zstandard; each stream starts with it anew. The buffer is the
+//! limit: no decoder here writes past it or allocates for what the data claims. Zstandard decodes in one
+//! go, so that not even a window takes memory.
+
+use zvf_format::caterva::Codec;
+
+use crate::blosclz;
+use crate::error::BloscError;
+
+/// The codec of one chunk, and states that are kept from chunk to chunk.
+#[derive(Default)]
+pub(crate) struct Codecs {
+    current: Option<Codec>,
+    dictionary: Vec<u8>,
+    zlib: Option<flate2::Decompress>,
+    zstd: zstd_frame::State,
+}
+
+impl core::fmt::Debug for Codecs {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Codecs").field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
+impl Codecs {
+    /// Prepares for the streams of one chunk.
+    pub(crate) fn start(&mut self, codec: Codec, dictionary: &[u8]) -> Result<(), BloscError> {
+        match codec {
+            Codec::BloscLz | Codec::Lz4 => {}
+            Codec::Zlib => {
+                self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
+            }
+            Codec::Zstd => self.zstd.start(dictionary)?,
+            Codec::Snappy => return Err(BloscError::Unsupported("the codec snappy")),
+            Codec::Other(_) | Codec::Reserved(_) => {
+                return Err(BloscError::Unsupported("a codec that is not one of Blosc's own"));
+            }
+        }
+        self.current = Some(codec);
+        self.dictionary.clear();
+        self.dictionary.extend(dictionary);
+        Ok(())
+    }
+
+    /// Decodes `data` into `out` and tells how many bytes that gave; `None` when the data is damaged, or
+    /// is of more bytes than `out` has.
+    pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
+        match self.current? {
+            Codec::BloscLz => blosclz::decode(data, out),
+            Codec::Lz4 if self.dictionary.is_empty() => {
+                lz4_flex::block::decompress_into(data, out).ok()
+            }
+            Codec::Lz4 => {
+                lz4_flex::block::decompress_into_with_dict(data, out, &self.dictionary).ok()
+            }
+            Codec::Zlib => zlib(self.zlib.as_mut()?, data, out),
+            Codec::Zstd => self.zstd.decode(data, out),
+            Codec::Snappy | Codec::Other(_) | Codec::Reserved(_) => None, // refused by `start`
+        }
+    }
+}
+
+fn zlib(state: &mut flate2::Decompress, data: &[u8], out: &mut [u8]) -> Option<usize> {
+    state.reset(true);
+    match state.decompress(data, out, flate2::FlushDecompress::Finish) {
+        Ok(flate2::Status::StreamEnd) => usize::try_from(state.total_out()).ok(),
+        Ok(flate2::Status::Ok | flate2::Status::BufError) | Err(_) => None,
+    }
+}
+
+/// Zstandard through its C library.
+#[cfg(feature = "zstd")]
+mod zstd_frame {
+    use zstd::bulk::Decompressor;
+
+    use crate::error::BloscError;
+
+    #[derive(Default)]
+    pub(super) struct State {
+        plain: Option<Decompressor<'static>>,
+        with_dictionary: Option<Decompressor<'static>>, // of the current chunk only
+    }
+
+    impl State {
+        pub(super) fn start(&mut self, dictionary: &[u8]) -> Result<(), BloscError> {
+            self.with_dictionary = None;
+            if !dictionary.is_empty() {
+                self.with_dictionary = Some(decompressor(dictionary)?);
+            } else if self.plain.is_none() {
+                self.plain = Some(decompressor(&[])?);
+            }
+            Ok(())
+        }
+
+        pub(super) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
+            let state = self.with_dictionary.as_mut().or(self.plain.as_mut())?;
+            state.decompress_to_buffer(data, out).ok()
+        }
+    }
+
+    fn decompressor(dictionary: &[u8]) -> Result<Decompressor<'static>, BloscError> {
+        Decompressor::with_dictionary(dictionary)
+            .map_err(|_source| BloscError::Unsupported("this dictionary of Zstandard"))
+    }
+}
+
+/// Zstandard in Rust.
+#[cfg(all(feature = "ruzstd", not(feature = "zstd")))]
+mod zstd_frame {
+    use ruzstd::decoding::FrameDecoder;
+
+    use crate::error::BloscError;
+
+    #[derive(Default)]
+    pub(super) struct State {
+        decoder: Option<FrameDecoder>,
+    }
+
+    impl State {
+        pub(super) fn start(&mut self, dictionary: &[u8]) -> Result<(), BloscError> {
+            if !dictionary.is_empty() {
+                return Err(BloscError::Unsupported("dictionaries of Zstandard in this build"));
+            }
+            self.decoder.get_or_insert_with(FrameDecoder::new);
+            Ok(())
+        }
+
+        pub(super) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
+            self.decoder.as_mut()?.decode_all(data, out).ok()
+        }
+    }
+}
+
+/// No Zstandard.
+#[cfg(not(any(feature = "ruzstd", feature = "zstd")))]
+mod zstd_frame {
+    use crate::error::BloscError;
+
+    #[derive(Default)]
+    pub(super) struct State;
+
+    impl State {
+        pub(super) fn start(&mut self, _dictionary: &[u8]) -> Result<(), BloscError> {
+            Err(BloscError::Unsupported("Zstandard in this build"))
+        }
+
+        pub(super) fn decode(&mut self, _data: &[u8], _out: &mut [u8]) -> Option<usize> {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

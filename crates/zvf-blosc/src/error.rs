@@ -1,0 +1,140 @@
+//! What can be wrong with a chunk, or with what is asked of it.
+//!
+//! Header and block table are checked by `zvf-format`, whose error says which byte. Past those there is a
+//! block to name as well; offsets always count from the start of the chunk. What a codec library says
+//! about damaged data differs from version to version and helps nobody, so it is not kept.
+
+use zvf_format::{Class, Expected, FormatError, Found};
+
+/// A chunk that cannot be decoded, or a request that it cannot answer.
+///
+/// ```
+/// use zvf_blosc::Chunk;
+///
+/// let error = Chunk::parse(b"\x02\x01\x02\x04").unwrap_err();
+/// assert_eq!(error.class().name(), "Truncated");
+/// assert_eq!(
+///     error.to_string(),
+///     "Truncated in blosc chunk, nbytes at byte 4: expected 4 bytes, found 0",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BloscError {
+    /// The header or the block table is wrong.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A block is wrong.
+    #[error(transparent)]
+    Block(Box<BlockFault>),
+    /// The chunk needs something that this build does not have.
+    #[error("Unsupported in blosc chunk: {0}")]
+    Unsupported(&'static str),
+    /// The request does not fit the chunk, the cap, or the buffers given.
+    #[error(transparent)]
+    Request(Box<RequestFault>),
+}
+
+/// What is wrong in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{class} in block {block} of blosc chunk, {field} at byte {offset}: expected {expected}, found {found}"
+)]
+pub struct BlockFault {
+    /// The kind of fault.
+    pub class: Class,
+    /// The number of the block.
+    pub block: u32,
+    /// What in the block.
+    pub field: &'static str,
+    /// Bytes from the start of the chunk.
+    pub offset: u64,
+    /// What the format allows there.
+    pub expected: Expected,
+    /// What is there instead.
+    pub found: Found,
+}
+
+/// What is wrong in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{class} in request for a blosc chunk, {field}: expected {expected}, found {found}")]
+pub struct RequestFault {
+    /// The kind of fault.
+    pub class: Class,
+    /// Which argument.
+    pub field: &'static str,
+    /// What it can be.
+    pub expected: Expected,
+    /// What it was.
+    pub found: Found,
+}
+
+impl BloscError {
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        match self {
+            Self::Format(error) => error.class,
+            Self::Block(fault) => fault.class,
+            Self::Request(fault) => fault.class,
+            Self::Unsupported(_) => Class::Unsupported,
+        }
+    }
+
+    /// Bytes from the start of the chunk to what is wrong, when it is in the chunk.
+    #[must_use]
+    pub const fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Format(error) => Some(error.offset),
+            Self::Block(fault) => Some(fault.offset),
+            Self::Request(_) | Self::Unsupported(_) => None,
+        }
+    }
+
+    /// The block that is wrong, when it is one.
+    #[must_use]
+    pub const fn block(&self) -> Option<u32> {
+        match self {
+            Self::Block(fault) => Some(fault.block),
+            Self::Format(_) | Self::Request(_) | Self::Unsupported(_) => None,
+        }
+    }
+
+    pub(crate) fn request(
+        class: Class,
+        field: &'static str,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> Self {
+        Self::Request(Box::new(RequestFault { class, field, expected, found: found.into() }))
+    }
+}
+
+/// A fault in the stored bytes of a block, before anyone knows which block they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    class: Class,
+    field: &'static str,
+    at: usize, // from the start of the stored bytes
+    expected: Expected,
+    found: Found,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        class: Class,
+        field: &'static str,
+        at: usize,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> Self {
+        Self { class, field, at, expected, found: found.into() }
+    }
+
+    /// The fault, in block `block` whose stored bytes start at `start`.
+    pub(crate) fn in_block(self, block: u32, start: u64) -> BloscError {
+        let Self { class, field, at, expected, found } = self;
+        let offset = start.saturating_add(crate::num::to_u64(at));
+        BloscError::Block(Box::new(BlockFault { class, block, field, offset, expected, found }))
+    }
+}

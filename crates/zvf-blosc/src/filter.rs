@@ -1,0 +1,64 @@
+//! Undoing what was done to a block before it was compressed.
+//!
+//! Shuffles move bytes, so they go from one buffer to another; differences are undone in place; what cuts
+//! precision cannot be undone. A rest that is no whole item is left as it is.
+
+mod bitshuffle;
+mod difference;
+mod shuffle;
+
+use zvf_format::caterva::{Filter, FilterSlot};
+
+/// What filters want to know of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) version: u8,
+    pub(crate) typesize: usize,
+    pub(crate) item_size: Option<usize>,
+    pub(crate) first: Option<&'a [u8]>, // the decoded block 0, for others than it
+}
+
+/// Whether undoing it takes a second buffer.
+pub(crate) const fn moves(filter: Filter) -> bool {
+    matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
+}
+
+impl Block<'_> {
+    /// Undoes a filter that moves bytes, from `from` to `to`, which are of the same length.
+    pub(crate) fn undo_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {
+        if slot.filter == Filter::Shuffle {
+            shuffle::undo(self.width(slot.meta, self.typesize), from, to);
+            return;
+        }
+        let items = from.len().checked_div(self.typesize).unwrap_or(0);
+        if self.version == BLOSC1 && !items.is_multiple_of(8) {
+            to.copy_from_slice(from); // Blosc 1 did nothing to such a block
+        } else {
+            bitshuffle::undo(self.typesize, from, to);
+        }
+    }
+
+    /// Undoes a filter that leaves bytes where they are.
+    pub(crate) fn undo_in_place(self, slot: FilterSlot, block: &mut [u8]) {
+        match slot.filter {
+            Filter::Delta => difference::undo_delta(self.typesize, self.first, block),
+            Filter::ByteDelta => {
+                let item = self.item_size.unwrap_or(self.typesize);
+                difference::undo_bytes(self.width(slot.meta, item), block);
+            }
+            Filter::None
+            | Filter::Shuffle
+            | Filter::Bitshuffle
+            | Filter::TruncatePrecision
+            | Filter::TruncateIntegers
+            | Filter::Unknown(_) => {} // nothing to undo, or not here
+        }
+    }
+
+    fn width(self, meta: u8, otherwise: usize) -> usize {
+        if meta == 0 { otherwise } else { meta.into() }
+    }
+}
+
+/// The version of Blosc 1 chunks.
+const BLOSC1: u8 = 2;

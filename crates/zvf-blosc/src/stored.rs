@@ -1,0 +1,68 @@
+//! The bytes of a chunk that are at hand: all of them, or what was fetched.
+
+use core::ops::Range;
+
+use zvf_format::{Class, Expected};
+
+use crate::error::BloscError;
+use crate::num;
+
+/// Parts of a chunk, each with the offset it was fetched from.
+///
+/// ```
+/// use zvf_blosc::Stored;
+///
+/// let stored = Stored::parts(vec![(40, b"later".as_slice()), (16, b"sooner")]);
+/// assert_eq!(stored.span(16..19), Some(&b"soo"[..]));
+/// assert_eq!(stored.span(43..45), Some(&b"er"[..]));
+/// assert_eq!(stored.span(20..41), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stored<'a> {
+    parts: Vec<(u64, &'a [u8])>, // by ascending offset
+}
+
+impl<'a> Stored<'a> {
+    /// A whole chunk.
+    #[must_use]
+    pub fn whole(chunk: &'a [u8]) -> Self {
+        Self { parts: vec![(0, chunk)] }
+    }
+
+    /// What was fetched, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
+    #[must_use]
+    pub fn parts(mut parts: Vec<(u64, &'a [u8])>) -> Self {
+        parts.sort_unstable_by_key(|(at, _)| *at);
+        Self { parts }
+    }
+
+    /// The bytes of one span, when one part holds all of them.
+    #[must_use]
+    pub fn span(&self, span: Range<u64>) -> Option<&'a [u8]> {
+        let after = self.parts.partition_point(|(at, _)| *at <= span.start);
+        let (at, part) = self.parts.get(after.checked_sub(1)?)?;
+        let inside = |offset: u64| usize::try_from(offset.checked_sub(*at)?).ok();
+        part.get(inside(span.start)?..inside(span.end)?)
+    }
+
+    /// The bytes of one span, which a decoder cannot do without.
+    pub(crate) fn need(&self, span: Range<u64>) -> Result<&'a [u8], BloscError> {
+        self.span(span.clone()).ok_or_else(|| {
+            let len = span.end.saturating_sub(span.start);
+            let (expected, found) = (Expected::Bytes(len), "a span that was not given");
+            BloscError::request(Class::InvalidArgument, "stored bytes", expected, found)
+        })
+    }
+
+    /// How many bytes are at hand.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|(_, part)| num::to_u64(part.len())).sum()
+    }
+
+    /// Whether nothing is at hand.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

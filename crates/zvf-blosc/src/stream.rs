@@ -1,0 +1,109 @@
+//! The streams of one block.
+//!
+//! ```text
+//! bytes  field
+//! 4      n, i32
+//! n      bytes as they are, when n is the decoded length; codec data for any other n above 0
+//! 0      all zero, when n is 0
+//! 1      token, when n is -255 to -1: bit 0 set, all bytes are -n
+//! ```
+//!
+//! Little-endian, one after the other, all of the same decoded length. Blosc 1 knows only n above 0.
+
+use zvf_format::caterva::ChunkHeader;
+use zvf_format::{Class, Expected};
+
+use crate::codec::Codecs;
+use crate::error::Fault;
+use crate::num;
+
+/// Decodes the streams of block `j` from `stored` into `out`, which is as long as the block.
+pub(crate) fn decode(
+    codecs: &mut Codecs,
+    header: &ChunkHeader,
+    j: u32,
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<(), Fault> {
+    let streams = num::to_usize(header.streams(j));
+    let len = out.len().checked_div(streams).unwrap_or(0);
+    let runs = header.fields().version > BLOSC1;
+    let mut rest = Rest { stored, at: 0 };
+    for target in out.chunks_mut(len.max(1)) {
+        one(codecs, &mut rest, runs, target)?;
+    }
+    Ok(())
+}
+
+/// Stored bytes not taken yet.
+struct Rest<'a> {
+    stored: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, field: &'static str, n: usize) -> Result<&'a [u8], Fault> {
+        let Some((taken, rest)) = self.stored.split_at_checked(n) else {
+            let (expected, found) = (Expected::Bytes(num::to_u64(n)), self.stored.len());
+            return Err(Fault::new(Class::Truncated, field, self.at, expected, found));
+        };
+        self.stored = rest;
+        self.at = self.at.saturating_add(n);
+        Ok(taken)
+    }
+}
+
+fn one(
+    codecs: &mut Codecs,
+    rest: &mut Rest<'_>,
+    runs: bool,
+    target: &mut [u8],
+) -> Result<(), Fault> {
+    let at = rest.at;
+    let n = rest.take("stream length", 4)?.first_chunk::<4>();
+    let n = n.map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    let Some(len) = u32::try_from(n).ok().filter(|len| *len > 0) else {
+        if !runs {
+            return Err(Fault::new(Class::OutOfBounds, "stream length", at, POSITIVE, n));
+        }
+        return run(rest, at, n, target);
+    };
+    let len = num::to_usize(len);
+    let start = rest.at;
+    let data = rest.take("stream", len)?;
+    if len == target.len() {
+        target.copy_from_slice(data);
+        return Ok(());
+    }
+    let Some(decoded) = codecs.decode(data, target) else {
+        let expected = Expected::Rule("data of the codec");
+        return Err(Fault::new(Class::Codec, "stream", start, expected, "damaged data"));
+    };
+    if decoded != target.len() {
+        let expected = Expected::Exactly(num::to_u64(target.len()).into());
+        return Err(Fault::new(Class::CountMismatch, "decoded bytes", start, expected, decoded));
+    }
+    Ok(())
+}
+
+/// All bytes of a stream are the same.
+fn run(rest: &mut Rest<'_>, at: usize, n: i32, target: &mut [u8]) -> Result<(), Fault> {
+    let Ok(value) = u8::try_from(n.unsigned_abs()) else {
+        return Err(Fault::new(Class::OutOfBounds, "stream length", at, FROM_RUN, n));
+    };
+    if value != 0 {
+        let at = rest.at;
+        let token = rest.take("token", 1)?.first().copied().unwrap_or(0);
+        if token & 1 == 0 {
+            let expected = Expected::Rule("bit 0 set");
+            return Err(Fault::new(Class::BadTag, "token", at, expected, token));
+        }
+    }
+    target.fill(value);
+    Ok(())
+}
+
+/// The version of Blosc 1 chunks.
+const BLOSC1: u8 = 2;
+const POSITIVE: Expected = Expected::AtLeast(1);
+const FROM_RUN: Expected = Expected::AtLeast(-255);

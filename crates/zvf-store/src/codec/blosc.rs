@@ -1,0 +1,164 @@
+//! The `blosc` codec: whole chunks, and the blocks of a chunk that hold a part of it.
+//!
+//! ```text
+//! whole    header, table and blocks at hand
+//! part     16 bytes: the header    ->  the table    ->  the spans of the blocks that are needed
+//! ```
+//!
+//! Not here: the format itself (`zvf_blosc`), and fetching.
+
+use std::ops::Range;
+
+use zvf_blosc::{BloscError, Decoder, Layout, Stored, parse_header};
+
+use crate::error::StoreError;
+use crate::num::to_usize;
+
+/// All of `chunk`, decoded.
+pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let decoded =
+        Layout::parse(chunk).and_then(|layout| decoder.decode_all(&layout, &Stored::whole(chunk)));
+    decoded.map_err(told)
+}
+
+/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER`] bytes.
+pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
+    parse_header(front).map(|header| Layout::front_len(&header)).map_err(told)
+}
+
+/// Where the blocks of one chunk are.
+#[derive(Debug)]
+pub(crate) struct Blocks(Layout);
+
+impl Blocks {
+    /// Bytes of a chunk that are always its header.
+    pub(crate) const HEADER: u64 = 16;
+
+    /// From the front of a chunk, as long as [`header_len`] says.
+    pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {
+        Layout::parse(front).map(Self).map_err(told)
+    }
+
+    /// Bytes of the chunk, decoded.
+    pub(crate) fn decoded_len(&self) -> u64 {
+        self.0.decoded_len()
+    }
+
+    /// Bytes of one block, decoded; never 0.
+    pub(crate) fn block_len(&self) -> u64 {
+        u64::from(self.0.header().blocksize()).max(1)
+    }
+
+    /// The bytes of the chunk that any of `ranges` needs, ascending and apart.
+    pub(crate) fn spans(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut spans: Vec<Range<u64>> =
+            self.runs(ranges).into_iter().flat_map(|run| self.0.spans_needed(run)).collect();
+        spans.sort_unstable_by_key(|span| (span.start, span.end));
+        let mut apart: Vec<Range<u64>> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match apart.last_mut() {
+                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+                _ => apart.push(span),
+            }
+        }
+        apart
+    }
+
+    /// The decoded bytes of each of `ranges`, when `parts` holds the [`spans`](Self::spans) they need. Each
+    /// block is decoded once.
+    pub(crate) fn decode(
+        &self,
+        decoder: &mut Decoder,
+        parts: Vec<(u64, &[u8])>,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let (runs, stored) = (self.runs(ranges), Stored::parts(parts));
+        let mut decoded = Vec::with_capacity(runs.len());
+        for run in &runs {
+            decoded.push(decoder.decode_range(&self.0, &stored, run.clone()).map_err(told)?);
+        }
+        let piece = |range: &Range<u64>| {
+            let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
+            let (run, bytes) = (runs.get(at)?, decoded.get(at)?);
+            let inside = |at: u64| to_usize(at.saturating_sub(run.start));
+            bytes.get(inside(range.start)..inside(range.end)).map(<[u8]>::to_vec)
+        };
+        // Every range that is not empty lies in a run.
+        Ok(ranges.iter().map(|range| piece(range).unwrap_or_default()).collect())
+    }
+
+    /// The ranges, ascending, with those that share a block joined.
+    fn runs(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let block = |at: u64| at.checked_div(self.block_len()).unwrap_or(0);
+        let mut order: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();
+        order.sort_unstable_by_key(|range| range.start);
+        let mut runs: Vec<Range<u64>> = Vec::with_capacity(order.len());
+        for range in order {
+            match runs.last_mut() {
+                Some(run) if block(range.start) <= block(run.end.saturating_sub(1)) => {
+                    run.end = run.end.max(range.end);
+                }
+                _ => runs.push(range.clone()),
+            }
+        }
+        runs
+    }
+}
+
+fn told(error: BloscError) -> StoreError {
+    StoreError::codec(error.class(), "blosc", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three blocks of 8 bytes, none compressed.
+    const CHUNK: &[u8] = b"\x02\x01\x30\x01\x18\0\0\0\x08\0\0\0\x40\0\0\0\
+        \x1c\0\0\0\x28\0\0\0\x34\0\0\0\
+        \x08\0\0\0abcdefgh\x08\0\0\0ijklmnop\x08\0\0\0qrstuvwx";
+
+    #[test]
+    fn chunks_typed_by_hand() {
+        assert_eq!(decode(&mut Decoder::new(24), CHUNK).unwrap(), b"abcdefghijklmnopqrstuvwx");
+        let error = decode(&mut Decoder::new(23), CHUNK).unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
+        let error = decode(&mut Decoder::new(24), &CHUNK[..9]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Truncated, blosc: the stream does not decode; \
+             the object is cut short: copy it again, or run \"zvf repair --plan\"",
+        );
+    }
+
+    #[test]
+    fn what_is_stored_raw_is_fetched_with_what_lies_between() {
+        let chunk = b"\x02\x01\x02\x04\x0c\0\0\0\x0c\0\0\0\x1c\0\0\0twelve bytes";
+        let blocks = Blocks::parse(&chunk[..16]).unwrap();
+        let ranges = [0..2, 7..12];
+        assert_eq!(blocks.spans(&ranges), [16..28]);
+        let parts = vec![(16, &chunk[16..])];
+        let found = blocks.decode(&mut Decoder::new(12), parts, &ranges).unwrap();
+        assert_eq!(found, [&b"tw"[..], b"bytes"]);
+    }
+
+    #[test]
+    fn parts_need_their_blocks_and_no_others() {
+        assert_eq!(header_len(&CHUNK[..16]).unwrap(), 28);
+        let blocks = Blocks::parse(&CHUNK[..28]).unwrap();
+        assert_eq!((blocks.decoded_len(), blocks.block_len()), (24, 8));
+        #[rustfmt::skip]
+        let table: [(&[Range<u64>], &[Range<u64>], &[&[u8]]); 4] = [
+            (&[0..3], &[28..40], &[b"abc"]),
+            (&[17..20, 1..2, 18..24], &[28..40, 52..64], &[b"rst", b"b", b"stuvwx"]),
+            (&[6..10, 5..5], &[28..52], &[b"ghij", b""]),
+            (&[], &[], &[]),
+        ];
+        for (ranges, spans, decoded) in table {
+            assert_eq!(blocks.spans(ranges), spans, "{ranges:?}");
+            let parts = spans.iter().map(|s| (s.start, &CHUNK[s.start as usize..s.end as usize]));
+            let found = blocks.decode(&mut Decoder::new(24), parts.collect(), ranges).unwrap();
+            assert_eq!(found, decoded, "{ranges:?}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What the benches of this crate look at; not an interface, and not part of any promise.
+
+use std::path::Path;
+
+use crate::budget::Budget;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::options::OpenOptions;
+use crate::source::{Get, Source};
+
+/// A source, to be read without anything on top of it.
+#[derive(Debug)]
+pub struct Reader(Source);
+
+impl Reader {
+    /// Reads below the directory `path`.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be opened.
+    pub fn local(path: &Path) -> Result<Self, StoreError> {
+        let options = OpenOptions::default();
+        let address = path.to_string_lossy();
+        Ok(Self(Source::open(&address, &Budget::new(&options), &options)?))
+    }
+
+    /// Reads all of every object, and says how many bytes that was.
+    ///
+    /// # Errors
+    ///
+    /// The first fault there is.
+    pub async fn read_all(&self, keys: &[Key]) -> Result<usize, StoreError> {
+        let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
+        let mut bytes = 0_usize;
+        for answer in self.0.read_many(&gets).await {
+            bytes = bytes.saturating_add(answer?.map_or(0, |got| got.bytes.len()));
+        }
+        Ok(bytes)
+    }
+}

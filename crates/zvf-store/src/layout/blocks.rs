@@ -1,0 +1,213 @@
+//! Parts of chunks in Blosc blocks: only the blocks that hold what was asked for.
+//!
+//! ```text
+//! stage 1    16 bytes: the header        -> how long the table is
+//! stage 2    the header and the table    -> which spans hold the frame and the ranges
+//! stage 3    those spans                 -> blocks, decoded, cut
+//! ```
+//!
+//! Each stage is one batch over all chunks. The block with the frame is always among them, so that a
+//! part is refused when the whole would be.
+//!
+//! Not here: parts of what is stored as it is ([`super::part`]).
+
+use std::ops::Range;
+use std::{iter, mem};
+
+use bytes::Bytes;
+use zvf_format::vlen::VlenCell;
+
+use super::part::{Ask, FRAME, beyond, length, past_the_end, shifted};
+use super::zarr::Place;
+use crate::codec::{Blocks, Scratch, header_len, spread};
+use crate::error::{Change, StoreError};
+use crate::num::to_u64;
+use crate::shared::Shared;
+use crate::source::{Get, Got, Version};
+
+/// The bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
+pub(super) async fn by_block(
+    shared: &Shared,
+    asks: &[Ask<'_>],
+) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+    let mut chunks: Vec<Blosc<'_>> =
+        asks.iter().map(|&(place, ranges)| Blosc::new(place, ranges)).collect();
+    for _ in 0..STAGES {
+        let gets: Vec<Get> = chunks.iter_mut().flat_map(Blosc::gets).collect();
+        let mut answers = shared.source.read_many(&gets).await.into_iter();
+        chunks.iter_mut().for_each(|chunk| chunk.take(&mut answers));
+    }
+    let work = chunks.iter().fold(0_u64, |sum, chunk| sum.saturating_add(chunk.fetched()));
+    let cap = shared.chunk_cap();
+    let (jobs, finish): (Vec<_>, Vec<_>) =
+        chunks.into_iter().map(|chunk| (chunk.state, (chunk.place, chunk.ranges))).unzip();
+    let decoded = spread(jobs, work, move |state, scratch| state.decode(scratch, cap)).await;
+    let finish = decoded.into_iter().zip(finish).map(|(decoded, (place, ranges))| {
+        let Some(place) = place else { return Ok(None) };
+        match decoded.map_err(|error| place.blame(error))? {
+            None => Ok(None),
+            Some(decoded) => framed(place, ranges, decoded).map(Some),
+        }
+    });
+    finish.collect()
+}
+
+/// The pieces after the frame, once the frame was compared with the ranges.
+fn framed(
+    place: &Place,
+    ranges: &[Range<u64>],
+    decoded: Decoded,
+) -> Result<Vec<Bytes>, StoreError> {
+    let mut pieces = decoded.pieces.into_iter();
+    let frame = pieces.next().unwrap_or_default();
+    let payload =
+        VlenCell::payload_span(&frame, decoded.total).map_err(|error| place.blame(error.into()))?;
+    if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
+        return Err(beyond(place, length(&payload), range.end));
+    }
+    Ok(pieces.map(Bytes::from).collect())
+}
+
+/// A Blosc chunk on its way from a place to parts.
+struct Blosc<'a> {
+    place: Option<&'a Place>,
+    ranges: &'a [Range<u64>],
+    asked: Vec<Range<u64>>,
+    state: State,
+}
+
+/// How much of a chunk is known.
+enum State {
+    /// Nothing, or nothing that is there.
+    Start,
+    Absent,
+    /// How long the front is.
+    Header {
+        front: u64,
+        version: Version,
+    },
+    /// Where the blocks are, and which bytes are wanted, the frame first.
+    Front {
+        blocks: Blocks,
+        wanted: Vec<Range<u64>>,
+        version: Version,
+    },
+    /// The stored bytes of those blocks, each with its offset.
+    Ready {
+        blocks: Blocks,
+        wanted: Vec<Range<u64>>,
+        parts: Vec<(u64, Bytes)>,
+    },
+    Failed(StoreError),
+}
+
+/// The frame of a chunk and its parts.
+struct Decoded {
+    pieces: Vec<Vec<u8>>,
+    total: u64, // bytes of the chunk
+}
+
+impl<'a> Blosc<'a> {
+    fn new(place: Option<&'a Place>, ranges: &'a [Range<u64>]) -> Self {
+        let state = if place.is_some() { State::Start } else { State::Absent };
+        Self { place, ranges, asked: Vec::new(), state }
+    }
+
+    /// The requests of the next stage.
+    fn gets(&mut self) -> Vec<Get> {
+        let Some(place) = self.place else { return Vec::new() };
+        self.asked = match &self.state {
+            State::Start => iter::once(0..Blocks::HEADER).collect(),
+            State::Header { front, .. } => iter::once(0..*front).collect(),
+            State::Front { blocks, wanted, .. } => blocks.spans(wanted),
+            State::Absent | State::Ready { .. } | State::Failed(_) => Vec::new(),
+        };
+        let gets: Option<Vec<Get>> = self.asked.iter().map(|part| place.part(part)).collect();
+        gets.unwrap_or_else(|| {
+            let end = self.asked.iter().map(|part| part.end).max().unwrap_or(0);
+            self.asked.clear();
+            self.state = State::Failed(past_the_end(place, &(0..end)));
+            Vec::new()
+        })
+    }
+
+    /// The answers to them.
+    fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<Got>, StoreError>>) {
+        let Some(place) = self.place else { return };
+        let taken: Result<Option<Vec<Got>>, StoreError> = answers.take(self.asked.len()).collect();
+        let state = mem::replace(&mut self.state, State::Absent);
+        let next = match taken {
+            Err(error) => Err(error),
+            Ok(None) if matches!(state, State::Start) => Ok(State::Absent),
+            Ok(None) => Err(StoreError::changed(Change::Version)),
+            Ok(Some(got)) => self.next(place, state, got),
+        };
+        self.state = next.unwrap_or_else(|error| State::Failed(place.blame(error)));
+    }
+
+    fn next(&self, place: &Place, state: State, got: Vec<Got>) -> Result<State, StoreError> {
+        let same = |version: &Version| got.iter().all(|got| got.version == *version);
+        match (state, got.as_slice()) {
+            (State::Start, [header]) => {
+                let (front, version) = (header_len(&header.bytes)?, header.version.clone());
+                Ok(State::Header { front, version })
+            }
+            (State::Header { version, .. }, [front]) if same(&version) => {
+                let blocks = Blocks::parse(&front.bytes)?;
+                let wanted = self.wanted(place, &blocks)?;
+                Ok(State::Front { blocks, wanted, version })
+            }
+            (State::Front { blocks, wanted, version }, _) if same(&version) => {
+                let starts = self.asked.iter().map(|span| span.start);
+                let parts = starts.zip(got.iter().map(|got| got.bytes.clone())).collect();
+                Ok(State::Ready { blocks, wanted, parts })
+            }
+            (done @ (State::Absent | State::Ready { .. } | State::Failed(_)), _) => Ok(done),
+            _ => Err(StoreError::changed(Change::Version)),
+        }
+    }
+
+    /// The frame and the ranges behind it, when the chunk is long enough.
+    fn wanted(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
+        let total = blocks.decoded_len();
+        let mut wanted: Vec<Range<u64>> = iter::once(0..FRAME.min(total)).collect();
+        for range in self.ranges {
+            let shifted = shifted(place, range)?;
+            if shifted.end > total {
+                return Err(beyond(place, total.saturating_sub(FRAME), range.end));
+            }
+            wanted.push(shifted);
+        }
+        Ok(wanted)
+    }
+
+    fn fetched(&self) -> u64 {
+        match &self.state {
+            State::Ready { parts, .. } => {
+                parts.iter().fold(0, |sum, (_, part)| sum.saturating_add(to_u64(part.len())))
+            }
+            State::Start
+            | State::Absent
+            | State::Header { .. }
+            | State::Front { .. }
+            | State::Failed(_) => 0,
+        }
+    }
+}
+
+impl State {
+    fn decode(self, scratch: &mut Scratch, cap: u64) -> Result<Option<Decoded>, StoreError> {
+        match self {
+            Self::Ready { blocks, wanted, parts } => {
+                let parts = parts.iter().map(|(at, part)| (*at, &**part)).collect();
+                let pieces = blocks.decode(scratch.blosc(cap), parts, &wanted)?;
+                Ok(Some(Decoded { pieces, total: blocks.decoded_len() }))
+            }
+            Self::Failed(error) => Err(error),
+            Self::Start | Self::Absent | Self::Header { .. } | Self::Front { .. } => Ok(None),
+        }
+    }
+}
+
+/// Header, table, blocks.
+const STAGES: usize = 3;

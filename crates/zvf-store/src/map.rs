@@ -1,0 +1,365 @@
+//! Files read through a memory map, by choice.
+//!
+//! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes bytes
+//! behind a `&[u8]`. So mapping is opt-in, and guarded three times: published files are never changed
+//! in place but renamed over (a mapping then keeps the old file whole); the file is looked at before a
+//! read and after its bytes were copied out, and any change is `FileChanged`; and where
+//! [`survive_sigbus`](crate::signal::survive_sigbus) was called, a page that went away reads as zeros,
+//! is noted, and is `FileChanged` too.
+//!
+//! ```text
+//! at open      fstat: device, inode, size, mtime, ctime, links are kept
+//! read         fstat, copy, fstat, note of the handler: all as at open, or FileChanged
+//! view         borrows; still_valid() asks the same, after use
+//! ```
+//!
+//! Losing its name sets the ctime of a file too. So a ctime that comes with another number of links is
+//! no change: a handle goes on reading the version it was opened with.
+//!
+//! Headers and directories must be read into owned memory before they are checked: what was checked in
+//! a view may be something else when it is used.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memmap2::{Mmap, MmapOptions};
+use zvf_format::{Class, Expected, Found};
+
+use crate::error::{Change, Op, StoreError};
+use crate::num::{to_u64, to_usize};
+use crate::signal::Watch;
+
+/// A file of which every byte is an address; cheap to clone.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("pack.tet");
+/// # std::fs::write(&path, b"0123456789")?;
+/// let file = zvf_store::map::MappedFile::mapped_immutable(&path)?;
+/// assert_eq!(file.read(2, 3)?, "234");
+/// let view = file.view(2, 3)?;
+/// assert!(&view[..] == b"234" && view.still_valid());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct MappedFile(Arc<Inner>);
+
+struct Inner {
+    file: File,
+    seen: Seen,
+    map: Option<Mapping>, // none when the file is empty
+}
+
+/// Declared in the order in which it goes: nobody watches a range that is no longer mapped.
+struct Mapping {
+    watch: Option<Watch>,
+    map: Mmap,
+}
+
+impl MappedFile {
+    /// Maps the file at `path`.
+    ///
+    /// # Safety
+    ///
+    /// For as long as this handle, a copy of it or a [`View`] lives, no one may change the bytes of the
+    /// file in place. A change that is only a truncation is survived where the SIGBUS handler is
+    /// installed, and ends the process otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened or mapped, or is not a regular file.
+    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
+    pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
+        let io = |error| StoreError::io(Op::Open, error);
+        let file = File::open(path).map_err(io)?;
+        let about = file.metadata().map_err(io)?;
+        if !about.is_file() {
+            return Err(StoreError::unsupported(Op::Open, "kind of file", "not a regular file"));
+        }
+        let seen = Seen::of(&about);
+        let map = if about.len() == 0 {
+            None
+        } else {
+            let mut options = MmapOptions::new();
+            options.len(usize::try_from(about.len()).map_err(|_wide| too_large(about.len()))?);
+            // SAFETY: the file is open for reading, and the caller promises that nobody changes it
+            // while the map lives, which is as long as the handle or a view.
+            let map = unsafe { options.map(&file) }.map_err(io)?;
+            let watch = Watch::new(map.as_ptr().expose_provenance(), map.len())?;
+            Some(Mapping { watch, map })
+        };
+        Ok(Self(Arc::new(Inner { file, seen, map })))
+    }
+
+    /// Maps the file at `path`, which is immutable: it lies on a local disk, and whoever makes a new
+    /// version of it writes a new file and renames it over the name. Packs are such files.
+    ///
+    /// # Errors
+    ///
+    /// As [`mapped`](Self::mapped).
+    #[expect(unsafe_code, reason = "the one safe way in, with its condition in its name")]
+    pub fn mapped_immutable(path: &Path) -> Result<Self, StoreError> {
+        // SAFETY: the file is immutable, as the name of this function says and its page explains.
+        unsafe { Self::mapped(path) }
+    }
+
+    /// How many bytes the file had when it was mapped.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.seen.size
+    }
+
+    /// Whether the file was empty when it was mapped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy of `len` bytes from `start`, of the file as it was when it was mapped.
+    ///
+    /// # Errors
+    ///
+    /// `Truncated` when the file is shorter than that; `FileChanged` when it is not the file that was
+    /// mapped any more, before or after the bytes were copied.
+    pub fn read(&self, start: u64, len: u64) -> Result<Bytes, StoreError> {
+        let view = self.view(start, len)?;
+        let bytes = Bytes::copy_from_slice(&view);
+        self.0.check()?;
+        Ok(bytes)
+    }
+
+    /// The `len` bytes from `start`, where they lie. After use ask the view whether it is
+    /// [still valid](View::still_valid), and discard what came of it when it is not.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), for a change before.
+    pub fn view(&self, start: u64, len: u64) -> Result<View, StoreError> {
+        self.0.check()?;
+        let end = start.checked_add(len).filter(|end| *end <= self.len());
+        let Some(end) = end else {
+            let expected = Expected::Rule("one that holds the bytes asked for");
+            let size = Found::from(self.len());
+            let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
+            return Err(error.with_span(start, start.saturating_add(len)));
+        };
+        let (start, end) = (to_usize(start), to_usize(end));
+        Ok(View { file: Arc::clone(&self.0), start, end })
+    }
+}
+
+impl fmt::Debug for MappedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedFile").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Whether this is still the file that was mapped.
+    fn check(&self) -> Result<(), StoreError> {
+        let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
+        let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
+        if hit || !self.seen.is_same(&Seen::of(&about)) {
+            return Err(StoreError::changed(Change::Version));
+        }
+        Ok(())
+    }
+}
+
+/// Some bytes of a mapped file; keeps the map alive.
+pub struct View {
+    file: Arc<Inner>,
+    start: usize,
+    end: usize, // not before start, not past the map
+}
+
+impl View {
+    /// Whether the file is the one that was mapped, up to now: what was read here is what was there.
+    #[must_use]
+    pub fn still_valid(&self) -> bool {
+        self.file.check().is_ok()
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let map = self.file.map.as_ref().map_or(&[][..], |mapping| &mapping.map);
+        map.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View({}..{})", self.start, self.end)
+    }
+}
+
+/// What is kept of a file to see that it changed.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    place: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    links: u64,
+}
+
+impl Seen {
+    fn of(about: &Metadata) -> Self {
+        Self {
+            place: (about.dev(), about.ino()),
+            size: about.len(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+            links: about.nlink(),
+        }
+    }
+
+    fn is_same(&self, now: &Self) -> bool {
+        let content = |seen: &Self| (seen.place, seen.size, seen.modified);
+        let touched = self.changed != now.changed && self.links == now.links;
+        content(self) == content(now) && !touched
+    }
+}
+
+fn too_large(size: u64) -> StoreError {
+    StoreError::limit(Op::Open, "bytes of a mapped file", to_u64(usize::MAX), size)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
+    use super::*;
+    use crate::signal::survive_sigbus;
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack.tet");
+        fs::write(&path, bytes).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn bytes_are_found_where_they_lie() {
+        let (_dir, path) = file(b"0123456789");
+        let file = MappedFile::mapped_immutable(&path).unwrap();
+        assert_eq!((file.len(), file.is_empty()), (10, false));
+        for (start, len, expected) in
+            [(0, 10, "0123456789"), (2, 3, "234"), (10, 0, ""), (0, 0, "")]
+        {
+            assert_eq!(file.read(start, len).unwrap(), expected);
+            assert_eq!(&file.view(start, len).unwrap()[..], expected.as_bytes());
+        }
+        for (start, len) in [(8, 3), (11, 0), (u64::MAX, 2), (0, u64::MAX)] {
+            let error = file.read(start, len).unwrap_err();
+            assert_eq!(error.class(), Class::Truncated, "{start} {len}");
+            assert_eq!(error.span(), Some((start, start.saturating_add(len))));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused_or_empty() {
+        let (dir, path) = file(b"");
+        let empty = MappedFile::mapped_immutable(&path).unwrap();
+        assert!(empty.is_empty() && empty.read(0, 0).unwrap().is_empty());
+        assert_eq!(empty.read(0, 1).unwrap_err().class(), Class::Truncated);
+        let open = |path: &Path| MappedFile::mapped_immutable(path).unwrap_err().class();
+        assert_eq!(open(dir.path()), Class::Unsupported);
+        assert_eq!(open(&dir.path().join("none")), Class::NotFound);
+    }
+
+    #[test]
+    fn a_new_version_under_the_name_leaves_the_old_one_whole() {
+        let (dir, path) = file(b"old bytes");
+        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let view = file.view(0, 3).unwrap();
+        let other = dir.path().join("other");
+        fs::write(&other, b"new").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(&view[..], b"old");
+        assert!(view.still_valid());
+        assert_eq!(file.read(4, 5).unwrap(), "bytes");
+        assert_eq!(MappedFile::mapped_immutable(&path).unwrap().read(0, 3).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_file_that_changes_is_noticed() {
+        let (_dir, path) = file(&[7; 100]);
+        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let view = file.view(0, 10).unwrap();
+        assert!(view.still_valid());
+        fs::OpenOptions::new().append(true).open(&path).unwrap().set_len(200).unwrap();
+        assert!(!view.still_valid());
+        assert_eq!(
+            file.read(0, 10).unwrap_err().to_string(),
+            "FileChanged, the object was replaced while it was being read"
+        );
+    }
+
+    #[test]
+    fn bytes_written_in_place_are_noticed_even_with_the_old_time() {
+        let (_dir, path) = file(&[7; 100]);
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        let file = MappedFile::mapped_immutable(&path).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let writer = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_at(&writer, &[8], 5).unwrap();
+        writer.set_modified(time).unwrap();
+        assert_eq!(file.read(0, 10).unwrap_err().class(), Class::FileChanged);
+    }
+
+    #[test]
+    fn a_page_that_goes_away_reads_as_zeros_and_is_noticed() {
+        survive_sigbus().unwrap();
+        let (_dir, path) = file(&vec![7; 1 << 20]);
+        let (_other_dir, other) = file(&vec![8; 1 << 20]);
+        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let other = MappedFile::mapped_immutable(&other).unwrap();
+        let view = file.view(0, 1 << 20).unwrap();
+        assert!(view.iter().all(|byte| *byte == 7));
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        // Without the handler this ends the process.
+        assert!(std::hint::black_box(&view).iter().all(|byte| *byte == 0 || *byte == 7));
+        assert!(!view.still_valid());
+        assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
+        // Grown back to its size it is still not the file that was mapped.
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
+        assert_eq!(other.read(0, 2).unwrap(), [8; 2][..]);
+    }
+
+    #[test]
+    fn a_fault_that_is_not_ours_ends_the_process_as_before() {
+        if std::env::var_os("ZVF_STORE_SIGBUS").is_some() {
+            let (_dir, path) = file(&vec![7; 1 << 20]);
+            // Mapped before there was a handler, so nobody watches it.
+            let view = MappedFile::mapped_immutable(&path).unwrap().view(0, 1 << 20).unwrap();
+            survive_sigbus().unwrap();
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+            let sum: u64 = std::hint::black_box(&view).iter().map(|byte| u64::from(*byte)).sum();
+            panic!("read {sum} past the end of a file");
+        }
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "map::tests::a_fault_that_is_not_ours_ends_the_process_as_before"])
+            .env("ZVF_STORE_SIGBUS", "1")
+            .output()
+            .unwrap();
+        assert_eq!(child.status.signal(), Some(libc::SIGBUS), "{child:?}");
+    }
+}

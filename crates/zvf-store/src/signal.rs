@@ -1,0 +1,272 @@
+//! A handler for SIGBUS: what a mapped file that was cut short does to whoever reads it.
+//!
+//! Opt-in for a library, because a handler belongs to the whole process. When the address that failed
+//! lies in one of our maps, the handler puts a page of zeros there, notes it for that map and returns;
+//! the read goes on, and its result is discarded. Any other address, and a signal that someone sent,
+//! goes to the handler that was there before.
+//!
+//! A handler may not lock or allocate, so the maps are in a fixed table of atomics. Each place is
+//! guarded by a counter that is odd while it is being written: the handler skips such a place, which
+//! is never the one of the map that failed, because its reader keeps that one alive.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use crate::error::{Op, StoreError};
+use crate::num::to_u64;
+
+/// Installs the handler, once for the process; maps made before are not covered.
+///
+/// # Errors
+///
+/// When the operating system refuses.
+#[expect(unsafe_code, reason = "signal handlers are set by the C library")]
+pub fn survive_sigbus() -> io::Result<()> {
+    static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
+        let failed = || Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL));
+        // SAFETY: all-zero bytes are a valid `sigaction`: no handler, no flags, an empty mask.
+        let (mut old, mut new): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        // SAFETY: asks for the current action only; `old` is valid for writing.
+        if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut old) } != 0 {
+            return failed();
+        }
+        // Before the handler can run, it must know whom to pass a signal on to.
+        let _ = PREVIOUS.set(old);
+        // SAFETY: asks the system for a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Release);
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
+        new.sa_sigaction = address_of(handler);
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: `new` holds a handler of the three-argument form, as SA_SIGINFO says, that only does
+        // what a handler may do; the old action was saved above.
+        if unsafe { libc::sigaction(libc::SIGBUS, &raw const new, std::ptr::null_mut()) } != 0 {
+            return failed();
+        }
+        INSTALLED.store(true, Ordering::Release);
+        Ok(())
+    });
+    done.map_err(io::Error::from_raw_os_error)
+}
+
+/// A map in the table of the handler; leaves it when dropped.
+#[derive(Debug)]
+pub(crate) struct Watch(&'static Place);
+
+impl Watch {
+    /// Watches `len` bytes at `start`; nothing when there is no handler.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` when there are too many maps.
+    pub(crate) fn new(start: usize, len: usize) -> Result<Option<Self>, StoreError> {
+        if !INSTALLED.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let page = PAGE.load(Ordering::Acquire).max(1);
+        let end = start.saturating_add(len).checked_next_multiple_of(page).unwrap_or(usize::MAX);
+        for place in &PLACES {
+            if !place.taken.swap(true, Ordering::AcqRel) {
+                place.hit.store(false, Ordering::Release);
+                place.write(start, end);
+                return Ok(Some(Self(place)));
+            }
+        }
+        let most = to_u64(PLACES.len());
+        Err(StoreError::limit(Op::Open, "mapped files at once", most, most.saturating_add(1)))
+    }
+
+    /// Whether a page of the map had to be replaced.
+    pub(crate) fn was_hit(&self) -> bool {
+        self.0.hit.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.write(0, 0);
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+/// One place of the table.
+#[derive(Debug)]
+struct Place {
+    taken: AtomicBool,
+    /// Odd while the range is being written.
+    version: AtomicUsize,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    hit: AtomicBool,
+}
+
+impl Place {
+    const fn free() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            version: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            hit: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the range; only whoever took the place does.
+    fn write(&self, start: usize, end: usize) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        self.start.store(start, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        let before = self.version.load(Ordering::Acquire);
+        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let stable = before & 1 == 0 && self.version.load(Ordering::Relaxed) == before;
+        stable && start <= address && address < end
+    }
+}
+
+/// Called by the system, on the thread that failed, in the middle of anything.
+#[expect(unsafe_code, reason = "the arguments come from the system, and so does the remedy")]
+extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the system passes a valid `siginfo_t`. A positive code says that the
+    // kernel raised the signal, and only then is the address of the fault set.
+    let address = unsafe {
+        match info.as_ref() {
+            Some(info) if info.si_code > 0 => info.si_addr().addr(),
+            _ => 0,
+        }
+    };
+    if address != 0 && mend(address) {
+        return;
+    }
+    // SAFETY: the arguments are those that the system gave.
+    unsafe { pass_on(signal, info, context) }
+}
+
+/// Puts a page of zeros at `address`, when it lies in one of the maps.
+#[expect(unsafe_code, reason = "replaces a page that can no longer be read")]
+fn mend(address: usize) -> bool {
+    let Some(place) = PLACES.iter().find(|place| place.holds(address)) else { return false };
+    let page = PAGE.load(Ordering::Acquire).max(1);
+    let start = address.saturating_sub(address.checked_rem(page).unwrap_or(0));
+    place.hit.store(true, Ordering::Release);
+    // SAFETY: `errno` is a location of this thread; it is put back, because the code that was
+    // interrupted may be about to look at it. The page lies in a map of ours that the thread that
+    // failed keeps alive, is only read there, and cannot be read any more: zeros take nothing from
+    // anyone. `mmap` is a single system call.
+    unsafe {
+        let errno = errno_place();
+        let saved = errno.read();
+        let mended = libc::mmap(
+            std::ptr::with_exposed_provenance_mut(start),
+            page,
+            libc::PROT_READ,
+            libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANON,
+            -1,
+            0,
+        );
+        errno.write(saved);
+        mended != libc::MAP_FAILED
+    }
+}
+
+/// Does with a signal what would have been done without us.
+///
+/// # Safety
+///
+/// The arguments must be those that the system gave to a handler of `signal`.
+#[expect(unsafe_code, reason = "calls the handler that was there before, by its address")]
+unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let previous = PREVIOUS.get();
+    match previous.map(|old| (old.sa_sigaction, old.sa_flags)) {
+        Some((handler, flags)) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
+            let code = std::ptr::with_exposed_provenance::<()>(handler);
+            // SAFETY: the address was given to the system as a handler, of the three-argument form when
+            // SA_SIGINFO is set and of the one-argument form otherwise; the arguments are passed on.
+            unsafe {
+                if flags & libc::SA_SIGINFO != 0 {
+                    let call: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                        std::mem::transmute(code);
+                    call(signal, info, context);
+                } else {
+                    let call: extern "C" fn(i32) = std::mem::transmute(code);
+                    call(signal);
+                }
+            }
+        }
+        // Nobody else handles it: it ends the process, as soon as this handler returns.
+        _ => {
+            // SAFETY: both may be called in a handler.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+    }
+}
+
+#[expect(clippy::as_conversions, reason = "there is no other way to the address of a function")]
+fn address_of(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)) -> usize {
+    let pointer: *const () = handler as *const ();
+    pointer.expose_provenance()
+}
+
+/// Where `errno` of this thread lies.
+#[expect(unsafe_code, reason = "the C library tells by a function")]
+fn errno_place() -> *mut i32 {
+    // SAFETY: the function takes nothing and always gives a valid location of this thread.
+    unsafe {
+        #[cfg(any(target_os = "linux", target_os = "emscripten", target_os = "hurd"))]
+        let place = libc::__errno_location();
+        #[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
+        let place = libc::__error();
+        #[cfg(any(target_os = "android", target_os = "netbsd", target_os = "openbsd"))]
+        let place = libc::__errno();
+        place
+    }
+}
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+static PLACES: [Place; 1024] = [const { Place::free() }; 1024];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_back_and_run_out() {
+        survive_sigbus().unwrap();
+        let place = Place::free();
+        assert!(!place.holds(0) && !place.holds(1));
+        place.write(4096, 8192);
+        for (address, held) in [(4095, false), (4096, true), (8191, true), (8192, false)] {
+            assert_eq!(place.holds(address), held, "{address}");
+        }
+        place.version.fetch_add(1, Ordering::Release);
+        assert!(!place.holds(5000), "while it is being written");
+
+        let mut all = Vec::new();
+        // Far above any address that is mapped.
+        let error = loop {
+            match Watch::new(usize::MAX - 8192, 4096) {
+                Ok(watch) => all.push(watch.unwrap()),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            error.to_string().starts_with(
+                "LimitExceeded, mapped files at once: expected at most 1024, found 1025"
+            )
+        );
+        drop(all);
+        assert!(Watch::new(usize::MAX - 8192, 4096).unwrap().is_some());
+    }
+}

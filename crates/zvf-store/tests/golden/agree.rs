@@ -1,0 +1,156 @@
+//! The same answers from a directory and from an object store, and from parts as from the whole.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use zvf_format::Class;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::Family;
+use zvf_store::{Caching, Cells, Dense, Rows, Store};
+
+use crate::archive::{Unpacked, files, ids, in_memory, inline};
+use crate::walk::{Found, Kind, arrays};
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        if n == 0 { 0 } else { self.0 % n }
+    }
+
+    fn range(&mut self, n: u64) -> Range<u64> {
+        let (a, b) = (self.below(n + 1), self.below(n + 1));
+        a.min(b)..a.max(b)
+    }
+}
+
+/// Everything in an array, read whole and in parts, which have to be parts of the whole.
+async fn contents(store: &Store, found: &Found, dice: &mut Dice) -> Vec<Option<Bytes>> {
+    let level = found
+        .path
+        .split_once('/')
+        .and_then(|(level, name)| Some((level.parse::<u32>().ok()?, name.to_owned())));
+    match (found.kind, level) {
+        (Kind::Cells, Some((level, name))) => {
+            let level = store.level(level).await.unwrap();
+            cells(&level.cells(&name).await.unwrap().unwrap(), dice).await
+        }
+        (Kind::Cells, None) => panic!("{} is below no level", found.path),
+        (Kind::Rows, _) => rows(&store.rows(&found.path).await.unwrap().unwrap(), dice).await,
+        (Kind::Dense, _) => dense(&store.dense(&found.path).await.unwrap().unwrap(), dice).await,
+    }
+}
+
+async fn cells(cells: &Cells, dice: &mut Dice) -> Vec<Option<Bytes>> {
+    let keys: Vec<ChunkKey> = cells.presence().await.unwrap().iter().collect();
+    // Parts first, so that they cannot come from what is cached.
+    let asks: Vec<(ChunkKey, Vec<Range<u64>>)> =
+        keys.iter().map(|key| (*key, vec![0..0, dice.range(40), dice.range(40)])).collect();
+    let early = cells.read_parts(&asks).await;
+    let sizes = cells.sizes(&keys).await;
+    let whole: Vec<Option<Bytes>> =
+        cells.read_many(&keys, Caching::Keep).await.into_iter().map(Result::unwrap).collect();
+    for ((payload, size), (early, (key, ranges))) in
+        whole.iter().zip(sizes).zip(early.into_iter().zip(&asks))
+    {
+        let payload = payload.as_ref().unwrap();
+        assert_eq!(size.unwrap(), Some(payload.len() as u64), "{key}");
+        let slices: Option<Vec<Bytes>> = ranges
+            .iter()
+            .map(|r| (r.end <= payload.len() as u64).then(|| slice(payload, r)))
+            .collect();
+        match slices {
+            Some(slices) => assert_eq!(early.unwrap().unwrap(), slices, "{key} {ranges:?}"),
+            None => assert_eq!(early.unwrap_err().class(), Class::OutOfBounds, "{key} {ranges:?}"),
+        }
+    }
+    let asks: Vec<(ChunkKey, Vec<Range<u64>>)> = keys
+        .iter()
+        .zip(&whole)
+        .map(|(key, payload)| {
+            let len = payload.as_ref().unwrap().len() as u64;
+            (*key, (0..4).map(|_| dice.range(len)).collect())
+        })
+        .collect();
+    for ((parts, payload), (key, ranges)) in
+        cells.read_parts(&asks).await.into_iter().zip(&whole).zip(&asks)
+    {
+        let payload = payload.as_ref().unwrap();
+        let slices: Vec<Bytes> = ranges.iter().map(|range| slice(payload, range)).collect();
+        assert_eq!(parts.unwrap().unwrap(), slices, "{} {key} {ranges:?}", cells.path());
+    }
+    // A key beside every key that is there is absent or one of them.
+    let table = cells.presence().await.unwrap();
+    for key in &keys {
+        let mut beside = key.components().to_vec();
+        beside[0] += 1;
+        let beside = ChunkKey::new(&beside).unwrap();
+        let there = cells.read(&beside, Caching::Once).await.unwrap().is_some();
+        assert_eq!(there, table.find(&beside).is_some(), "{} {beside}", cells.path());
+    }
+    whole
+}
+
+async fn rows(rows: &Rows, dice: &mut Dice) -> Vec<Option<Bytes>> {
+    let len = rows.count().await.unwrap();
+    let whole = rows.range(0..len).await.unwrap();
+    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.below(len)).collect();
+    let some: Vec<Bytes> = places.iter().map(|&place| whole[place as usize].clone()).collect();
+    assert_eq!(rows.rows(&places).await.unwrap(), some, "{}", rows.path());
+    assert_eq!(rows.rows(&[len]).await.unwrap_err().class(), Class::OutOfBounds);
+    whole.into_iter().map(Some).collect()
+}
+
+async fn dense(dense: &Dense, dice: &mut Dice) -> Vec<Option<Bytes>> {
+    let len = dense.len();
+    let early = dice.range(len);
+    let part = dense.rows(early.clone()).await.unwrap();
+    let whole = dense.whole().await.unwrap();
+    let row = whole.len() as u64 / len.max(1);
+    let bytes = |rows: &Range<u64>| slice(&whole, &(rows.start * row..rows.end * row));
+    assert_eq!(part, bytes(&early), "{} {early:?}", dense.path());
+    for _ in 0..3 {
+        let range = dice.range(len);
+        let rows = dense.rows(range.clone()).await.unwrap();
+        assert_eq!(rows, bytes(&range), "{} {range:?}", dense.path());
+    }
+    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.below(len)).collect();
+    let some: Vec<Bytes> = places.iter().map(|&place| bytes(&(place..place + 1))).collect();
+    assert_eq!(dense.take(&places).await.unwrap(), some.concat(), "{}", dense.path());
+    assert_eq!(dense.rows(0..len + 1).await.unwrap_err().class(), Class::OutOfBounds);
+    vec![Some(whole)]
+}
+
+fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
+    bytes.slice(range.start as usize..range.end as usize)
+}
+
+#[test]
+fn a_directory_and_an_object_store_agree_on_every_array() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut count = 0;
+    for id in ids() {
+        let files = files(&id);
+        let unpacked = Unpacked::of(&files);
+        let local = inline(unpacked.open());
+        let remote = runtime.block_on(async {
+            let memory = in_memory(&files).await;
+            Store::from_object_store(memory, &"".into(), Default::default()).await.unwrap()
+        });
+        for found in arrays(&files, local.family() == Family::C) {
+            let told = format!("{id} {}", found.path);
+            let here = inline(contents(&local, &found, &mut Dice(count + 1)));
+            // Spawned, which shows that what is awaited may move between threads.
+            let (remote, asked, seed) = (remote.clone(), found.clone(), count + 1);
+            let task = async move { contents(&remote, &asked, &mut Dice(seed)).await };
+            let there = runtime.block_on(runtime.spawn(task)).unwrap();
+            assert!(here == there, "{told}");
+            count += 1;
+        }
+    }
+    assert!(count > 1800, "{count} arrays");
+}
