@@ -138,6 +138,12 @@ impl Region {
         }
     }
 
+    /// Whether the boundary is curved, so that faces cannot be cut at it.
+    #[must_use]
+    pub const fn is_curved(&self) -> bool {
+        matches!(self.shape, Shape::Ball(_))
+    }
+
     /// Whether `point` is in the region. A point with a NaN is not.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
