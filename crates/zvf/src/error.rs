@@ -105,6 +105,13 @@ impl Error {
         self
     }
 
+    /// A request that says something it cannot mean.
+    pub(crate) fn bad_request(what: &'static str, expected: &'static str, found: &str) -> Self {
+        let expected = zvf_format::Expected::Rule(expected);
+        let class = Class::InvalidArgument;
+        StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
+    }
+
     /// A call that would wait for a network on a thread that drives other tasks.
     pub(crate) fn would_block() -> Self {
         let mut error = Self::new(
