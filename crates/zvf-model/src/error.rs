@@ -10,7 +10,7 @@ use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, Expected, FormatError, Found, Hint};
 use zvf_store::StoreError;
 
-use crate::{BadCode, BadColumn};
+use crate::{BadCode, BadColumn, ObjectId};
 
 /// A level that cannot be read as what it claims to be.
 ///
@@ -22,6 +22,7 @@ pub struct ModelError(Box<Inner>);
 struct Inner {
     array: Option<String>, // path below the root of the store
     chunk: Option<ChunkKey>,
+    object: Option<ObjectId>,
     fault: Fault,
 }
 
@@ -61,6 +62,13 @@ impl ModelError {
         self
     }
 
+    /// The same, met while following an object.
+    #[must_use]
+    pub fn of_object(mut self, object: ObjectId) -> Self {
+        self.0.object.get_or_insert(object);
+        self
+    }
+
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
@@ -88,6 +96,12 @@ impl ModelError {
     #[must_use]
     pub fn chunk(&self) -> Option<&ChunkKey> {
         self.0.chunk.as_ref()
+    }
+
+    /// The object that led there.
+    #[must_use]
+    pub fn object(&self) -> Option<ObjectId> {
+        self.0.object
     }
 
     /// What to do about it.
@@ -143,7 +157,7 @@ impl ModelError {
 
 impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { array, chunk, fault } = &*self.0;
+        let Inner { array, chunk, object, fault } = &*self.0;
         match fault {
             Fault::Store(error) => write!(f, "{error}")?,
             Fault::Format(error) => write!(f, "{error}")?,
@@ -154,12 +168,20 @@ impl fmt::Display for ModelError {
                 write!(f, "{class}: {what}: expected {expected}, found {found}")?;
             }
         }
-        match (array, chunk) {
-            (Some(array), Some(chunk)) => write!(f, " (in {array}, chunk {chunk})"),
-            (Some(array), None) => write!(f, " (in {array})"),
-            (None, Some(chunk)) => write!(f, " (in chunk {chunk})"),
-            (None, None) => Ok(()),
+        let mut opening = " (in ";
+        if let Some(array) = array {
+            write!(f, "{opening}{array}")?;
+            opening = ", ";
         }
+        if let Some(chunk) = chunk {
+            write!(f, "{opening}chunk {chunk}")?;
+            opening = ", ";
+        }
+        if let Some(object) = object {
+            write!(f, "{opening}object {object}")?;
+            opening = ", ";
+        }
+        if opening == ", " { f.write_str(")") } else { Ok(()) }
     }
 }
 
@@ -178,7 +200,7 @@ impl std::error::Error for ModelError {
 
 impl From<Fault> for ModelError {
     fn from(fault: Fault) -> Self {
-        Self(Box::new(Inner { array: None, chunk: None, fault }))
+        Self(Box::new(Inner { array: None, chunk: None, object: None, fault }))
     }
 }
 
@@ -231,6 +253,12 @@ mod tests {
             "CountMismatch: rows of an attribute: expected 12, found 11 \
              (in 0/vertex_attributes/label, chunk 0.-1)"
         );
+        let followed = ModelError::from(BadCode { code: 9, categories: 2 }).of_object(ObjectId(-3));
+        assert_eq!(
+            followed.to_string(),
+            "OutOfBounds: code 9 is none of 2 categories (in object -3)"
+        );
+        assert_eq!((followed.object(), followed.chunk()), (Some(ObjectId(-3)), None));
         assert_eq!((error.class(), error.array()), (Class::CountMismatch, Some("0/vertex_attributes/label")));
     }
 }

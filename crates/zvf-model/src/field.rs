@@ -107,6 +107,28 @@ impl Categories {
         let known = usize::try_from(number).ok().and_then(|at| self.values.get(at));
         known.ok_or(BadCode { code: number, categories: self.values.len() })
     }
+
+    /// Whether every code in `column` stands for something, or for a missing value.
+    ///
+    /// # Errors
+    ///
+    /// The first code that does not.
+    pub fn check(&self, column: &Column) -> Result<(), BadCode> {
+        let known = i128::try_from(self.values.len()).unwrap_or(i128::MAX);
+        let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
+        let stray = |code: &i128| !(0..known).contains(code) && (self.missing.is_none() || *code != missing);
+        let first = if let Some(codes) = column.as_slice::<u8>() {
+            codes.iter().copied().map(i128::from).find(stray)
+        } else if let Some(codes) = column.as_slice::<i8>() {
+            codes.iter().copied().map(i128::from).find(stray)
+        } else {
+            let width = usize::try_from(column.width()).unwrap_or(0);
+            let mut places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+            return places.try_for_each(|(row, c)| self.decode(&column.value(row, c)).map(|_| ()));
+        };
+        let bad = |code| Err(BadCode { code, categories: self.values.len() });
+        first.map_or(Ok(()), bad)
+    }
 }
 
 /// A code that stands for nothing.
@@ -135,6 +157,29 @@ mod tests {
         ] {
             let found = categories.decode(&code).cloned().map_err(|error| error.to_string());
             assert_eq!(found, value.map_err(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn whole_columns_are_checked_like_single_codes() {
+        let column = |dtype, bytes: &[u8]| {
+            let dtype = zvf_format::metadata::Dtype::parse(dtype).unwrap();
+            Column::new(dtype, 1, bytes::Bytes::copy_from_slice(bytes)).unwrap()
+        };
+        let two = |missing| Categories::new(vec![Value::Int(10), Value::Int(20)], missing);
+        #[rustfmt::skip]
+        let table = [
+            (two(None), column("uint8", &[0, 1, 250]), Some(250)),
+            (two(None), column("uint8", &[0, 1]), None),
+            (two(Some(250)), column("uint8", &[250]), None),
+            (two(Some(-1)), column("int8", &[0xff, 1]), None),
+            (two(None), column("int8", &[0xff]), Some(-1)),
+            (two(Some(-1)), column("int8", &[0xfe]), Some(-2)),
+            (two(Some(-1)), column("int16", &[0xff, 0xff, 2, 0]), Some(2)),
+        ];
+        for (categories, column, code) in table {
+            let bad = code.map(|code| BadCode { code, categories: 2 });
+            assert_eq!(categories.check(&column).err(), bad, "{column:?}");
         }
     }
 }

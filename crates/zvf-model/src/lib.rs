@@ -12,6 +12,8 @@ mod field;
 mod id;
 mod kind;
 mod level;
+mod num;
+mod objects;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
@@ -22,4 +24,5 @@ pub use field::{BadCode, Categories, Field};
 pub use id::{Level, ObjectId};
 pub use kind::{Kind, UnknownKind};
 pub use level::{AttributeReader, ChunkFragments, LevelReader};
+pub use objects::{Followed, ObjectIndex, ObjectManifest, ObjectRuns, Run};
 pub use value::Value;

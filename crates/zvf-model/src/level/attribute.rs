@@ -1,12 +1,18 @@
-//! Attributes of vertices: columns whose rows are rows of vertices.
+//! Attributes of vertices and of fragments: columns whose rows are theirs.
 //!
 //! The documents say how many values a row has, and some writers say it wrongly: they declare one where
 //! they store three. So the declared width counts only where it gives one row for each row of vertices;
-//! otherwise the cells decide, if they agree. That is settled once per handle, on the first chunk asked
-//! for, and held against every other.
+//! otherwise the cells decide. That is settled once per handle, on the first chunk that has rows, and
+//! held against every chunk that is read whole.
+//!
+//! ```text
+//! vertex_attributes/<name>      a row for each row of vertices
+//! fragment_attributes/<name>    a row for each fragment
+//! ```
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::key::ChunkKey;
 use zvf_format::metadata::arrays::Column as ColumnDoc;
@@ -15,18 +21,22 @@ use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
-use super::rows::CellRows;
+use super::rows::{CellRows, absent};
+use crate::num::to_u64;
 use crate::{Categories, Column, Field, ModelError, Value};
 
-/// One attribute of the vertices of a level; cheap to clone.
+/// One attribute of the vertices or of the fragments of a level; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AttributeReader {
-    inner: Arc<Inner>,
+    level: LevelReader,
+    known: Arc<Known>,
 }
 
+/// What a handle knows of an attribute.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Known {
     name: Arc<str>,
+    of: Of,
     cells: Cells,
     dtype: Dtype,
     width: u32,
@@ -35,60 +45,95 @@ struct Inner {
     description: Option<Arc<str>>,
 }
 
+/// What has a row of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Vertices,
+    Fragments,
+}
+
 impl LevelReader {
     /// The attribute of vertices called `name`; `None` when there is no such array.
     ///
     /// # Errors
     ///
-    /// When its document does not say what is needed to read it, or the cells have no common width.
+    /// When its document does not say what is needed to read it.
     pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
-        let Some(cells) = self.node().cells(&format!("vertex_attributes/{name}")).await? else {
-            return Ok(None);
-        };
+        self.column(Of::Vertices, "vertex_attributes", name).await
+    }
+
+    /// The attribute of fragments called `name`; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// As [`attribute`](Self::attribute).
+    pub async fn fragment_attribute(
+        &self,
+        name: &str,
+    ) -> Result<Option<AttributeReader>, ModelError> {
+        self.column(Of::Fragments, "fragment_attributes", name).await
+    }
+
+    async fn column(
+        &self,
+        of: Of,
+        family: &str,
+        name: &str,
+    ) -> Result<Option<AttributeReader>, ModelError> {
+        let path = format!("{family}/{name}");
+        let reader = |known| AttributeReader { level: self.clone(), known };
+        if let Some(known) = self.attributes().find(&path) {
+            return Ok(Some(reader(known)));
+        }
+        let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
         let place = |error: ModelError| error.in_array(cells.path());
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
-        let width = self.attribute_width(&cells, dtype, doc.declared_columns()).await.map_err(place)?;
-        let dictionary = doc.dictionary.map(|dictionary| {
+        let declared = doc.declared_columns().unwrap_or(1);
+        let width = self.attribute_width(of, &cells, dtype, declared).await?;
+        let width = u32::try_from(width).map_err(|_too_wide| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, width))
+        })?;
+        let categories = doc.dictionary.map(|dictionary| {
             let values = dictionary.categories.iter().map(category).collect();
             Categories::new(values, dictionary.missing)
         });
-        let inner = Inner {
-            name: name.into(),
-            dtype,
-            width,
-            categories: dictionary,
-            unit: doc.unit.map(Into::into),
-            description: doc.description.map(Into::into),
-            cells,
-        };
-        Ok(Some(AttributeReader { inner: Arc::new(inner) }))
+        let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
+        let known = Known { name: name.into(), of, cells, dtype, width, categories, unit, description };
+        Ok(Some(reader(self.attributes().keep(path, known))))
     }
 
-    /// How many values a row has, by the first chunk that has both vertices and values.
+    /// How many values a row has: what is declared, unless the first chunk with rows speaks against it.
     async fn attribute_width(
         &self,
+        of: Of,
         cells: &Cells,
         dtype: Dtype,
-        declared: Option<u64>,
-    ) -> Result<u32, ModelError> {
-        let declared = declared.unwrap_or(1);
-        let chunks = self.chunks().await?;
-        let first: Vec<ChunkKey> = chunks.iter().take(1).collect();
-        let sizes = cells.sizes(&first).await;
-        let rows = self.row_counts(&first).await;
-        let mut known = Vec::new();
-        for (size, rows) in sizes.into_iter().zip(rows) {
-            if let (Ok(Some(size)), Ok(rows)) = (size, rows) {
-                known.push((rows, size.checked_div(dtype.size).unwrap_or(0)));
+        declared: u64,
+    ) -> Result<u64, ModelError> {
+        let Ok(chunks) = self.chunks().await else { return Ok(declared) };
+        for key in chunks.iter() {
+            let key = [key];
+            let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
+            let Some(Ok(rows)) = self.rows_of(of, &key).await.pop() else { break };
+            if rows > 0 {
+                let values = size.checked_div(dtype.size).unwrap_or(0);
+                // A chunk that no width fits is told when it is read, with the counts that differ.
+                return Ok(columns(declared, [(rows, values)]).unwrap_or(declared));
             }
         }
-        // A first chunk that does not fit is told when it is read, with the row counts that differ.
-        let width = columns(declared, known).unwrap_or(declared);
-        u32::try_from(width).map_err(|_too_wide| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            ModelError::refused(Class::LimitExceeded, "values of a row", expected, width)
-        })
+        Ok(declared)
+    }
+
+    async fn rows_of(&self, of: Of, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
+        match of {
+            Of::Vertices => self.row_counts(keys).await,
+            Of::Fragments => {
+                let found = self.fragments(keys).await;
+                found.into_iter().map(|fragments| Ok(fragments?.len())).collect()
+            }
+        }
     }
 }
 
@@ -96,73 +141,148 @@ impl AttributeReader {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.known.name
     }
 
     /// The type of a value, as stored: of a code, where there are categories.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
-        self.inner.dtype
+        self.known.dtype
     }
 
     /// How many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
-        self.inner.width
+        self.known.width
     }
 
     /// What codes stand for, where the attribute is dictionary-encoded.
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
-        self.inner.categories.as_ref()
+        self.known.categories.as_ref()
     }
 
     /// What reading ranges of rows costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
-        self.inner.cells.partial()
+        self.known.cells.partial()
     }
 
     /// `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field {
-            name: Arc::clone(&self.inner.name),
+            name: Arc::clone(&self.known.name),
             column,
-            categories: self.inner.categories.clone(),
-            unit: self.inner.unit.clone(),
-            description: self.inner.description.clone(),
+            categories: self.known.categories.clone(),
+            unit: self.known.unit.clone(),
+            description: self.known.description.clone(),
         }
     }
 
     /// All values in the chunks `keys`, in their order.
     ///
-    /// Each answer has its own fault. A chunk that has vertices and no values is one.
+    /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
+    /// and no values, or codes that stand for nothing.
     pub async fn values(
         &self,
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
-        self.rows().whole(keys, caching).await
+        let columns = self.rows().whole(keys, caching).await;
+        let counts = self.level.rows_of(self.known.of, keys).await;
+        let each = columns.into_iter().zip(counts).zip(keys);
+        each.map(|((column, count), key)| self.aligned(column?, count?, key)).collect()
+    }
+
+    /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
+    /// fragments may be written for some chunks only.
+    pub async fn values_where_written(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let columns = self.rows().whole(keys, caching).await;
+        let counts = self.level.rows_of(self.known.of, keys).await;
+        let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
+            let Some(column) = column? else { return Ok(None) };
+            self.aligned(Some(column), count?, key).map(Some)
+        });
+        each.collect()
     }
 
     /// Ranges of rows: for each chunk one column a range.
     ///
-    /// Each answer has its own fault, as for [`values`](Self::values).
+    /// Each answer has its own fault: a range past the end, a chunk that has no values, or codes that
+    /// stand for nothing.
     pub async fn value_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
-        self.rows().some(asks).await
+        let found = self.rows().some(asks).await;
+        let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
+            let columns = found?;
+            columns.iter().try_for_each(|column| self.check_codes(column, key))?;
+            Ok(columns)
+        });
+        each.collect()
+    }
+
+    /// The values of a chunk with `count` rows.
+    fn aligned(
+        &self,
+        column: Option<Column>,
+        count: u64,
+        key: &ChunkKey,
+    ) -> Result<Column, ModelError> {
+        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        let column = match column {
+            Some(column) => column,
+            None if count > 0 => return Err(place(absent())),
+            None => Column::empty(self.known.dtype, self.known.width).map_err(|e| place(e.into()))?,
+        };
+        if to_u64(column.len()) != count {
+            let (expected, found) = (Expected::Exactly(count.into()), column.len());
+            let what = match self.known.of {
+                Of::Vertices => "rows of a vertex attribute",
+                Of::Fragments => "rows of a fragment attribute",
+            };
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, found)));
+        }
+        self.check_codes(&column, key)?;
+        Ok(column)
+    }
+
+    fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
+        let Some(categories) = &self.known.categories else { return Ok(()) };
+        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        categories.check(column).map_err(|error| place(error.into()))
     }
 
     fn rows(&self) -> CellRows<'_> {
-        CellRows { cells: &self.inner.cells, dtype: self.inner.dtype, width: self.inner.width }
+        let Known { cells, dtype, width, .. } = &*self.known;
+        CellRows { cells, dtype: *dtype, width: *width }
+    }
+}
+
+/// The attributes that a handle has opened, by their path.
+#[derive(Debug, Default)]
+pub(super) struct Attributes(Mutex<HashMap<String, Arc<Known>>>);
+
+impl Attributes {
+    fn find(&self, path: &str) -> Option<Arc<Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    /// The first one to be kept under `path`.
+    fn keep(&self, path: String, known: Known) -> Arc<Known> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(path).or_insert_with(|| Arc::new(known)))
     }
 }
 
 /// A category as a value; what JSON cannot tell apart stays text.
-fn category(value: &serde_json::Value) -> Value {
+pub(crate) fn category(value: &serde_json::Value) -> Value {
     if let Some(text) = value.as_str() {
         Value::from(text)
     } else if let Some(flag) = value.as_bool() {

@@ -1,30 +1,48 @@
 //! The fragment indexes of chunks, checked once and kept.
 
 use bytes::Bytes;
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
-use zvf_store::Caching;
+use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
-use crate::ModelError;
+use crate::num::{to_u64, to_usize};
+use crate::{Column, ColumnBuilder, ModelError};
 
 /// The fragments of one chunk: the blob, known to be sound.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_model::ChunkFragments;
+/// use zvf_store::Key;
+///
+/// let blob = &b"GFVZ\x01\0\0\0\0\0\0\0\0\0\0\0"[..];
+/// let chunk = ChunkKey::new(&[3, -1])?;
+/// let fragments = ChunkFragments::new(blob.into(), &Key::root(), chunk)?;
+/// assert!(fragments.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChunkFragments {
     blob: Bytes, // parses
     len: u64,
+    array: Key,
+    chunk: ChunkKey,
 }
 
 impl ChunkFragments {
-    /// Checks a blob.
+    /// Checks the blob of `chunk` in `array`.
     ///
     /// # Errors
     ///
     /// When it is not a fragment index.
-    pub fn new(blob: Bytes) -> Result<Self, ModelError> {
-        let len = FragmentIndex::parse(&blob)?.len();
-        Ok(Self { blob, len })
+    pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self, ModelError> {
+        let parsed = FragmentIndex::parse(&blob);
+        let len = parsed
+            .map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?
+            .len();
+        Ok(Self { blob, len, array: array.clone(), chunk })
     }
 
     /// The index.
@@ -33,7 +51,13 @@ impl ChunkFragments {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<FragmentIndex<'_>, ModelError> {
-        Ok(FragmentIndex::parse(&self.blob)?)
+        FragmentIndex::parse(&self.blob).map_err(|error| self.place(error.into()))
+    }
+
+    /// The chunk they are of.
+    #[must_use]
+    pub const fn chunk(&self) -> &ChunkKey {
+        &self.chunk
     }
 
     /// How many fragments there are, empty ones included.
@@ -53,6 +77,57 @@ impl ChunkFragments {
     pub const fn blob(&self) -> &Bytes {
         &self.blob
     }
+
+    /// Checks that no fragment names a row past the `rows` that the chunk has.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] for the first one that does.
+    pub fn check_rows(&self, rows: u64) -> Result<(), ModelError> {
+        self.view()?.check_rows(rows).map_err(|error| self.place(error.into()))
+    }
+
+    /// The rows of `column` by fragment, one fragment after the other: the logical order of the chunk.
+    /// Shares the bytes where they are in that order already.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] when a fragment names a row that `column` does not have, and
+    /// [`Class::LimitExceeded`] when the fragments repeat rows so often that they are more than a cell
+    /// may hold.
+    pub fn in_order(&self, column: &Column) -> Result<Column, ModelError> {
+        let view = self.view()?;
+        let rows = to_u64(column.len());
+        if view.tiles(rows) {
+            return Ok(column.clone());
+        }
+        self.check_rows(rows)?;
+        let total = view.rows_total().unwrap_or(u64::MAX);
+        let bytes = total.saturating_mul(to_u64(column.stride()));
+        if bytes > MOST_BYTES {
+            let expected = Expected::AtMost(MOST_BYTES.into());
+            let what = "bytes of the rows of all fragments";
+            return Err(self.place(ModelError::refused(Class::LimitExceeded, what, expected, bytes)));
+        }
+        let mut ordered = ColumnBuilder::like(column);
+        ordered.reserve(to_usize(total));
+        for fragment in &view {
+            match fragment {
+                Fragment::Range { start, count } => {
+                    let end = start.saturating_add(count);
+                    ordered.push_rows(column, to_usize(start)..to_usize(end));
+                }
+                Fragment::Rows(_) => {
+                    fragment.rows().for_each(|row| ordered.push_row(column, to_usize(row)));
+                }
+            }
+        }
+        Ok(ordered.finish())
+    }
+
+    fn place(&self, error: ModelError) -> ModelError {
+        error.in_array(&self.array).in_chunk(&self.chunk)
+    }
 }
 
 impl LevelReader {
@@ -62,17 +137,100 @@ impl LevelReader {
     /// which of its rows count.
     pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments, ModelError>> {
         let cells = self.fragment_cells();
-        let blobs = cells.read_many(keys, Caching::Keep).await;
-        let each = blobs.into_iter().zip(keys).map(|(blob, key)| {
-            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
-            match blob.map_err(ModelError::from).map_err(place)? {
-                Some(blob) => ChunkFragments::new(blob).map_err(place),
-                None => {
-                    let expected = Expected::Rule("a fragment index for every chunk with vertices");
-                    Err(place(ModelError::refused(Class::NotFound, "fragments", expected, "none")))
-                }
-            }
+        let found = indexes(cells, keys).await;
+        let each = found.into_iter().zip(keys).map(|(found, key)| {
+            found?.ok_or_else(|| {
+                let expected = Expected::Rule("a fragment index for every chunk with vertices");
+                let error = ModelError::refused(Class::NotFound, "fragments", expected, "none");
+                error.in_array(cells.path()).in_chunk(key)
+            })
         });
         each.collect()
+    }
+
+    /// Whether rows of vertices lie in logical order as they are stored: the level claims it, and its
+    /// first chunk bears it out.
+    ///
+    /// # Errors
+    ///
+    /// When the chunks cannot be enumerated, or the first one cannot be read.
+    pub async fn tiles(&self) -> Result<bool, ModelError> {
+        if !self.node().meta().fragments_tile {
+            return Ok(false);
+        }
+        let Some(first) = self.chunks().await?.get(0) else { return Ok(true) };
+        let first = [first];
+        let (Some(fragments), Some(rows)) =
+            (self.fragments(&first).await.pop(), self.row_counts(&first).await.pop())
+        else {
+            return Ok(false);
+        };
+        Ok(fragments?.view()?.tiles(rows?))
+    }
+}
+
+/// The fragment indexes in the cells `keys`; `None` where nothing is stored.
+pub(crate) async fn indexes(
+    cells: &Cells,
+    keys: &[ChunkKey],
+) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
+    let blobs = cells.read_many(keys, Caching::Keep).await;
+    let each = blobs.into_iter().zip(keys).map(|(blob, key)| {
+        let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+        let blob = blob.map_err(|error| place(error.into()))?;
+        blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
+    });
+    each.collect()
+}
+
+/// What one cell may hold, decoded.
+const MOST_BYTES: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::fragment::FragmentIndexBuilder;
+    use zvf_format::metadata::Dtype;
+
+    use super::*;
+
+    fn fragments(ranges: &[(u64, u64)]) -> ChunkFragments {
+        let mut builder = FragmentIndexBuilder::new();
+        for (start, count) in ranges {
+            builder.range(*start, *count).unwrap();
+        }
+        let chunk = ChunkKey::new(&[7]).unwrap();
+        ChunkFragments::new(builder.encode().into(), &Key::root().below("0/vertex_fragments").unwrap(), chunk)
+            .unwrap()
+    }
+
+    #[test]
+    fn rows_by_fragment_or_why_not() {
+        let column = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![10, 11, 12].into()).unwrap();
+        for (ranges, rows) in [
+            (&[(0, 3)][..], Ok(&[10, 11, 12][..])),
+            (&[(2, 1), (0, 2)], Ok(&[12, 10, 11])),
+            (&[(1, 1), (1, 1)], Ok(&[11, 11])),
+            (&[], Ok(&[])),
+            (
+                &[(0, 4)],
+                Err("OutOfBounds in fragment index, start + count at byte 24: expected at most 3, found 4 \
+                     (in 0/vertex_fragments, chunk 7)"),
+            ),
+        ] {
+            let found = fragments(ranges).in_order(&column);
+            let found = found.as_ref().map(|column| &column.bytes()[..]).map_err(ToString::to_string);
+            assert_eq!(found, rows.map_err(str::to_owned), "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn repeated_rows_have_a_limit() {
+        let wide = Column::new(Dtype::parse("<U300000").unwrap(), 1, vec![0; 1_200_000].into()).unwrap();
+        let error = fragments(&[(0, 1); 1000]).in_order(&wide).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LimitExceeded: bytes of the rows of all fragments: expected at most 1073741824, \
+             found 1200000000 (in 0/vertex_fragments, chunk 7)"
+        );
     }
 }

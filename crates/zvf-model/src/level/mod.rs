@@ -14,11 +14,13 @@
 //! Not here: objects, links and groups (modules of their own), and which rows anybody wants.
 
 mod attribute;
+mod counts;
 mod fragments;
 mod rows;
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
@@ -26,9 +28,15 @@ use zvf_format::{Class, Expected};
 use zvf_store::{Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
+pub(crate) use attribute::category;
 pub use fragments::ChunkFragments;
+pub(crate) use fragments::indexes;
+pub(crate) use rows::{CellRows, absent};
 
-use crate::{Kind, Level, ModelError};
+use attribute::Attributes;
+use counts::Counts;
+
+use crate::{Kind, Level, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
 #[derive(Clone, Debug)]
@@ -48,6 +56,9 @@ struct Inner {
     fragments: Cells,
     dtype: Dtype,
     encoding: Option<Token<CellEncoding>>,
+    counts: Counts,
+    attributes: Attributes,
+    objects: OnceCell<Option<ObjectIndex>>,
 }
 
 impl LevelReader {
@@ -75,9 +86,21 @@ impl LevelReader {
         let kinds = root.zarr_vectors.geometry_types.iter().map(Token::as_str);
         let kinds = kinds.filter_map(|token| token.parse().ok()).collect();
         let encoding = attributes.encoding;
-        let (store, node) = (store.clone(), node.clone());
-        let inner =
-            Inner { store, level, node, kinds, chunk_shape, bins, vertices, fragments, dtype, encoding };
+        let inner = Inner {
+            store: store.clone(),
+            level,
+            node,
+            kinds,
+            chunk_shape,
+            bins,
+            vertices,
+            fragments,
+            dtype,
+            encoding,
+            counts: Counts::default(),
+            attributes: Attributes::default(),
+            objects: OnceCell::new(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -159,6 +182,48 @@ impl LevelReader {
         self.inner.vertices.partial()
     }
 
+    /// The names of the attributes of fragments, and whether that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn fragment_attribute_names(&self) -> Result<Listing, ModelError> {
+        Ok(self.inner.node.children("fragment_attributes").await?)
+    }
+
+    /// The attribute that bins the level, where one does: its name, and the value of each bin. The first
+    /// component of a chunk key is the number of a bin.
+    #[must_use]
+    pub fn binned_by(&self) -> Option<(&str, Vec<Value>)> {
+        let meta = self.inner.node.meta();
+        let values = meta.chunk_attribute_values.as_deref().unwrap_or_default();
+        Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(category).collect()))
+    }
+
+    /// What is to be added to stored positions to obtain those of the world, where the store says so.
+    #[must_use]
+    pub fn coordinate_offset(&self) -> Option<&[f64]> {
+        self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
+    }
+
+    /// The object index, once it was opened.
+    pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
+        &self.inner.objects
+    }
+
+    /// Bytes that one table made from an index may take.
+    pub(crate) fn index_cap(&self) -> u64 {
+        self.inner.store.budget().max_bytes() / 4
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.inner.counts
+    }
+
+    fn attributes(&self) -> &Attributes {
+        &self.inner.attributes
+    }
+
     /// The array of vertices.
     pub(crate) fn vertices(&self) -> &Cells {
         &self.inner.vertices
@@ -182,3 +247,10 @@ impl LevelReader {
         }
     }
 }
+
+const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const _: () = {
+    shareable::<LevelReader>();
+    shareable::<AttributeReader>();
+    shareable::<ChunkFragments>();
+};

@@ -8,6 +8,7 @@ use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
+use crate::num::to_u64;
 use crate::{Column, ModelError};
 
 impl LevelReader {
@@ -20,10 +21,26 @@ impl LevelReader {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
-        match self.vertex_rows() {
-            Ok(rows) => rows.whole(keys, caching).await,
-            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        let rows = match self.vertex_rows() {
+            Ok(rows) => rows,
+            Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let mut columns = Vec::with_capacity(keys.len());
+        for (column, key) in rows.whole(keys, caching).await.into_iter().zip(keys) {
+            columns.push(match column {
+                Ok(Some(column)) => Ok(column),
+                Ok(None) => self.nothing(&rows, key).await,
+                Err(error) => Err(error),
+            });
         }
+        if let Ok(chunks) = self.chunks().await {
+            for (column, key) in columns.iter().zip(keys) {
+                if let Ok(column) = column {
+                    self.counts().note(&chunks, key, to_u64(column.len()));
+                }
+            }
+        }
+        columns
     }
 
     /// Ranges of rows of vertices: for each chunk one column a range.
@@ -39,13 +56,43 @@ impl LevelReader {
         }
     }
 
-    /// How many rows of vertices each of the chunks `keys` has: without reading them where the store
-    /// can tell.
+    /// How many rows of vertices each of the chunks `keys` has: without reading them where that was
+    /// seen before, or the store can tell.
+    ///
+    /// Each answer has its own fault, as for [`positions`](Self::positions).
     pub async fn row_counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
-        match self.vertex_rows() {
-            Ok(rows) => rows.counts(keys).await,
-            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        let rows = match self.vertex_rows() {
+            Ok(rows) => rows,
+            Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let chunks = self.chunks().await.ok();
+        let known = |key| chunks.as_deref().and_then(|chunks| self.counts().known(chunks, key));
+        let mut answers: Vec<Option<Result<u64, ModelError>>> =
+            keys.iter().map(|key| known(key).map(Ok)).collect();
+        let open: Vec<ChunkKey> =
+            keys.iter().zip(&answers).filter(|(_, known)| known.is_none()).map(|(key, _)| *key).collect();
+        let mut found = rows.counts(&open).await.into_iter();
+        for (answer, key) in answers.iter_mut().zip(keys).filter(|(answer, _)| answer.is_none()) {
+            let count = match found.next() {
+                Some(Ok(Some(count))) => Ok(count),
+                Some(Err(error)) => Err(error),
+                Some(Ok(None)) | None => self.nothing(&rows, key).await.map(|_empty| 0),
+            };
+            if let (Ok(count), Some(chunks)) = (&count, chunks.as_deref()) {
+                self.counts().note(chunks, key, *count);
+            }
+            *answer = Some(count);
         }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(absent()))).collect()
+    }
+
+    /// What a chunk without bytes is: empty where a listing named it, a fault anywhere else.
+    async fn nothing(&self, rows: &CellRows<'_>, key: &ChunkKey) -> Result<Column, ModelError> {
+        let place = |error: ModelError| error.in_array(rows.cells.path()).in_chunk(key);
+        if self.chunks().await?.find(key).is_none() {
+            return Err(place(absent()));
+        }
+        Column::empty(rows.dtype, rows.width).map_err(|error| place(error.into()))
     }
 
     fn vertex_rows(&self) -> Result<CellRows<'_>, ModelError> {
@@ -57,28 +104,31 @@ impl LevelReader {
 
 /// Cells as rows of one type and width.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CellRows<'a> {
-    pub(super) cells: &'a Cells,
-    pub(super) dtype: Dtype,
-    pub(super) width: u32,
+pub(crate) struct CellRows<'a> {
+    pub(crate) cells: &'a Cells,
+    pub(crate) dtype: Dtype,
+    pub(crate) width: u32,
 }
 
 impl CellRows<'_> {
-    pub(super) async fn whole(
+    /// All rows of each chunk; `None` where nothing is stored.
+    pub(crate) async fn whole(
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Column, ModelError>> {
+    ) -> Vec<Result<Option<Column>, ModelError>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let each = payloads.into_iter().zip(keys).map(|(payload, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
-            let bytes = payload.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
-            Column::new(self.dtype, self.width, bytes).map_err(|error| place(error.into()))
+            let payload = payload.map_err(|error| place(error.into()))?;
+            let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
+            column.transpose().map_err(|error| place(error.into()))
         });
         each.collect()
     }
 
-    pub(super) async fn some(
+    /// Ranges of rows of each chunk, none of which may be past its end.
+    pub(crate) async fn some(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
@@ -98,14 +148,15 @@ impl CellRows<'_> {
         each.collect()
     }
 
-    pub(super) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
+    /// How many rows each chunk has; `None` where nothing is stored.
+    pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, ModelError>> {
         let sizes = self.cells.sizes(keys).await;
         let each = sizes.into_iter().zip(keys).map(|(size, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
-            let size = size.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
+            let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0);
             if rows.saturating_mul(self.stride()) == size {
-                return Ok(rows);
+                return Ok(Some(rows));
             }
             let expected = Expected::MultipleOf(self.stride().into());
             Err(place(ModelError::refused(Class::CountMismatch, "bytes of a cell", expected, size)))
@@ -118,7 +169,7 @@ impl CellRows<'_> {
     }
 }
 
-fn absent() -> ModelError {
+pub(crate) fn absent() -> ModelError {
     let expected = Expected::Rule("a cell for every chunk with vertices");
     ModelError::refused(Class::NotFound, "cell", expected, "none")
 }

@@ -1,0 +1,55 @@
+//! How many rows the chunks of a level have, as far as anybody has seen.
+//!
+//! Whoever reads the vertices of a chunk whole learns its number of rows, and whoever reads an attribute
+//! of it needs that number. It stays with the handle: four bytes a chunk.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zvf_format::key::ChunkKey;
+use zvf_store::KeyTable;
+
+/// The rows of each chunk of one table.
+#[derive(Debug, Default)]
+pub(super) struct Counts(OnceLock<Box<[AtomicU32]>>);
+
+impl Counts {
+    /// Remembers that `key` has `rows`.
+    pub(super) fn note(&self, chunks: &KeyTable, key: &ChunkKey, rows: u64) {
+        let all = self.0.get_or_init(|| {
+            let mut all = Vec::new();
+            all.resize_with(chunks.len(), || AtomicU32::new(UNKNOWN));
+            all.into()
+        });
+        if let (Ok(rows), Some(one)) = (u32::try_from(rows), chunks.find(key).and_then(|i| all.get(i))) {
+            one.store(rows, Ordering::Relaxed);
+        }
+    }
+
+    /// What was remembered of `key`.
+    pub(super) fn known(&self, chunks: &KeyTable, key: &ChunkKey) -> Option<u64> {
+        let rows = self.0.get()?.get(chunks.find(key)?)?.load(Ordering::Relaxed);
+        (rows != UNKNOWN).then_some(rows.into())
+    }
+}
+
+/// No chunk that fits a cap has as many rows.
+const UNKNOWN: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_noted_is_known() {
+        let key = |x| ChunkKey::new(&[x]).unwrap();
+        let chunks = KeyTable::new(1, [key(-1), key(4)]).unwrap();
+        let counts = Counts::default();
+        assert_eq!(counts.known(&chunks, &key(4)), None);
+        counts.note(&chunks, &key(4), 7);
+        counts.note(&chunks, &key(5), 8);
+        counts.note(&chunks, &key(-1), u64::from(UNKNOWN));
+        let known = [4, 5, -1].map(|x| counts.known(&chunks, &key(x)));
+        assert_eq!(known, [Some(7), None, None]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Object indexes of numbers: spans of rows of one long table.
+//!
+//! ```text
+//! manifest_spans    i64 [n, 2]       start, count: the rows of object r
+//! manifest_blocks   i64 [m, S + 1]   chunk, fragment: one reference a row
+//! ```
+//!
+//! Spans may lie in any order, and rows that no span names are left over from edits. What comes out is the
+//! same manifest that the other layouts store as a blob.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_format::metadata::Dtype;
+use zvf_format::{Class, Expected};
+use zvf_store::Dense;
+
+use super::ObjectManifest;
+use crate::ModelError;
+use crate::num::{int64s, to_u64, to_usize};
+
+/// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
+/// as `shape` says.
+pub(super) fn check_shape(array: &Dense, shape: &[Option<u64>]) -> Result<(), ModelError> {
+    let place = |error: ModelError| error.in_array(array.path());
+    if array.dtype() != Dtype::INT64 {
+        let expected = Expected::Rule("int64");
+        return Err(place(ModelError::refused(Class::BadTag, "data type", expected, "another")));
+    }
+    let found = array.shape();
+    if found.len() != shape.len() {
+        let expected = Expected::Exactly(to_u64(shape.len()).into());
+        return Err(place(ModelError::refused(Class::BadShape, "axes", expected, found.len())));
+    }
+    for (axis, (found, wanted)) in found.iter().zip(shape).enumerate() {
+        let Some(wanted) = *wanted else { continue };
+        if axis == 0 && *found < wanted {
+            let expected = Expected::AtLeast(wanted.into());
+            return Err(place(ModelError::refused(Class::CountMismatch, "rows", expected, *found)));
+        }
+        if axis > 0 && *found != wanted {
+            let expected = Expected::Exactly(wanted.into());
+            return Err(place(ModelError::refused(Class::BadShape, "columns", expected, *found)));
+        }
+    }
+    Ok(())
+}
+
+/// The first `rows` rows, read in pieces of a bounded size.
+pub(super) async fn all_rows(array: &Dense, rows: u64) -> Result<Bytes, ModelError> {
+    if rows <= PIECE {
+        return Ok(array.rows(0..rows).await?);
+    }
+    let (mut bytes, mut start) = (Vec::new(), 0);
+    while start < rows {
+        let end = start.saturating_add(PIECE).min(rows);
+        bytes.extend_from_slice(&array.rows(start..end).await?);
+        start = end;
+    }
+    Ok(bytes.into())
+}
+
+/// The manifests of `rows`, each with its own fault.
+pub(super) async fn manifests(
+    spans: &Dense,
+    blocks: &Dense,
+    rows: &[u64],
+    rank: u64,
+) -> Result<Vec<Result<ObjectManifest, ModelError>>, ModelError> {
+    let bytes = spans.take(rows).await?;
+    let numbers: Vec<i64> = int64s(&bytes).collect();
+    let spans: Vec<Result<Range<u64>, ModelError>> = numbers
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|[start, count]| span(*start, *count, blocks.len()).map_err(|e| e.in_array(spans.path())))
+        .collect();
+    let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
+    let stride = to_usize(rank.saturating_add(1)).saturating_mul(8);
+    let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
+        let span = span?;
+        let piece = pieces.iter().rev().find(|(piece, _)| piece.start <= span.start);
+        let bytes = piece.and_then(|(piece, bytes)| {
+            let at = |row: u64| to_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
+            bytes.get(at(span.start)..at(span.end))
+        });
+        blob(bytes.unwrap_or_default(), stride, rank)
+            .and_then(|blob| ObjectManifest::new(*row, rank, blob))
+            .map_err(|error| error.in_array(blocks.path()))
+    };
+    Ok(spans.into_iter().zip(rows).map(manifest).collect())
+}
+
+fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
+    let range = u64::try_from(start).ok().zip(u64::try_from(count).ok());
+    let Some((start, count)) = range else {
+        let expected = Expected::AtLeast(0);
+        let found = start.min(count);
+        return Err(ModelError::refused(Class::Negative, "span of blocks", expected, found));
+    };
+    let end = start.saturating_add(count);
+    if end > blocks {
+        let (what, expected) = ("end of a span of blocks", Expected::AtMost(blocks.into()));
+        return Err(ModelError::refused(Class::OutOfBounds, what, expected, end));
+    }
+    Ok(start..end)
+}
+
+/// The rows that the spans name, in pieces ascending by their start: near spans are read together.
+async fn read(
+    blocks: &Dense,
+    mut spans: Vec<Range<u64>>,
+) -> Result<Vec<(Range<u64>, Bytes)>, ModelError> {
+    spans.sort_by_key(|span| span.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end.saturating_add(GAP) => {
+                last.end = last.end.max(span.end);
+            }
+            _ => joined.push(span),
+        }
+    }
+    let mut pieces = Vec::with_capacity(joined.len());
+    for piece in joined {
+        let bytes = blocks.rows(piece.clone()).await?;
+        pieces.push((piece, bytes));
+    }
+    Ok(pieces)
+}
+
+/// Rows of references as a manifest blob.
+fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
+    let mut builder = ManifestBuilder::new(rank)?;
+    for row in rows.chunks_exact(stride) {
+        let numbers: Vec<i64> = int64s(row).collect();
+        let Some((fragment, chunk)) = numbers.split_last() else { continue };
+        let fragment = u64::try_from(*fragment).map_err(|_negative| {
+            ModelError::refused(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
+        })?;
+        builder.single(chunk, fragment)?;
+    }
+    Ok(builder.encode().into())
+}
+
+/// Rows between two spans that are read rather than left out.
+const GAP: u64 = 1024;
+/// Rows read at a time.
+const PIECE: u64 = 1 << 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_lie_inside_the_blocks() {
+        for (start, count, want) in [
+            (0, 0, Ok(0..0)),
+            (3, 2, Ok(3..5)),
+            (5, 0, Ok(5..5)),
+            (4, 2, Err("OutOfBounds: end of a span of blocks: expected at most 5, found 6")),
+            (-1, 2, Err("Negative: span of blocks: expected at least 0, found -1")),
+            (1, -7, Err("Negative: span of blocks: expected at least 0, found -7")),
+        ] {
+            let found = span(start, count, 5).map_err(|error| error.to_string());
+            assert_eq!(found, want.map_err(str::to_owned));
+        }
+        assert!(span(i64::MAX, i64::MAX, u64::MAX).is_ok(), "2^64 - 2 is below the blocks claimed");
+    }
+
+    #[test]
+    fn rows_become_blocks() {
+        let rows: Vec<u8> = [1_i64, -2, 5, 0, 0, 7].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let manifest = ObjectManifest::new(0, 2, blob(&rows, 24, 2).unwrap()).unwrap();
+        let references: Vec<_> =
+            manifest.references().unwrap().map(|(chunk, fragment)| (chunk.to_string(), fragment)).collect();
+        assert_eq!(references, [("1.-2".to_owned(), 5), ("0.0".to_owned(), 7)]);
+        let negative: Vec<u8> = [1_i64, -2, -5].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert_eq!(
+            blob(&negative, 24, 2).unwrap_err().to_string(),
+            "Negative: fragment: expected at least 0, found -5"
+        );
+    }
+}

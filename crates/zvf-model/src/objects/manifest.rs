@@ -1,0 +1,94 @@
+//! The manifest of one object: which fragments of which chunks it is, in order.
+
+use bytes::Bytes;
+use zvf_format::key::ChunkKey;
+use zvf_format::manifest::Manifest;
+
+use crate::ModelError;
+
+/// The fragments of one object, in the order that makes it up.
+///
+/// ```
+/// use zvf_model::ObjectManifest;
+///
+/// // One block: chunk 4, fragment 5.
+/// let blob = &b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0"[..];
+/// let manifest = ObjectManifest::new(0, 1, blob.into())?;
+/// let (chunk, fragment) = manifest.references()?.next().unwrap();
+/// assert_eq!((chunk.to_string(), fragment), ("4".into(), 5));
+/// assert!(ObjectManifest::new(1, 1, Vec::new().into())?.is_empty());
+/// # Ok::<(), zvf_model::ModelError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectManifest {
+    row: u64,
+    rank: u64,
+    blob: Bytes, // empty, or parses
+}
+
+impl ObjectManifest {
+    /// Checks the blob of `row`, in which chunks have `rank` components. No bytes are no fragments.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a manifest.
+    pub fn new(row: u64, rank: u64, blob: Bytes) -> Result<Self, ModelError> {
+        let manifest = Self { row, rank, blob };
+        manifest.view()?;
+        Ok(manifest)
+    }
+
+    /// The row of the index it stands in.
+    #[must_use]
+    pub const fn row(&self) -> u64 {
+        self.row
+    }
+
+    /// The blocks and references.
+    ///
+    /// # Errors
+    ///
+    /// Never: the blob was checked. A caller need not know that.
+    pub fn view(&self) -> Result<Manifest<'_>, ModelError> {
+        let blob = if self.blob.is_empty() { NONE } else { &self.blob };
+        Ok(Manifest::parse(blob, self.rank)?)
+    }
+
+    /// Whether the object has no fragment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.view().is_ok_and(|view| view.is_empty())
+    }
+
+    /// Whether nothing was written but the manifest without blocks, or not even that.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.blob.is_empty() || *self.blob == *NONE
+    }
+
+    /// Chunks and fragments in order, made one by one: a manifest may claim to have any number of them.
+    ///
+    /// # Errors
+    ///
+    /// Never, as [`view`](Self::view).
+    pub fn references(&self) -> Result<impl Iterator<Item = (ChunkKey, u64)> + '_, ModelError> {
+        let view = self.view()?;
+        Ok(view.references().filter_map(|reference| {
+            Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
+        }))
+    }
+}
+
+/// The key with these components, of which there are as many as a manifest may have.
+pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKey> {
+    let mut own = [0; zvf_format::key::MAX_RANK];
+    let mut rank = 0_usize;
+    for (to, from) in own.iter_mut().zip(components) {
+        *to = from;
+        rank = rank.saturating_add(1);
+    }
+    ChunkKey::new(own.get(..rank)?).ok()
+}
+
+/// The manifest without blocks.
+const NONE: &[u8] = &[0; 4];

@@ -1,0 +1,352 @@
+//! The object index of a level: from an object to the fragments it is made of.
+//!
+//! ```text
+//! layout                 manifests                             id of row r
+//! none (0.6, early 0.7)  data, offsets: blobs back to back     r
+//! vlen_manifests_v1      manifests: one blob a row             r
+//! vlen_manifests_v2      manifests: one blob a row             object_ids[r]
+//! dense_manifests_v1     manifest_spans, manifest_blocks       object_ids[r]
+//! ```
+//!
+//! The layout that is declared decides, never which arrays lie around; only where the declared array is
+//! missing and the other one is there, that one is read. Rows past `num_objects` are what a torn append
+//! left behind and do not exist. A row without bytes is an object without fragments.
+//!
+//! Rows are asked for in batches, and nothing here ever holds all of them: an index may have 10^8.
+//!
+//! Not here: which object a fragment belongs to (`owners`), and values of objects (`rows`).
+
+mod dense;
+mod follow;
+mod ids;
+mod manifest;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use zvf_format::metadata::ManifestLayout;
+use zvf_format::metadata::arrays::{IdForm, ObjectIndex as Doc};
+use zvf_format::{Class, Expected};
+use zvf_store::{Dense, Rows};
+
+pub use follow::{Followed, ObjectRuns, Run};
+pub use manifest::ObjectManifest;
+
+use crate::num::{int64s, to_u64};
+use crate::{LevelReader, ModelError, ObjectId};
+use ids::IdTable;
+
+/// The objects of a level; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ObjectIndex {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: String,
+    slots: u64,
+    rank: u64, // components of a chunk key
+    form: Form,
+    ids: Ids,
+    cap: u64, // bytes that a table of ids may take
+}
+
+#[derive(Debug)]
+enum Form {
+    Blobs(Rows),
+    Dense { spans: Dense, blocks: Dense },
+}
+
+#[derive(Debug)]
+enum Ids {
+    /// The id is the row.
+    Row,
+    /// Or stands in a column. No table where it would be too large.
+    Column { ids: Dense, table: OnceCell<Option<IdTable>> },
+}
+
+impl LevelReader {
+    /// The objects of the level; `None` when it has no index of them. Opened once per handle.
+    ///
+    /// # Errors
+    ///
+    /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer rows
+    /// than it says.
+    pub async fn objects(&self) -> Result<Option<ObjectIndex>, ModelError> {
+        let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
+        Ok(opened.clone())
+    }
+}
+
+impl ObjectIndex {
+    async fn open(level: &LevelReader) -> Result<Option<Self>, ModelError> {
+        let Some(group) = level.node().group(INDEX).await? else { return Ok(None) };
+        let path = format!("{}/{INDEX}", level.node().path());
+        let place = |error: ModelError| error.in_array(&path);
+        let doc = Doc::parse(group.attributes).map_err(|error| place(error.into()))?;
+        let layout = doc.layout().map_err(|error| place(error.into()))?;
+        let rank = to_u64(level.key_rank());
+        if let Some(found) = doc.sid_ndim.filter(|found| *found != rank) {
+            let expected = Expected::Exactly(rank.into());
+            return Err(place(ModelError::refused(Class::BadShape, "sid_ndim", expected, found)));
+        }
+        let form = Form::open(level, layout, rank, &path).await?;
+        let (slots, rows) = (doc.num_objects, form.rows().await.map_err(place)?);
+        if slots > rows {
+            let (what, expected) = ("num_objects", Expected::AtMost(rows.into()));
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, slots)));
+        }
+        let ids = match doc.ids().map_err(|error| place(error.into()))? {
+            IdForm::Row => Ids::Row,
+            IdForm::Column { .. } => {
+                let ids = level.node().dense(OBJECT_IDS).await?;
+                let ids = ids.ok_or_else(|| missing(&path, "object_ids"))?;
+                dense::check_shape(&ids, &[Some(slots)])?;
+                Ids::Column { ids, table: OnceCell::new() }
+            }
+        };
+        let cap = level.index_cap();
+        Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))
+    }
+
+    /// How many rows the index has, those of objects without fragments included.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        self.inner.slots
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.inner.path
+    }
+
+    /// The ids of the rows `range`.
+    ///
+    /// # Errors
+    ///
+    /// When there are not so many rows, or the ids cannot be read.
+    pub async fn ids(&self, range: Range<u64>) -> Result<Vec<ObjectId>, ModelError> {
+        self.check_row(range.end, self.slots())?;
+        match &self.inner.ids {
+            Ids::Row => range.map(|row| self.as_id(row)).collect(),
+            Ids::Column { ids, .. } => {
+                let bytes = ids.rows(range).await?;
+                Ok(int64s(&bytes).map(ObjectId).collect())
+            }
+        }
+    }
+
+    /// The ids of `rows`, in that order.
+    ///
+    /// # Errors
+    ///
+    /// As [`ids`](Self::ids).
+    pub async fn ids_of(&self, rows: &[u64]) -> Result<Vec<ObjectId>, ModelError> {
+        self.check_rows(rows)?;
+        match &self.inner.ids {
+            Ids::Row => rows.iter().map(|row| self.as_id(*row)).collect(),
+            Ids::Column { ids, table } => {
+                if let Some(Some(table)) = table.get() {
+                    return Ok(rows.iter().filter_map(|row| table.id(*row)).collect());
+                }
+                let bytes = ids.take(rows).await?;
+                Ok(int64s(&bytes).map(ObjectId).collect())
+            }
+        }
+    }
+
+    /// The row of each of `ids`; `None` where there is no such object.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Duplicate`] when several rows claim one of them; otherwise when the ids cannot be read.
+    pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>, ModelError> {
+        let found = match &self.inner.ids {
+            Ids::Row => {
+                let row = |id: &ObjectId| u64::try_from(id.0).ok().filter(|row| *row < self.slots());
+                return Ok(ids.iter().map(row).collect());
+            }
+            Ids::Column { ids: column, .. } => match self.table().await? {
+                Some(table) => ids.iter().map(|id| table.find(*id)).collect(),
+                None => ids::search(column, self.slots(), ids).await?,
+            },
+        };
+        let rows = found.into_iter().zip(ids).map(|(found, id)| {
+            found.map_err(|rows| {
+                let expected = Expected::Exactly(1);
+                let error = ModelError::refused(Class::Duplicate, "rows of one id", expected, rows);
+                error.in_array(self.ids_path()).of_object(*id)
+            })
+        });
+        rows.collect()
+    }
+
+    /// The ids that more than one row claims, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::LimitExceeded`] when the ids are more than memory may hold; otherwise when they cannot be
+    /// read.
+    pub async fn duplicates(&self) -> Result<Vec<ObjectId>, ModelError> {
+        if matches!(self.inner.ids, Ids::Row) {
+            return Ok(Vec::new());
+        }
+        match self.table().await? {
+            Some(table) => Ok(table.duplicates()),
+            None => {
+                let (what, expected) = ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
+                let found = self.slots().saturating_mul(IdTable::BYTES);
+                Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
+                    .in_array(self.ids_path()))
+            }
+        }
+    }
+
+    /// The manifests of `rows`, in that order.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] for a row that is not there; otherwise when a manifest cannot be read or is
+    /// none, naming the object.
+    pub async fn manifests(&self, rows: &[u64]) -> Result<Vec<ObjectManifest>, ModelError> {
+        self.check_rows(rows)?;
+        let found = match &self.inner.form {
+            Form::Blobs(blobs) => {
+                let blobs = blobs.rows(rows).await?;
+                let each = blobs.into_iter().zip(rows);
+                each.map(|(blob, row)| ObjectManifest::new(*row, self.inner.rank, blob)).collect()
+            }
+            Form::Dense { spans, blocks } => {
+                dense::manifests(spans, blocks, rows, self.inner.rank).await?
+            }
+        };
+        let mut manifests = Vec::with_capacity(rows.len());
+        for (manifest, row) in found.into_iter().zip(rows) {
+            match manifest {
+                Ok(manifest) => manifests.push(manifest),
+                Err(error) => return Err(self.blame(error, *row).await),
+            }
+        }
+        Ok(manifests)
+    }
+
+    /// Shows every manifest to `visit`, in the order of the rows, a bounded number of them in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`manifests`](Self::manifests), and the first error of `visit`.
+    pub async fn scan(
+        &self,
+        mut visit: impl FnMut(&ObjectManifest) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        let mut start = 0;
+        while start < self.slots() {
+            let end = start.saturating_add(BATCH).min(self.slots());
+            let rows: Vec<u64> = (start..end).collect();
+            self.manifests(&rows).await?.iter().try_for_each(&mut visit)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The same error, with the object at `row` named in it.
+    async fn blame(&self, error: ModelError, row: u64) -> ModelError {
+        let error = error.in_array(&self.inner.path);
+        match self.ids_of(&[row]).await.as_deref() {
+            Ok([id]) => error.of_object(*id),
+            _ => error,
+        }
+    }
+
+    /// The ids by value, made once; `None` where they are too many.
+    async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
+        let Ids::Column { ids, table } = &self.inner.ids else { return Ok(None) };
+        let table = table.get_or_try_init(|| async {
+            if self.slots().saturating_mul(IdTable::BYTES) > self.inner.cap {
+                return Ok(None);
+            }
+            let bytes = dense::all_rows(ids, self.slots()).await?;
+            Ok::<_, ModelError>(IdTable::new(bytes))
+        });
+        Ok(table.await?.as_ref())
+    }
+
+    fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {
+        i64::try_from(row).map(ObjectId).map_err(|_too_large| {
+            let expected = Expected::AtMost(i64::MAX.into());
+            ModelError::refused(Class::Overflow, "row", expected, row).in_array(&self.inner.path)
+        })
+    }
+
+    fn check_rows(&self, rows: &[u64]) -> Result<(), ModelError> {
+        let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1));
+        self.check_row(last, self.slots())
+    }
+
+    fn check_row(&self, end: u64, slots: u64) -> Result<(), ModelError> {
+        if end <= slots {
+            return Ok(());
+        }
+        let (what, expected) = ("end of rows of the object index", Expected::AtMost(slots.into()));
+        Err(ModelError::refused(Class::OutOfBounds, what, expected, end).in_array(&self.inner.path))
+    }
+
+    fn ids_path(&self) -> String {
+        format!("{}/object_ids", self.inner.path)
+    }
+}
+
+impl Form {
+    async fn open(
+        level: &LevelReader,
+        layout: Option<ManifestLayout>,
+        rank: u64,
+        path: &str,
+    ) -> Result<Self, ModelError> {
+        let node = level.node();
+        let Some(layout) = layout else {
+            let rows = node.rows(INDEX).await?;
+            return rows.map(Self::Blobs).ok_or_else(|| missing(path, "data"));
+        };
+        let dense_first = layout == ManifestLayout::DenseManifestsV1;
+        for dense in [dense_first, !dense_first] {
+            if dense {
+                let (spans, blocks) = (node.dense(SPANS).await?, node.dense(BLOCKS).await?);
+                if let (Some(spans), Some(blocks)) = (spans, blocks) {
+                    dense::check_shape(&spans, &[None, Some(2)])?;
+                    dense::check_shape(&blocks, &[None, Some(rank.saturating_add(1))])?;
+                    return Ok(Self::Dense { spans, blocks });
+                }
+            } else if let Some(rows) = node.rows(MANIFESTS).await? {
+                return Ok(Self::Blobs(rows));
+            }
+        }
+        Err(missing(path, if dense_first { "manifest_spans" } else { "manifests" }))
+    }
+
+    async fn rows(&self) -> Result<u64, ModelError> {
+        match self {
+            Self::Blobs(rows) => Ok(rows.count().await?),
+            Self::Dense { spans, .. } => Ok(spans.len()),
+        }
+    }
+}
+
+fn missing(path: &str, name: &str) -> ModelError {
+    let expected = Expected::Rule("the arrays that the layout of the object index has");
+    ModelError::refused(Class::NotFound, "array", expected, "nothing").in_array(format!("{path}/{name}"))
+}
+
+const INDEX: &str = "object_index";
+const MANIFESTS: &str = "object_index/manifests";
+const OBJECT_IDS: &str = "object_index/object_ids";
+const SPANS: &str = "object_index/manifest_spans";
+const BLOCKS: &str = "object_index/manifest_blocks";
+/// Rows that are read at a time: as many as writers put in one Zarr chunk.
+const BATCH: u64 = 16_384;
+
+const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const _: () = shareable::<ObjectIndex>();

@@ -1,0 +1,66 @@
+//! What is told about a store: every level of every store, and hashes as the expectations have them.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use zvf_format::key::ChunkKey;
+use zvf_model::{Level, LevelReader};
+use zvf_store::Store;
+
+use crate::archive::{Unpacked, ids, inline, json};
+
+/// One level of one store, and what is expected of it.
+pub struct Told {
+    pub name: String,
+    pub store: Store,
+    pub level: LevelReader,
+    pub expected: Value,
+    pub format: String,
+}
+
+/// Visits every level of every store.
+pub fn every_level(mut visit: impl FnMut(&Told)) {
+    for id in ids() {
+        let mut expected = json(&format!("{id}.expected.json"));
+        let unpacked = Unpacked::new(&id);
+        let store = inline(unpacked.open());
+        let format = expected["format"].as_str().unwrap().to_owned();
+        for (number, expected) in expected["reference"]["levels"].as_object_mut().unwrap() {
+            let name = format!("{id} level {number}");
+            let level = Level(number.parse().unwrap());
+            let level = inline(LevelReader::open(&store, level));
+            let level = level.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let expected = expected.take();
+            visit(&Told { name, store: store.clone(), level, expected, format: format.clone() });
+        }
+    }
+}
+
+pub fn key(value: &Value) -> ChunkKey {
+    let components: Vec<i64> =
+        value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+    ChunkKey::new(&components).unwrap()
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The hash of rows of `stride` bytes, in the order of their bytes.
+pub fn sha256_sorted(bytes: &[u8], stride: usize) -> String {
+    let mut rows: Vec<&[u8]> = bytes.chunks_exact(stride).collect();
+    rows.sort_unstable();
+    sha256(&rows.concat())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Compares rows with an expectation of count and hashes.
+pub fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
+    assert_eq!(bytes.len() / stride, expected["count"], "{told}: count");
+    if !expected["sha256"].is_null() {
+        assert_eq!(sha256(bytes), expected["sha256"], "{told}: rows in order");
+    }
+    assert_eq!(sha256_sorted(bytes, stride), expected["sha256_sorted"], "{told}: rows");
+}
