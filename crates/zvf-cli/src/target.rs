@@ -1,0 +1,79 @@
+//! Where an answer goes: standard output, or a file that gets its name when it is whole.
+//!
+//! A file is written beside its place under a temporary name and renamed over it at the end: whoever
+//! looks finds the old file or the new one, and a command that fails or is stopped leaves nothing.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tempfile::NamedTempFile;
+
+use crate::interrupt::{Interrupt, Watched};
+use crate::outcome::Usage;
+
+/// A file in the making.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    path: PathBuf,
+    out: Watched<BufWriter<NamedTempFile>>,
+}
+
+impl NewFile {
+    /// Begins the file at `path`.
+    pub(crate) fn create(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        let place = || format!("cannot write {}", path.display());
+        if path.is_dir() {
+            let usage = Usage::new(format!("{} is a folder", path.display()));
+            return Err(usage.with_hint("name a file").into());
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let file = tempfile::Builder::new().prefix(".zvf-").suffix(".tmp").tempfile_in(folder);
+        let file = file.with_context(place)?;
+        let out = Watched::new(BufWriter::with_capacity(BUFFER, file), interrupt.clone());
+        Ok(Self { path: path.to_owned(), out })
+    }
+
+    /// What is written to.
+    pub(crate) const fn out(&mut self) -> &mut Watched<BufWriter<NamedTempFile>> {
+        &mut self.out
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        let place = || format!("cannot write {}", self.path.display());
+        self.out.flush().with_context(place)?;
+        let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
+        let file = file.with_context(place)?;
+        allow_as_usual(file.as_file(), &self.path).with_context(place)?;
+        file.persist(&self.path).map_err(|error| error.error).with_context(place)?;
+        Ok(())
+    }
+}
+
+/// Temporary files are for their owner alone: the mode of the file that is replaced, or of a new one.
+#[cfg(unix)]
+fn allow_as_usual(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = match fs::metadata(path) {
+        Ok(old) => old.permissions().mode(),
+        Err(_) => READ_BY_ALL,
+    };
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn allow_as_usual(_file: &File, _path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Bytes written at once.
+const BUFFER: usize = 1 << 18;
+
+/// The mode of a new file, where the usual mask cannot be asked for without changing it.
+#[cfg(unix)]
+const READ_BY_ALL: u32 = 0o644;
