@@ -14,6 +14,7 @@ mod kind;
 mod level;
 mod num;
 mod objects;
+mod owners;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
@@ -25,4 +26,5 @@ pub use id::{Level, ObjectId};
 pub use kind::{Kind, UnknownKind};
 pub use level::{AttributeReader, ChunkFragments, LevelReader};
 pub use objects::{Followed, ObjectIndex, ObjectManifest, ObjectRuns, Run};
+pub use owners::{ChunkOwners, Near, Owner, Owners};
 pub use value::Value;

@@ -36,6 +36,7 @@ pub(crate) use rows::{CellRows, absent};
 use attribute::Attributes;
 use counts::Counts;
 
+use crate::owners::Kept;
 use crate::{Kind, Level, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
@@ -59,6 +60,7 @@ struct Inner {
     counts: Counts,
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
+    owners: OnceCell<Kept>,
 }
 
 impl LevelReader {
@@ -100,6 +102,7 @@ impl LevelReader {
             counts: Counts::default(),
             attributes: Attributes::default(),
             objects: OnceCell::new(),
+            owners: OnceCell::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -209,6 +212,11 @@ impl LevelReader {
     /// The object index, once it was opened.
     pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
         &self.inner.objects
+    }
+
+    /// The owners of fragments, once they were gathered.
+    pub(crate) fn kept_owners(&self) -> &OnceCell<Kept> {
+        &self.inner.owners
     }
 
     /// Bytes that one table made from an index may take.

@@ -32,6 +32,7 @@ use zvf_store::{Dense, Rows};
 
 pub use follow::{Followed, ObjectRuns, Run};
 pub use manifest::ObjectManifest;
+pub(crate) use manifest::chunk_key;
 
 use crate::num::{int64s, to_u64};
 use crate::{LevelReader, ModelError, ObjectId};
@@ -237,16 +238,30 @@ impl ObjectIndex {
     ///
     /// # Errors
     ///
-    /// As [`manifests`](Self::manifests), and the first error of `visit`.
+    /// As [`manifests`](Self::manifests), and the first error of `visit`, to which the object is added.
     pub async fn scan(
         &self,
         mut visit: impl FnMut(&ObjectManifest) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        self.scan_while(|manifest| visit(manifest).map(|()| true)).await
+    }
+
+    /// As [`scan`](Self::scan), for as long as `visit` says so.
+    pub(crate) async fn scan_while(
+        &self,
+        mut visit: impl FnMut(&ObjectManifest) -> Result<bool, ModelError>,
     ) -> Result<(), ModelError> {
         let mut start = 0;
         while start < self.slots() {
             let end = start.saturating_add(BATCH).min(self.slots());
             let rows: Vec<u64> = (start..end).collect();
-            self.manifests(&rows).await?.iter().try_for_each(&mut visit)?;
+            for manifest in self.manifests(&rows).await? {
+                match visit(&manifest) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error) => return Err(self.blame(error, manifest.row()).await),
+                }
+            }
             start = end;
         }
         Ok(())
