@@ -84,6 +84,16 @@ pub(crate) fn vector<T: std::fmt::Display>(numbers: impl IntoIterator<Item = T>)
     format!("[{}]", numbers.join(", "))
 }
 
+/// A value as people write it.
+pub(crate) fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Array(values) => vector(values),
+        serde_json::Value::Null => "-".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
 /// JSON on lines of its own.
 pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;

@@ -4,7 +4,7 @@
 //! looks finds the old file or the new one, and a command that fails or is stopped leaves nothing.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -38,11 +38,6 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), out })
     }
 
-    /// What is written to.
-    pub(crate) const fn out(&mut self) -> &mut Watched<BufWriter<NamedTempFile>> {
-        &mut self.out
-    }
-
     /// Gives the file its name.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let place = || format!("cannot write {}", self.path.display());
@@ -52,6 +47,65 @@ impl NewFile {
         allow_as_usual(file.as_file(), &self.path).with_context(place)?;
         file.persist(&self.path).map_err(|error| error.error).with_context(place)?;
         Ok(())
+    }
+}
+
+/// Where bytes of one format go.
+pub(crate) enum Out<'a> {
+    /// A file.
+    File(NewFile),
+    /// A stream, as they come.
+    Stream(&'a mut dyn Write),
+    /// A stream, once all are there: for formats that go back to their header.
+    Held(Cursor<Vec<u8>>, &'a mut dyn Write),
+}
+
+impl std::fmt::Debug for Out<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "File",
+            Self::Stream(_) => "Stream",
+            Self::Held(..) => "Held",
+        })
+    }
+}
+
+impl Out<'_> {
+    /// Ends the file or the stream.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::File(file) => file.finish(),
+            Self::Stream(out) => Ok(out.flush()?),
+            Self::Held(bytes, out) => Ok(out.write_all(bytes.get_ref())?),
+        }
+    }
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.out.write(bytes),
+            Self::Stream(out) => out.write(bytes),
+            Self::Held(held, _) => held.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.out.flush(),
+            Self::Stream(out) => out.flush(),
+            Self::Held(..) => Ok(()),
+        }
+    }
+}
+
+impl Seek for Out<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.out.seek(to),
+            Self::Stream(_) => Err(io::ErrorKind::NotSeekable.into()),
+            Self::Held(held, _) => held.seek(to),
+        }
     }
 }
 

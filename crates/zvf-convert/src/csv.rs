@@ -71,6 +71,16 @@ impl<W: Write> CsvWriter<W> {
         }
         Ok(())
     }
+
+    /// Writes what is held back, and hands the target back.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
 }
 
 fn quoted(text: &str) -> String {

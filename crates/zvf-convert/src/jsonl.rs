@@ -61,6 +61,16 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
+    /// Writes what is held back, and hands the target back.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
     fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let table = Table::new(batch, &[]);
         for row in 0..batch.len() {

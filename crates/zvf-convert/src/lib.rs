@@ -13,6 +13,7 @@
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
 
 mod csv;
+mod elements;
 mod error;
 mod jsonl;
 mod npy;
@@ -20,6 +21,7 @@ mod ply;
 mod table;
 
 pub use csv::CsvWriter;
+pub use elements::elements_as_rows;
 pub use error::ConvertError;
 pub use jsonl::JsonlWriter;
 pub use npy::NpyWriter;

@@ -45,12 +45,19 @@ pub struct NpyWriter<W> {
     out: W,
     descr: Option<String>,
     records: u64,
+    first: &'static str,
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
     /// A writer to `out`, from where it stands.
     pub const fn new(out: W) -> Self {
-        Self { out, descr: None, records: 0 }
+        Self { out, descr: None, records: 0, first: "position" }
+    }
+
+    /// The same with another name for the positions, where they are something else.
+    #[must_use]
+    pub fn calling(self, first: &'static str) -> Self {
+        Self { first, ..self }
     }
 
     /// Adds the vertices of a batch.
@@ -60,7 +67,7 @@ impl<W: Write + Seek> NpyWriter<W> {
     /// When writing fails, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let table = Table::new(batch, &[]);
-        let found = descr(batch);
+        let found = descr(batch, self.first);
         match &self.descr {
             Some(wanted) if *wanted != found => {
                 return Err(ConvertError::Columns { wanted: wanted.clone(), found });
@@ -124,9 +131,9 @@ fn has_objects(batch: &Batch) -> bool {
 }
 
 /// The list of columns, as NumPy writes it.
-fn descr(batch: &Batch) -> String {
+fn descr(batch: &Batch, first: &str) -> String {
     let width = batch.positions().width();
-    let mut columns = vec![column("position", batch.positions().dtype(), width, true)];
+    let mut columns = vec![column(first, batch.positions().dtype(), width, true)];
     for field in batch.fields() {
         let width = field.column.width();
         columns.push(column(&field.name, field.column.dtype(), width, width > 1));

@@ -101,12 +101,8 @@ fn names(row: &CellRow) -> Vec<&str> {
 }
 
 fn cells(row: &CellRow) -> Vec<String> {
-    let plain = |value: &serde_json::Value| match value {
-        serde_json::Value::Array(values) => table::vector(values),
-        value => value.to_string(),
-    };
     let first = [row.row.to_string(), table::vector(&row.position)];
-    first.into_iter().chain(row.attributes.values().map(plain)).collect()
+    first.into_iter().chain(row.attributes.values().map(table::plain)).collect()
 }
 
 /// Fragments that are shown to people.

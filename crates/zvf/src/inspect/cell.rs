@@ -4,9 +4,10 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Column, Field, LevelReader, Value};
+use zvf_model::{Column, Field, LevelReader};
 use zvf_store::Caching;
 
+use super::{chunk_bounds, json};
 use crate::Error;
 
 /// A chunk of a level.
@@ -109,7 +110,7 @@ impl CellView {
         faults.dedup();
         Ok(Self {
             chunk: key.to_string(),
-            bounds: bounds(level, key),
+            bounds: chunk_bounds(level, key),
             rows: wide(positions.len()),
             vertices,
             fragments,
@@ -179,7 +180,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         let mut values = Vec::with_capacity(width);
         for at in 0..width {
             match field.value(row, at) {
-                Ok(value) => values.push(json(value)),
+                Ok(value) => values.push(json::value(value)),
                 Err(error) => {
                     values.push(Json::Null);
                     faults.push(format!("{}: {error}", field.name));
@@ -190,36 +191,8 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         attributes.insert(field.name.to_string(), value);
     }
     let axes = usize::try_from(positions.width()).unwrap_or(0);
-    let position = (0..axes).map(|axis| json(positions.value(row, axis))).collect();
+    let position = (0..axes).map(|axis| json::value(positions.value(row, axis))).collect();
     CellRow { row: wide(row), position, attributes }
-}
-
-fn json(value: Value) -> Json {
-    match value {
-        Value::Bool(flag) => flag.into(),
-        Value::Int(n) => n.into(),
-        Value::UInt(n) => n.into(),
-        Value::Float(x) if x.is_finite() => x.into(),
-        Value::Float(x) => x.to_string().into(),
-        Value::Text(text) => text.into(),
-        _ => Json::Null,
-    }
-}
-
-/// The box of a chunk; none where a key has no place in space.
-fn bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
-    let shape = level.node().meta().effective_chunk_shape(level.store().root());
-    let corner = key.spatial(shape.len())?;
-    let at = |step: i64| {
-        let axes = corner.iter().zip(shape);
-        axes.map(|(n, size)| whole(n.saturating_add(step)) * size).collect()
-    };
-    Some([at(0), at(1)])
-}
-
-/// A number of a chunk as the float nearest to it.
-fn whole(n: i64) -> f64 {
-    n.to_string().parse().unwrap_or(f64::NAN)
 }
 
 /// The answer to the only question of a batch.

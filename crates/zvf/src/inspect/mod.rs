@@ -3,6 +3,8 @@
 //! ```text
 //! Summary    versions, axes, levels, attributes, counts, sizes      Summary::of
 //! Arrays     every array with its chunks and bytes                  Arrays::of
+//! ObjectView an object as its index has it                        ObjectView::of_ids
+//! GroupView  a group of objects                                   GroupView::of
 //! CellView   one chunk of one level: fragments, rows, values        CellView::of
 //! ```
 //!
@@ -11,15 +13,22 @@
 
 mod arrays;
 mod cell;
+mod groups;
+mod json;
 mod levels;
+mod objects;
 mod summary;
 
 pub use arrays::{ArrayEntry, Arrays};
 pub use cell::{CellFragment, CellRow, CellView};
+pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
+pub use objects::{ObjectView, nearest_ids};
 pub use summary::{AxisSummary, Stored, Summary};
 
+use zvf_format::key::ChunkKey;
 use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, DataType, DataTypeKind};
+use zvf_model::LevelReader;
 
 /// The chain of an array in words: what decodes first comes last. The step that only turns items into
 /// bytes is left out.
@@ -54,4 +63,20 @@ fn type_word(data_type: &DataType) -> String {
         DataTypeKind::Fixed(dtype) => dtype.to_string(),
         DataTypeKind::Other(name) => name.clone(),
     }
+}
+
+/// The box of a chunk; none where a key has no place in space.
+fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
+    let shape = level.node().meta().effective_chunk_shape(level.store().root());
+    let corner = key.spatial(shape.len())?;
+    let at = |step: i64| {
+        let axes = corner.iter().zip(shape);
+        axes.map(|(n, size)| whole(n.saturating_add(step)) * size).collect()
+    };
+    Some([at(0), at(1)])
+}
+
+/// A number of a chunk as the float nearest to it.
+fn whole(n: i64) -> f64 {
+    n.to_string().parse().unwrap_or(f64::NAN)
 }
