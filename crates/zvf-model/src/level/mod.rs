@@ -18,10 +18,12 @@ mod counts;
 mod fragments;
 mod rows;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::key::Delta;
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
 use zvf_format::{Class, Expected};
@@ -31,13 +33,13 @@ pub use attribute::AttributeReader;
 pub(crate) use attribute::category;
 pub use fragments::ChunkFragments;
 pub(crate) use fragments::indexes;
-pub(crate) use rows::{CellRows, absent};
+pub(crate) use rows::CellRows;
 
 use attribute::Attributes;
 use counts::Counts;
 
 use crate::owners::Kept;
-use crate::{Kind, Level, ModelError, ObjectIndex, Value};
+use crate::{Kind, Level, LinkFamily, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ struct Inner {
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
     owners: OnceCell<Kept>,
+    links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
+    link_groups: OnceCell<bool>,
 }
 
 impl LevelReader {
@@ -103,6 +107,8 @@ impl LevelReader {
             attributes: Attributes::default(),
             objects: OnceCell::new(),
             owners: OnceCell::new(),
+            links: Mutex::default(),
+            link_groups: OnceCell::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -217,6 +223,17 @@ impl LevelReader {
     /// The owners of fragments, once they were gathered.
     pub(crate) fn kept_owners(&self) -> &OnceCell<Kept> {
         &self.inner.owners
+    }
+
+    /// The link family `delta`, once it was opened.
+    pub(crate) fn opened_links(&self, delta: Delta) -> Arc<OnceCell<Option<LinkFamily>>> {
+        let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(links.entry(delta.0).or_default())
+    }
+
+    /// Whether groups of links follow fragments, once that was settled.
+    pub(crate) fn kept_link_groups(&self) -> &OnceCell<bool> {
+        &self.inner.link_groups
     }
 
     /// Bytes that one table made from an index may take.

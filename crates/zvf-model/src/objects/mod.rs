@@ -14,8 +14,9 @@
 //!
 //! Rows are asked for in batches, and nothing here ever holds all of them: an index may have 10^8.
 //!
-//! Not here: which object a fragment belongs to (`owners`), and values of objects (`rows`).
+//! Not here: which object a fragment belongs to (`owners`), and how values of objects are read (`rowwise`).
 
+mod attributes;
 mod dense;
 mod follow;
 mod ids;
