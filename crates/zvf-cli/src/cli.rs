@@ -34,6 +34,7 @@ pub(crate) struct Cli {
 
 /// What every subcommand takes.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Everywhere")]
 pub(crate) struct Common {
     /// Print machine-readable JSON instead of text for people.
     #[arg(long, global = true)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use zvf::{Reader, Store, Timeouts};
+use zvf::inspect::advise;
+use zvf::{Level, LevelReader, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
@@ -36,6 +37,14 @@ impl Session {
     pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
         let options = self.common.options(Timeouts::Interactive);
         zvf::open_store(address, options).await.with_context(|| format!("cannot open {address}"))
+    }
+
+    /// Opens a level of `store`.
+    pub(crate) async fn level(&self, store: &Store, number: u32) -> anyhow::Result<LevelReader> {
+        match LevelReader::open(store, Level(number)).await {
+            Ok(level) => Ok(level),
+            Err(error) => Err(advise(error.into(), store).await.into()),
+        }
     }
 
     /// Opens a store for asking it, which may take long.

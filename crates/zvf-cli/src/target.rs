@@ -33,7 +33,8 @@ impl NewFile {
             _ => Path::new("."),
         };
         let file = tempfile::Builder::new().prefix(".zvf-").suffix(".tmp").tempfile_in(folder);
-        let file = file.with_context(place)?;
+        // The name of the temporary file is nobody's business.
+        let file = file.map_err(|error| io::Error::from(error.kind())).with_context(place)?;
         let out = Watched::new(BufWriter::with_capacity(BUFFER, file), interrupt.clone());
         Ok(Self { path: path.to_owned(), out })
     }

@@ -112,6 +112,9 @@ pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Er
         (format::Class::NotFound, None | Some("zarr.json")) => {
             error.or_hint(|| Some("give the folder of the store, the one with its zarr.json".into()))
         }
+        (format::Class::BadTag, Some("zarr.json")) => {
+            error.or_hint(|| Some("is this the root of a Zarr Vectors store?".into()))
+        }
         _ => error,
     })
 }

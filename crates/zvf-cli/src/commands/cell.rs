@@ -5,7 +5,6 @@ use std::io::Write;
 use clap::Args;
 use zvf::format::key::ChunkKey;
 use zvf::inspect::{CellFragment, CellRow, CellView};
-use zvf::{Level, LevelReader};
 
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -41,7 +40,7 @@ impl Cell {
     ) -> anyhow::Result<Outcome> {
         let key = ChunkKey::parse(&self.chunk).map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
-        let level = LevelReader::open(&store, Level(self.level)).await.map_err(zvf::Error::from)?;
+        let level = session.level(&store, self.level).await?;
         let view = CellView::of(&level, &key, self.rows).await?;
         if session.json() {
             table::json(&view, out)?;

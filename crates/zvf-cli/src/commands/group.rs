@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use zvf::inspect::GroupView;
-use zvf::{Level, LevelReader};
+use zvf::LevelReader;
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -38,7 +38,7 @@ impl Group {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
-        let level = LevelReader::open(&store, Level(self.level)).await.map_err(zvf::Error::from)?;
+        let level = session.level(&store, self.level).await?;
         let wanted = match self.groups.as_slice() {
             [] => None,
             names => Some(numbers(&level, names).await?),

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use clap::Args;
 use zvf::inspect::ObjectView;
-use zvf::{Level, LevelReader};
 
 use crate::commands::query::{Ids, ids};
 use crate::outcome::Outcome;
@@ -41,7 +40,7 @@ impl Object {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
-        let level = LevelReader::open(&store, Level(self.level)).await.map_err(zvf::Error::from)?;
+        let level = session.level(&store, self.level).await?;
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         if let Some(Ids(ids)) = &self.ids {
             let objects = ObjectView::of_ids(&level, ids, most).await?;

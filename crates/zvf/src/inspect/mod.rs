@@ -11,6 +11,7 @@
 //! All of it can be serialised, and says what could not be found out. Programs that read data want
 //! [`LevelReader`](crate::LevelReader) and queries; this looks at everything once.
 
+mod advice;
 mod arrays;
 mod cell;
 mod groups;
@@ -19,11 +20,12 @@ mod levels;
 mod objects;
 mod summary;
 
+pub use advice::advise;
 pub use arrays::{ArrayEntry, Arrays};
 pub use cell::{CellFragment, CellRow, CellView};
 pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
-pub use objects::{ObjectView, nearest_ids};
+pub use objects::ObjectView;
 pub use summary::{AxisSummary, Stored, Summary};
 
 use zvf_format::key::ChunkKey;

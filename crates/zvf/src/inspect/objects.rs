@@ -89,7 +89,7 @@ impl ObjectView {
 }
 
 /// Words about the ids that a level has, for whoever asked for `absent`, which it has not.
-pub async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
+pub(super) async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
     let index = level.objects().await.ok()??;
     let slots = index.slots();
     let mut ids = index.ids(0..slots.min(LOOKED_AT)).await.ok()?;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use zvf::{Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, Reader, UnknownIds};
+use zvf::{Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, QueryError, Reader, UnknownIds};
+use zvf::inspect::advise;
 
 use self::region::Where;
 use self::write::{Format, Sink};
@@ -72,7 +73,7 @@ pub(crate) struct Query {
     /// Show what will be read, and then what was; data only with --output.
     #[arg(long)]
     explain: bool,
-    /// The format [default: by the name of the file, else csv].
+    /// The format [default: by the name of the file, else csv, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
     format: Option<Format>,
     /// Write to this file; it gets its name when it is whole.
@@ -95,7 +96,8 @@ impl Query {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let format = self.format.or_else(|| Format::of(self.output.as_ref()?)).unwrap_or(Format::Csv);
+        let usual = if session.json() { Format::Jsonl } else { Format::Csv };
+        let format = self.format.or_else(|| Format::of(self.output.as_ref()?)).unwrap_or(usual);
         if self.stream && !format.streams() {
             let usage = Usage::new("this format is written at once, not batch by batch");
             return Err(usage.with_hint("leave --stream out, or write csv, jsonl or npy").into());
@@ -109,8 +111,8 @@ impl Query {
         let query = self.query(&axes)?;
         let progress = session.progress("reading");
         if self.explain {
-            let plan = reader.plan(&query).await.map_err(zvf::Error::from)?;
-            let answer = reader.run(&query).await.map_err(zvf::Error::from)?;
+            let plan = advised(&reader, reader.plan(&query).await).await?;
+            let answer = advised(&reader, reader.run(&query).await).await?;
             drop(progress);
             if self.output.is_some() {
                 let mut sink = self.sink(session, format, None, &axes)?;
@@ -130,7 +132,7 @@ impl Query {
             session.tell(self.output.as_ref().map(|path| wrote(written, path)))?;
             return Ok(Outcome::Clean);
         }
-        let answer = reader.run(&query).await.map_err(zvf::Error::from)?;
+        let answer = advised(&reader, reader.run(&query).await).await?;
         drop(progress);
         sink.write(&answer.batch)?;
         sink.finish()?;
@@ -213,7 +215,7 @@ async fn stream(
     let mut batches = reader.stream(query.clone());
     let mut written = 0_usize;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(zvf::Error::from)?;
+        let batch = advised(reader, batch).await?;
         written = written.saturating_add(batch.len());
         sink.write(&batch)?;
         progress(written);
@@ -223,6 +225,14 @@ async fn stream(
         sink.write(&answer.batch)?;
     }
     Ok(written)
+}
+
+/// What was found, or the error with advice that only the store can give.
+async fn advised<T>(reader: &Reader, found: Result<T, QueryError>) -> Result<T, zvf::Error> {
+    match found {
+        Ok(found) => Ok(found),
+        Err(error) => Err(advise(error.into(), reader.store()).await),
+    }
 }
 
 fn wrote(vertices: usize, path: &std::path::Path) -> String {
