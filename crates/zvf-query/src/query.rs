@@ -205,6 +205,11 @@ impl Query {
             let why = "its elements join vertices of any objects";
             return Err(BadQuery::Kind { what: "the order of objects", kind, why });
         }
+        let whole = matches!(mode, Mode::Inside | Mode::Touch | Mode::Clip);
+        if self.order == Some(Order::Storage) && kind.is_chain() && self.region.is_some() && whole {
+            let why = "a whole object lies in several chunks: crop, or take the order of objects";
+            return Err(BadQuery::Kind { what: "the order of storage", kind, why });
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader};
+use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader, LinkAttribute, LinkFamily};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Plan};
@@ -168,6 +168,23 @@ impl Warm {
                 Err(no_such("vertex", name, &names).into())
             }
         }
+    }
+
+    /// The attributes of links that `columns` asks for.
+    pub(crate) async fn link_attributes(
+        &self,
+        family: &LinkFamily,
+        columns: &Columns,
+    ) -> Result<Vec<LinkAttribute>, QueryError> {
+        let names = match columns {
+            Columns::None | Columns::Named(_) => return Ok(Vec::new()),
+            Columns::All => self.level.link_attribute_names().await?.names,
+        };
+        let mut attributes = Vec::with_capacity(names.len());
+        for name in names {
+            attributes.extend(family.attribute(&name).await?);
+        }
+        Ok(attributes)
     }
 
     async fn names(&self) -> Result<Arc<[String]>, QueryError> {

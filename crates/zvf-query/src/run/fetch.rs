@@ -149,7 +149,7 @@ enum Kind {
 }
 
 /// What `pieces` need of each chunk, which has about so many `rows`.
-fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
+pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
     let mut wanted = vec![0_u64; rows.len()];
     for piece in &pieces.list {
         if let Some(wanted) = wanted.get_mut(wide(piece.cell)) {
