@@ -23,9 +23,9 @@
 //! | path | what | crate |
 //! | --- | --- | --- |
 //! | [`format`](mod@format) | bytes and views: fragments, manifests, links, keys, documents | `zvf-format` |
-//! | [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
-//! | [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
-//! | [`Reader`], [`Query`] | questions and answers | `zvf-query` |
+//! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
+//! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
+//! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats | `zvf-convert` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
@@ -55,14 +55,18 @@ mod near;
 
 pub use error::Error;
 pub use zvf_format as format;
+pub use zvf_model as model;
 pub use zvf_model::{
     Batch, Bounds, Categories, Column, Elements, Field, Kind, Level, LevelReader, ObjectId, Part,
     Parts, Value,
 };
+pub use zvf_store as store;
 pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeouts};
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
+#[cfg(feature = "query")]
+pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
     Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,

@@ -66,6 +66,15 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     if more > 0 {
         writeln!(out, "    and {more} more")?;
     }
+    for links in &view.links {
+        writeln!(out, "  links in {}: {} records", links.array, links.records)?;
+        for record in links.first.iter().take(SHOWN_LINKS) {
+            writeln!(out, "    {}", joined(record, &view.chunk))?;
+        }
+        if links.records > u64::try_from(SHOWN_LINKS).unwrap_or(u64::MAX) {
+            writeln!(out, "    …")?;
+        }
+    }
     if let Some(first) = view.vertices.first() {
         let mut table = Table::new(&names(first));
         view.vertices.iter().for_each(|row| table.row(cells(row)));
@@ -95,6 +104,15 @@ fn words(fragment: &CellFragment) -> String {
     }
 }
 
+/// The ends of a record; rows of the chunk itself without its name.
+fn joined(ends: &[(String, u64)], own: &str) -> String {
+    let end = |(chunk, row): &(String, u64)| match chunk == own {
+        true => row.to_string(),
+        false => format!("{row} of {chunk}"),
+    };
+    ends.iter().map(end).collect::<Vec<_>>().join(" - ")
+}
+
 fn names(row: &CellRow) -> Vec<&str> {
     ["row", "position"].into_iter().chain(row.attributes.keys().map(String::as_str)).collect()
 }
@@ -104,5 +122,7 @@ fn cells(row: &CellRow) -> Vec<String> {
     first.into_iter().chain(row.attributes.values().map(table::plain)).collect()
 }
 
+/// Link records that are shown to people, of each array.
+const SHOWN_LINKS: usize = 4;
 /// Fragments that are shown to people.
 const SHOWN: usize = 40;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::inspect::{AttributeSummary, LevelSummary, Summary};
+use zvf::inspect::{AttributeSummary, LevelSummary, LinkSummary, Summary};
 
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -164,13 +164,31 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
         table.print("  ", out)?;
     }
     for links in &level.links {
-        let to = if links.delta == "0" { "within the level".to_owned() } else { format!("to level {}", links.delta) };
-        let width = links.width.map(|width| format!(", {width} vertices each")).unwrap_or_default();
-        let directed = if links.directed == Some(true) { ", directed" } else { "" };
-        let arrays = if links.arrays == 1 { "array" } else { "arrays" };
-        writeln!(out, "  links {to}: {} {arrays}{width}{directed}", links.arrays)?;
+        writeln!(out, "  {}", link_words(level.level, links))?;
     }
     Ok(())
+}
+
+fn link_words(level: u32, links: &LinkSummary) -> String {
+    let to = match links.delta {
+        0 => "within the level".to_owned(),
+        delta => format!("to level {}", i64::from(level).saturating_add(delta.into())),
+    };
+    let known = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
+    let arrays = if links.arrays == 1 { "array" } else { "arrays" };
+    let mut words =
+        format!("{known}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
+    for (flag, word) in [
+        (links.directed, "directed"),
+        (links.duplicated, "stored once for each chunk they touch"),
+        (!links.enumerated, "as far as they could be found without a listing"),
+    ] {
+        if flag {
+            words.push_str(", ");
+            words.push_str(word);
+        }
+    }
+    words
 }
 
 fn type_words(attribute: &AttributeSummary) -> String {

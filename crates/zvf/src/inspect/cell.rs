@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::fragment::Fragment;
-use zvf_format::key::ChunkKey;
-use zvf_model::{Column, Field, LevelReader};
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Column, Field, LevelReader, LinkRecords};
 use zvf_store::Caching;
 
 use super::{chunk_bounds, json};
@@ -37,6 +37,8 @@ pub struct CellView {
     pub vertices: Vec<CellRow>,
     /// Its fragments.
     pub fragments: Vec<CellFragment>,
+    /// Its links to itself, to other chunks and to other levels.
+    pub links: Vec<CellLinks>,
     /// Whether the fragments partition the rows in order.
     pub tiles: bool,
     /// Rows that no fragment names.
@@ -71,6 +73,20 @@ pub struct CellFragment {
     pub listed: Option<Vec<u64>>,
 }
 
+/// Link records that have a chunk as their source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CellLinks {
+    /// Levels between the ends.
+    pub delta: i32,
+    /// The array they are in, as a path below the root of the store.
+    pub array: String,
+    /// How many there are.
+    pub records: u64,
+    /// The first of them: chunk and row of each end, in the order given.
+    pub first: Vec<Vec<(String, u64)>>,
+}
+
 impl CellView {
     /// Reads the chunk `key` of `level` and shows at most `most` of its rows. What cannot be read is told
     /// and does not hide the rest.
@@ -97,6 +113,13 @@ impl CellView {
                 (Vec::new(), false, 0)
             }
         };
+        let links = match links(level, key, &mut faults).await {
+            Ok(links) => links,
+            Err(error) => {
+                faults.push(error.to_string());
+                Vec::new()
+            }
+        };
         let mut fields = Vec::new();
         for name in level.attribute_names().await?.names {
             match field(level, key, &name, positions.len()).await {
@@ -114,6 +137,7 @@ impl CellView {
             rows: wide(positions.len()),
             vertices,
             fragments,
+            links,
             tiles,
             unreferenced,
             faults,
@@ -154,6 +178,50 @@ async fn fragments(
     index.check_rows(rows)?;
     let unreferenced = named.iter().filter(|named| !**named).count();
     Ok((listed, index.tiles(rows), wide(unreferenced)))
+}
+
+async fn links(
+    level: &LevelReader,
+    key: &ChunkKey,
+    faults: &mut Vec<String>,
+) -> Result<Vec<CellLinks>, Error> {
+    let mut all = Vec::new();
+    for name in ["links", "cross_chunk_links"] {
+        for delta in level.node().children(name).await?.names {
+            let Ok(delta) = Delta::parse(&delta) else { continue };
+            if all.iter().any(|(known, _)| *known == delta) {
+                continue;
+            }
+            if let Some(family) = level.links(delta).await? {
+                all.push((delta, family));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (delta, family) in all {
+        for segment in family.segments() {
+            let cells = segment.cells().await?;
+            let sources = (0..cells.len()).filter(|place| cells.source(*place) == Some(*key));
+            let sources: Vec<usize> = sources.collect();
+            for records in segment.read(&sources, Caching::Once).await {
+                match records {
+                    Ok(records) if records.is_empty() => {}
+                    Ok(records) => found.push(CellLinks {
+                        delta: delta.0,
+                        array: segment.path(),
+                        records: wide(records.len()),
+                        first: (0..records.len().min(LISTED)).map(|i| ends(&records, i)).collect(),
+                    }),
+                    Err(error) => faults.push(Error::from(error).to_string()),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn ends(records: &LinkRecords, i: usize) -> Vec<(String, u64)> {
+    records.endpoints(i).map(|(chunk, row)| (chunk.to_string(), row)).collect()
 }
 
 async fn field(
@@ -209,5 +277,5 @@ fn wide(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// Rows that a fragment shows of those it lists.
+/// Rows that a fragment shows of those it lists, and records of an array.
 const LISTED: usize = 16;

@@ -1,10 +1,13 @@
 //! One level in a few lines.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use zvf_format::Class;
+use zvf_format::key::Delta;
 use zvf_format::metadata::Node;
 use zvf_model::{Level, LevelReader};
-use zvf_store::{LevelNode, Store, StoreError};
+use zvf_store::Store;
 
 use super::summary::Stored;
 use super::{codec_words, shard_shape, type_word};
@@ -78,14 +81,20 @@ pub struct AttributeSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LinkSummary {
-    /// Levels between the ends: `0`, `+1`, `-1`.
-    pub delta: String,
-    /// Arrays, one for each way that a record can leave its chunk; none where they cannot be listed.
+    /// How many levels coarser the further ends are; 0 within the level.
+    pub delta: i32,
+    /// Arrays: one for each way that a record can leave its chunk.
     pub arrays: u64,
-    /// Vertices of a record, where said.
-    pub width: Option<u64>,
-    /// Whether the order of the vertices counts, where said.
-    pub directed: Option<bool>,
+    /// Whether these are all arrays; without a listing only near ones are found.
+    pub enumerated: bool,
+    /// Vertices of a record.
+    pub width: u64,
+    /// Whether the order of the vertices counts.
+    pub directed: bool,
+    /// Whether records are stored once for each chunk they touch.
+    pub duplicated: bool,
+    /// How many links there are, as the document says.
+    pub links: Option<u64>,
 }
 
 impl LevelSummary {
@@ -121,9 +130,6 @@ impl LevelSummary {
             self.codecs = codec_words(doc);
             self.shard_shape = shard_shape(doc);
         }
-        self.objects = objects(&node).await?;
-        self.groups = rows(&node, "groups").await?;
-        self.links = links(&node).await?;
         for (scope, group) in SCOPES {
             for name in node.children(group).await?.names {
                 let path = format!("{group}/{name}");
@@ -138,7 +144,11 @@ impl LevelSummary {
             Err(error) if error.class() == Class::Unsupported => None,
             Err(error) => return Err(error.into()),
         };
-        self.exact_vertex_attributes(&reader).await
+        self.exact_vertex_attributes(&reader).await?;
+        self.links = links(&reader).await?;
+        self.objects = reader.objects().await?.map(|index| index.slots());
+        self.groups = reader.groups().await?.map(|groups| groups.len());
+        Ok(())
     }
 
     async fn node(
@@ -200,47 +210,27 @@ impl LevelSummary {
     }
 }
 
-/// The rows of the object index, whichever way it is laid out.
-async fn objects(node: &LevelNode) -> Result<Option<u64>, Error> {
-    let Ok(Some(group)) = node.group("object_index").await else {
-        return rows(node, "object_index").await;
-    };
-    match group.attributes.get("num_objects").and_then(serde_json::Value::as_u64) {
-        Some(stated) => Ok(Some(stated)),
-        None => rows(node, "object_index").await,
-    }
-}
-
-async fn rows(node: &LevelNode, name: &str) -> Result<Option<u64>, Error> {
-    match node.rows(name).await {
-        Ok(Some(rows)) => Ok(Some(rows.count().await?)),
-        Ok(None) => Ok(None),
-        Err(error) if is_about_layout(&error) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn links(node: &LevelNode) -> Result<Vec<LinkSummary>, Error> {
-    let mut found = Vec::new();
+/// The families of links, by the levels between their ends.
+async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
+    let mut deltas = BTreeSet::new();
     for family in ["links", "cross_chunk_links"] {
-        for delta in node.children(family).await?.names {
-            let path = format!("{family}/{delta}");
-            let group = node.group(&path).await.ok().flatten();
-            let said = group.as_ref().map(|group| &group.attributes);
-            let arrays = node.children(&path).await?.names.len();
-            found.push(LinkSummary {
-                delta,
-                arrays: u64::try_from(arrays).unwrap_or(u64::MAX),
-                width: said.and_then(|said| said.get("link_width")?.as_u64()),
-                directed: said.and_then(|said| said.get("directed")?.as_bool()),
-            });
-        }
+        let names = reader.node().children(family).await?.names;
+        deltas.extend(names.iter().filter_map(|name| Some(Delta::parse(name).ok()?.0)));
+    }
+    let mut found = Vec::new();
+    for delta in deltas.into_iter().map(Delta) {
+        let Some(links) = reader.links(delta).await? else { continue };
+        found.push(LinkSummary {
+            delta: delta.0,
+            arrays: u64::try_from(links.segments().len()).unwrap_or(u64::MAX),
+            enumerated: links.enumerated(),
+            width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
+            directed: links.policy().is_directed(),
+            duplicated: links.is_duplicated(),
+            links: links.num_links(),
+        });
     }
     Ok(found)
-}
-
-fn is_about_layout(error: &StoreError) -> bool {
-    matches!(error.class(), Class::BadTag | Class::Unsupported)
 }
 
 /// The exit code of faults that may pass: they are of the backend, not of the level.

@@ -22,7 +22,7 @@ mod summary;
 
 pub use advice::advise;
 pub use arrays::{ArrayEntry, Arrays};
-pub use cell::{CellFragment, CellRow, CellView};
+pub use cell::{CellFragment, CellLinks, CellRow, CellView};
 pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::ObjectView;

@@ -114,7 +114,7 @@ impl Summary {
         for number in store.level_numbers() {
             levels.push(LevelSummary::of(store, number).await?);
         }
-        let headers = store.children("headers").await?.names;
+        let headers = zvf_model::header_names(store).await?.names;
         let parametric = parametric_objects(store).await?;
         let axes = root.axes().iter().map(|axis| AxisSummary {
             name: axis.name.clone(),
