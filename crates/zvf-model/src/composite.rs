@@ -39,7 +39,8 @@ impl LevelReader {
         for (name, entry) in index.entries {
             let vertices = self.node().required_cells(&entry.array).await?;
             let place = |error: ModelError| error.in_array(vertices.path());
-            let doc = Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
+            let doc =
+                Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
             let dtype = doc.dtype().map_err(|error| place(error.into()))?;
             let axes = i64::try_from(self.axes()).unwrap_or(i64::MAX);
             let width = doc.ndim.unwrap_or(axes);
@@ -84,9 +85,8 @@ impl Geometry {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
         let columns = rows.whole(keys, caching).await.into_iter().zip(keys);
         let each = columns.map(|(column, key)| {
-            column?.ok_or_else(|| {
-                crate::level::absent().in_array(self.vertices.path()).in_chunk(key)
-            })
+            column?
+                .ok_or_else(|| crate::level::absent().in_array(self.vertices.path()).in_chunk(key))
         });
         each.collect()
     }

@@ -234,6 +234,9 @@ mod tests {
             "OutOfBounds: code 9 is none of 2 categories (in object -3)"
         );
         assert_eq!((followed.object(), followed.chunk()), (Some(ObjectId(-3)), None));
-        assert_eq!((error.class(), error.array()), (Class::CountMismatch, Some("0/vertex_attributes/label")));
+        assert_eq!(
+            (error.class(), error.array()),
+            (Class::CountMismatch, Some("0/vertex_attributes/label"))
+        );
     }
 }

@@ -166,7 +166,12 @@ impl Groups {
             }
             if row.len().checked_rem(8) != Some(0) {
                 let (what, expected) = ("bytes of a group", Expected::MultipleOf(8));
-                return Err(place(ModelError::refused(Class::Misaligned, what, expected, row.len())));
+                return Err(place(ModelError::refused(
+                    Class::Misaligned,
+                    what,
+                    expected,
+                    row.len(),
+                )));
             }
             Ok(Members::Ids(int64s(row).map(ObjectId).collect()))
         });
@@ -181,8 +186,12 @@ mod tests {
     #[test]
     fn members_are_counted_and_found() {
         let ids = Members::Ids(vec![ObjectId(3), ObjectId(-1), ObjectId(3)]);
-        assert_eq!((ids.len(), ids.contains(ObjectId(-1)), ids.contains(ObjectId(0))), (3, true, false));
-        for (start, stop, len) in [(0, 4, 4), (4, 4, 0), (4, 0, 0), (i64::MIN, i64::MAX, u64::MAX)] {
+        assert_eq!(
+            (ids.len(), ids.contains(ObjectId(-1)), ids.contains(ObjectId(0))),
+            (3, true, false)
+        );
+        for (start, stop, len) in [(0, 4, 4), (4, 4, 0), (4, 0, 0), (i64::MIN, i64::MAX, u64::MAX)]
+        {
             let range = Members::Range { start, stop };
             assert_eq!((range.len(), range.is_empty()), (len, len == 0));
             assert!(!range.contains(ObjectId(stop)));

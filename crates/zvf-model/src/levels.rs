@@ -130,7 +130,8 @@ impl LevelLinks {
 
     fn push(&self, records: &LinkRecords, links: &mut Vec<LevelLink>) {
         for i in 0..records.len() {
-            let mut ends = records.endpoints(i).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
+            let mut ends =
+                records.endpoints(i).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
             let Some(first) = ends.next() else { continue };
             links.extend(ends.map(|end| match self.reversed {
                 false => LevelLink { here: first, there: end },

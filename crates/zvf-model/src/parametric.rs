@@ -92,7 +92,9 @@ impl Parametric {
                 type_name: known.map(|known| known.name.clone()),
                 name,
                 coefficients: numbers,
-                coefficient_names: known.map(|known| known.coefficients.clone()).unwrap_or_default(),
+                coefficient_names: known
+                    .map(|known| known.coefficients.clone())
+                    .unwrap_or_default(),
             })
         });
         shapes.collect()

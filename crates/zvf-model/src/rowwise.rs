@@ -109,7 +109,8 @@ impl RowAttribute {
         let stored = range.start.min(self.len())..range.end.min(self.len());
         let bytes = self.inner.array.rows(stored.clone()).await?;
         let mask = self.mask().await?;
-        let present: Vec<Option<u64>> = range.map(|row| (row < stored.end).then_some(row)).collect();
+        let present: Vec<Option<u64>> =
+            range.map(|row| (row < stored.end).then_some(row)).collect();
         self.values(bytes, &present, mask)
     }
 

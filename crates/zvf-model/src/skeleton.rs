@@ -88,7 +88,9 @@ impl LevelReader {
                     places.push(place);
                 }
             }
-            for (records, cell) in segment.read(&places, Caching::Keep).await.into_iter().zip(places) {
+            for (records, cell) in
+                segment.read(&places, Caching::Keep).await.into_iter().zip(places)
+            {
                 let records = records?;
                 for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
                     let Some([child, parent]) = oriented(&family, segment, &records, record) else {
@@ -150,10 +152,8 @@ fn push_edges(
         for row in fragment.rows() {
             let child = VertexRow { chunk, row };
             match (explicit.get(&child), before) {
-                (Some(parents), _) => edges.extend(parents.iter().map(|(parent, at)| SkeletonEdge {
-                    child,
-                    parent: *parent,
-                    record: Some(*at),
+                (Some(parents), _) => edges.extend(parents.iter().map(|(parent, at)| {
+                    SkeletonEdge { child, parent: *parent, record: Some(*at) }
                 })),
                 (None, Some(row)) => {
                     let parent = VertexRow { chunk, row };

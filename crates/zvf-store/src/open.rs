@@ -99,8 +99,7 @@ impl Store {
             docs.node(&source, &first),
             docs.node(&source, &vertices),
         );
-        let root = root_of(root?)?;
-        let family = checked_family(&root)?;
+        let (root, family) = root_of(root?)?;
         // A fault of the level shows when the level is asked for; one that may pass is one of opening.
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
             if !is_about_content(&error) {
@@ -307,14 +306,15 @@ impl Store {
     }
 }
 
-/// The root document, or why there is none.
-fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
+/// The root document and the family of its version, or why the store cannot be used.
+fn root_of(node: Option<Arc<Node>>) -> Result<(Root, Family), StoreError> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
         Some(Node::Group(group)) => {
             let root = Root::from_group(group.clone()).and_then(|root| {
                 root.open_checks()?;
-                Ok(root)
+                let family = root.zarr_vectors.zv_version.supported()?;
+                Ok((root, family))
             });
             root.map_err(|error| StoreError::from(error).with_key(&document))
         }
@@ -325,23 +325,6 @@ fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
                 .with_key(&document))
         }
         None => Err(StoreError::absent(&document, "every store starts with it")),
-    }
-}
-
-/// The family of the version, when nothing is required that is unknown.
-fn checked_family(root: &Root) -> Result<Family, StoreError> {
-    let document = crate::docs::document(&Key::root())?;
-    let block = &root.zarr_vectors;
-    let family = block
-        .zv_version
-        .supported()
-        .map_err(|error| StoreError::from(error).with_key(&document))?;
-    match block.required_capabilities.iter().find(|token| token.known().is_none()) {
-        None => Ok(family),
-        Some(token) => {
-            let what = "required capability";
-            Err(StoreError::unsupported(Op::Open, what, token.as_str()).with_key(&document))
-        }
     }
 }
 

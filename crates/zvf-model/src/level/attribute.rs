@@ -100,7 +100,8 @@ impl LevelReader {
             Categories::new(values, dictionary.missing)
         });
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
-        let known = Known { name: name.into(), of, cells, dtype, width, categories, unit, description };
+        let known =
+            Known { name: name.into(), of, cells, dtype, width, categories, unit, description };
         Ok(Some(reader(self.attributes().keep(path, known))))
     }
 
@@ -239,7 +240,9 @@ impl AttributeReader {
         let column = match column {
             Some(column) => column,
             None if count > 0 => return Err(place(absent())),
-            None => Column::empty(self.known.dtype, self.known.width).map_err(|e| place(e.into()))?,
+            None => {
+                Column::empty(self.known.dtype, self.known.width).map_err(|e| place(e.into()))?
+            }
         };
         if to_u64(column.len()) != count {
             let (expected, found) = (Expected::Exactly(count.into()), column.len());

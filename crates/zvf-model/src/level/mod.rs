@@ -87,8 +87,9 @@ impl LevelReader {
         let fragments = node.required_cells("vertex_fragments").await?;
         let attributes = Vertices::parse(vertices.attributes().clone())
             .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
-        let dtype =
-            attributes.dtype().map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+        let dtype = attributes
+            .dtype()
+            .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
         let kinds = root.zarr_vectors.geometry_types.iter().map(Token::as_str);
         let kinds = kinds.filter_map(|token| token.parse().ok()).collect();
         let encoding = attributes.encoding;
@@ -264,9 +265,15 @@ impl LevelReader {
         match &self.inner.encoding {
             None | Some(Token::Known(CellEncoding::Raw)) => Ok(()),
             Some(_) => {
-                let expected = Expected::Rule("raw vertices: cells with Draco or another encoding cannot be read");
-                let error =
-                    ModelError::refused(Class::Unsupported, "encoding of vertices", expected, "another encoding");
+                let expected = Expected::Rule(
+                    "raw vertices: cells with Draco or another encoding cannot be read",
+                );
+                let error = ModelError::refused(
+                    Class::Unsupported,
+                    "encoding of vertices",
+                    expected,
+                    "another encoding",
+                );
                 Err(error.in_array(self.inner.vertices.path()))
             }
         }

@@ -68,7 +68,12 @@ fn segment(policy: Family, offsets: Offsets, cells: Cells) -> Result<LinkSegment
     let width = crate::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
         let expected = Expected::Exactly(width.into());
-        return Err(place(ModelError::refused(Class::CountMismatch, "link_width", expected, found)));
+        return Err(place(ModelError::refused(
+            Class::CountMismatch,
+            "link_width",
+            expected,
+            found,
+        )));
     }
     let named: Vec<&[i64]> = offsets.iter().collect();
     if doc.offsets.as_ref().is_some_and(|said| *said != named) {
@@ -105,19 +110,23 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
     let width = within_doc.as_ref().and_then(|doc| doc.link_width);
     let doc = match (doc, width) {
         (Some(doc), _) => doc,
-        (None, Some(width)) => {
-            LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical)
-        }
+        (None, Some(width)) => LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical),
         (None, None) if within.is_none() => return Ok(None),
         (None, None) => {
             let expected = Expected::Rule("a number of endpoints");
-            return Err(place(ModelError::refused(Class::BadTag, "link_width", expected, "nothing")));
+            return Err(place(ModelError::refused(
+                Class::BadTag,
+                "link_width",
+                expected,
+                "nothing",
+            )));
         }
     };
     let policy = policy(level, &doc, delta).await.map_err(place)?;
     let mut segments = Vec::new();
     if let (Some(cells), Some(within_doc)) = (within, within_doc) {
-        let dtype = within_doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+        let dtype =
+            within_doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
         let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
         let none = vec![0; policy.sid_ndim()];
         let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
@@ -129,7 +138,8 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
     }
     let between = between(level, &name, &doc, policy).await.map_err(place)?;
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
-    let enumerated = level.store().family() == Layout::C || level.node().children(&name).await?.complete;
+    let enumerated =
+        level.store().family() == Layout::C || level.node().children(&name).await?.complete;
     Ok(Some(made(level, policy, segments, enumerated, &doc)))
 }
 
@@ -160,11 +170,7 @@ async fn between(
 }
 
 /// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn partitioned(
-    level: &LevelReader,
-    name: &str,
-    policy: Family,
-) -> Result<Form, ModelError> {
+async fn partitioned(level: &LevelReader, name: &str, policy: Family) -> Result<Form, ModelError> {
     let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in level.node().children(&path).await?.names {
@@ -181,7 +187,9 @@ async fn partitioned(
             }
         }
     }
-    leaves.sort_by(|(a, _), (b, _)| a.iter().map(ChunkKey::components).cmp(b.iter().map(ChunkKey::components)));
+    leaves.sort_by(|(a, _), (b, _)| {
+        a.iter().map(ChunkKey::components).cmp(b.iter().map(ChunkKey::components))
+    });
     Ok(Form::Partitioned { leaves })
 }
 
@@ -244,7 +252,8 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
         return Ok(Anchor::same(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
-    let (here, there) = (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
+    let (here, there) =
+        (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
     Ok(Anchor::between(&here, &there, level.key_rank())?)
 }
 

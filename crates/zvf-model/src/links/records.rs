@@ -8,11 +8,11 @@ use crate::num::to_u64;
 /// The records of one cell, endpoints as they were given to the writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkRecords {
-    chunks: Box<[ChunkKey]>,      // one a place
-    width: usize,                 // endpoints of a record, not 0
-    rows: Vec<u64>,               // `width` a record
-    places: Option<Vec<u8>>,      // likewise, places in `chunks`; `None` where endpoint k is at place k
-    stored: Option<Vec<u64>>,     // one a record; `None` where record i is row i
+    chunks: Box<[ChunkKey]>,  // one a place
+    width: usize,             // endpoints of a record, not 0
+    rows: Vec<u64>,           // `width` a record
+    places: Option<Vec<u8>>,  // likewise, places in `chunks`; `None` where endpoint k is at place k
+    stored: Option<Vec<u64>>, // one a record; `None` where record i is row i
     duplicated: bool,
 }
 
@@ -149,7 +149,8 @@ mod tests {
         let swapped = Permutation::new(&[1, 0]).unwrap();
         records.push(&LinkRecord::new(&[3, 4], Some(swapped)).unwrap());
         records.push(&LinkRecord::new(&[7, 8], None).unwrap());
-        let ends = |i| records.endpoints(i).map(|(c, row)| (c.to_string(), row)).collect::<Vec<_>>();
+        let ends =
+            |i| records.endpoints(i).map(|(c, row)| (c.to_string(), row)).collect::<Vec<_>>();
         assert_eq!(ends(0), [("0".to_owned(), 1), ("5".to_owned(), 2)]);
         assert_eq!(ends(1), [("5".to_owned(), 4), ("0".to_owned(), 3)]);
         assert_eq!(ends(2), [("0".to_owned(), 7), ("5".to_owned(), 8)]);

@@ -162,7 +162,8 @@ impl LinkSegment {
     ) -> Result<LinkRecords, ModelError> {
         let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
             let expected = Expected::Rule("rows that lie back to back");
-            let error = ModelError::refused(Class::Unsupported, "records", expected, "groups of rows");
+            let error =
+                ModelError::refused(Class::Unsupported, "records", expected, "groups of rows");
             return Err(error.in_array(self.path()));
         };
         let place = |error: ModelError| error.in_array(cells.path()).in_chunk(chunk);
@@ -209,7 +210,8 @@ impl LinkSegment {
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(no_cell)?;
             let told = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);
-            let payload = payloads.next().transpose().map_err(|error| told(error.into()))?.flatten();
+            let payload =
+                payloads.next().transpose().map_err(|error| told(error.into()))?.flatten();
             let chunks = listed.chunks(*place).map_err(told)?;
             self.parsed(&chunks, &payload.unwrap_or_default(), shape, body)
                 .map_err(|error| told(error.into()))
@@ -247,7 +249,8 @@ impl LinkSegment {
 
     fn no_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
         let policy = &self.inner.policy;
-        LinkRecords::new(chunks, policy.link_width()).duplicated(policy.store() == Stored::Duplicate)
+        LinkRecords::new(chunks, policy.link_width())
+            .duplicated(policy.store() == Stored::Duplicate)
     }
 
     /// The flat form, read once.
@@ -307,9 +310,9 @@ impl LinkCells {
     pub fn source(&self, place: usize) -> Option<ChunkKey> {
         match &self.known {
             Known::Sources { table, .. } => table.get(place),
-            Known::Tuples(table) => {
-                table.row(place).and_then(|row| ChunkKey::new(row.get(..self.policy.sid_ndim())?).ok())
-            }
+            Known::Tuples(table) => table
+                .row(place)
+                .and_then(|row| ChunkKey::new(row.get(..self.policy.sid_ndim())?).ok()),
             Known::Listed(cells) => cells.get(place)?.first().copied(),
         }
     }

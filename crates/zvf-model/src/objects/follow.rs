@@ -51,11 +51,7 @@ impl LevelReader {
     /// names a fragment that the chunk does not have, both naming object and chunk;
     /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
     /// manifests or fragment indexes cannot be read.
-    pub async fn follow(
-        &self,
-        index: &ObjectIndex,
-        rows: &[u64],
-    ) -> Result<Followed, ModelError> {
+    pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<Followed, ModelError> {
         let manifests = index.manifests(rows).await?;
         let ids = index.ids_of(rows).await?;
         let named = named_chunks(&manifests)?;

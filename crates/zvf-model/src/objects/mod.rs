@@ -168,7 +168,8 @@ impl ObjectIndex {
     pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>, ModelError> {
         let found = match &self.inner.ids {
             Ids::Row => {
-                let row = |id: &ObjectId| u64::try_from(id.0).ok().filter(|row| *row < self.slots());
+                let row =
+                    |id: &ObjectId| u64::try_from(id.0).ok().filter(|row| *row < self.slots());
                 return Ok(ids.iter().map(row).collect());
             }
             Ids::Column { ids: column, .. } => match self.table().await? {
@@ -199,7 +200,8 @@ impl ObjectIndex {
         match self.table().await? {
             Some(table) => Ok(table.duplicates()),
             None => {
-                let (what, expected) = ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
+                let (what, expected) =
+                    ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
                 let found = self.slots().saturating_mul(IdTable::BYTES);
                 Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
                     .in_array(self.ids_path()))
@@ -353,7 +355,8 @@ impl Form {
 
 fn missing(path: &str, name: &str) -> ModelError {
     let expected = Expected::Rule("the arrays that the layout of the object index has");
-    ModelError::refused(Class::NotFound, "array", expected, "nothing").in_array(format!("{path}/{name}"))
+    ModelError::refused(Class::NotFound, "array", expected, "nothing")
+        .in_array(format!("{path}/{name}"))
 }
 
 const INDEX: &str = "object_index";

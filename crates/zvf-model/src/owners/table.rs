@@ -146,8 +146,13 @@ mod tests {
 
     #[test]
     fn owners_by_chunk_and_fragment() {
-        let owners =
-            vec![(2, owner(1, 7)), (0, owner(0, 3)), (2, owner(0, 9)), (2, owner(1, 2)), (0, owner(0, 3))];
+        let owners = vec![
+            (2, owner(1, 7)),
+            (0, owner(0, 3)),
+            (2, owner(0, 9)),
+            (2, owner(1, 2)),
+            (0, owner(0, 3)),
+        ];
         let table = Arc::new(Table::new(4, owners, Vec::new()));
         #[rustfmt::skip]
         let chunks: [(Option<usize>, &[Owner], &[u64]); 5] = [
@@ -172,7 +177,8 @@ mod tests {
     fn crossings_are_asked_about_once_a_step() {
         let chunks = KeyTable::new(1, [0, 4, 9].map(|x| ChunkKey::new(&[x]).unwrap())).unwrap();
         let step = |from, to, row| Crossing { from, to, row };
-        let crossings = vec![step(0, 2, 8), step(0, 1, 5), step(0, 2, 5), step(2, 0, 1), step(0, 2, 8)];
+        let crossings =
+            vec![step(0, 2, 8), step(0, 1, 5), step(0, 2, 5), step(2, 0, 1), step(0, 2, 8)];
         let table = Table::new(3, Vec::new(), crossings);
         let asked = std::sync::Mutex::new(Vec::new());
         let rows = table.crossing(&chunks, &|from, to| {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use zvf_model::{ColumnBuilder, Members, Parametric, header, header_names};
 use zvf_store::Caching;
 
-use crate::archive::inline;
 use crate::objects::shown;
 use crate::told::{Told, same_rows};
+use archives::inline;
 
 pub fn everything(told: &Told) -> usize {
     composite(told) + parametric(told) + headers(told)
@@ -19,7 +19,10 @@ fn composite(told: &Told) -> usize {
         return 0;
     };
     let names: Vec<&str> = geometries.iter().map(|geometry| geometry.name()).collect();
-    assert!(!names.is_empty() && names.iter().all(|name| expected.contains_key(*name)), "{names:?}");
+    assert!(
+        !names.is_empty() && names.iter().all(|name| expected.contains_key(*name)),
+        "{names:?}"
+    );
     for geometry in &geometries {
         let expected = &expected[geometry.name()];
         let keys: Vec<_> = inline(geometry.chunks()).unwrap().iter().collect();

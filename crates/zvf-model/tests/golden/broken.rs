@@ -5,7 +5,7 @@ use zvf_format::key::Delta;
 use zvf_model::{Level, LevelReader, ModelError, Parametric};
 use zvf_store::{Caching, OpenOptions, Store};
 
-use crate::archive::{Unpacked, inline, json};
+use archives::{Unpacked, inline, json};
 
 /// The faults of this layer: class, and where.
 const PLACES: [(&str, Class, &str); 37] = [
@@ -69,7 +69,9 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
     }
     for name in inline(level.attribute_names())?.names {
         if let Some(attribute) = inline(level.attribute(&name))? {
-            inline(attribute.values(&keys, Caching::Once)).into_iter().try_for_each(|v| v.map(|_| ()))?;
+            inline(attribute.values(&keys, Caching::Once))
+                .into_iter()
+                .try_for_each(|v| v.map(|_| ()))?;
         }
     }
     if let Some(index) = inline(level.objects())? {
@@ -85,7 +87,9 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
         let Some(family) = inline(level.links(delta))? else { continue };
         for segment in family.segments() {
             let places = inline(segment.cells())?.in_order();
-            inline(segment.read(&places, Caching::Once)).into_iter().try_for_each(|r| r.map(|_| ()))?;
+            inline(segment.read(&places, Caching::Once))
+                .into_iter()
+                .try_for_each(|r| r.map(|_| ()))?;
         }
     }
     inline(level.link_fragments(&keys)).into_iter().try_for_each(|r| r.map(|_| ()))?;
@@ -112,7 +116,9 @@ fn broken_stores_are_refused_where_their_list_says() {
             accepted += 1;
             failed.extend(found.as_ref().err().map(|error| format!("{id}: {error}")));
         }
-        let Some((_, class, place)) = PLACES.iter().find(|(known, ..)| *known == id) else { continue };
+        let Some((_, class, place)) = PLACES.iter().find(|(known, ..)| *known == id) else {
+            continue;
+        };
         told += 1;
         let Err(error) = found else { continue };
         let chunk = error.chunk().map_or_else(|| "-".to_owned(), ToString::to_string);

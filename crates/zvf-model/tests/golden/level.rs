@@ -7,8 +7,8 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Column, ColumnBuilder, ModelError};
 use zvf_store::Caching;
 
-use crate::archive::inline;
 use crate::told::{Told, key, same_rows, sha256};
+use archives::inline;
 
 /// All chunks of a level, and each of `columns` by fragment.
 fn in_order(told: &Told, columns: Vec<Result<Column, ModelError>>) -> Result<Column, ModelError> {
@@ -37,7 +37,11 @@ pub fn positions(told: &Told) -> usize {
     let positions = inline(level.positions(&keys, Caching::Once));
     if told.is_draco() {
         let error = positions[0].as_ref().unwrap_err();
-        assert_eq!((error.class(), error.array()), (Class::Unsupported, Some("0/vertices")), "{error}");
+        assert_eq!(
+            (error.class(), error.array()),
+            (Class::Unsupported, Some("0/vertices")),
+            "{error}"
+        );
         return 0;
     }
     let cells = expected["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -97,7 +101,11 @@ pub fn attributes(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(attributes) = expected["vertex_attributes"].as_object() else { return 0 };
     let listed = inline(level.attribute_names()).unwrap();
-    assert_eq!(listed.names.iter().collect::<Vec<_>>(), attributes.keys().collect::<Vec<_>>(), "{name}");
+    assert_eq!(
+        listed.names.iter().collect::<Vec<_>>(),
+        attributes.keys().collect::<Vec<_>>(),
+        "{name}"
+    );
     let keys = told.chunks();
     for (attribute, expected) in attributes {
         let told_name = format!("{name} {attribute}");
@@ -116,7 +124,11 @@ pub fn attributes(told: &Told) -> usize {
         } else {
             let flattened = name.starts_with("sl3_vector_attr") || name.starts_with("ms3_tri");
             assert!(flattened, "{told_name}");
-            assert_eq!((reader.width(), sha256(all.bytes())), (3, told_hash(expected)), "{told_name}");
+            assert_eq!(
+                (reader.width(), sha256(all.bytes())),
+                (3, told_hash(expected)),
+                "{told_name}"
+            );
         }
         if let Some(categories) = expected["categories"].as_array() {
             let known = reader.categories().unwrap();

@@ -8,8 +8,8 @@ use zvf_format::link::Store as Stored;
 use zvf_model::{LinkFamily, LinkRecords, VertexRow};
 use zvf_store::Caching;
 
-use crate::archive::inline;
 use crate::told::{Told, same_rows, sha256, sha256_sorted};
+use archives::inline;
 
 /// All records of a family in its order, with the segment and the cell they are from.
 fn all(family: &LinkFamily) -> Vec<(usize, usize, LinkRecords)> {
@@ -47,7 +47,9 @@ fn stride(family: &LinkFamily) -> usize {
 pub fn links(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(families) = expected["links"].as_object() else {
-        assert!(inline(level.links(Delta::SAME)).unwrap().is_none_or(|family| all(&family).is_empty()));
+        assert!(
+            inline(level.links(Delta::SAME)).unwrap().is_none_or(|family| all(&family).is_empty())
+        );
         return 0;
     };
     let mut seen = 0;
@@ -61,7 +63,11 @@ pub fn links(told: &Told) -> usize {
         assert_eq!(shown, expected["policy"], "{told}");
         assert!(family.enumerated());
         assert_eq!(json!(family.num_links()), expected["num_links"], "{told}");
-        assert_eq!(json!(family.num_physical_records()), expected["num_physical_records"], "{told}");
+        assert_eq!(
+            json!(family.num_physical_records()),
+            expected["num_physical_records"],
+            "{told}"
+        );
         assert_eq!(family.segments().len(), expected["offset_arrays"], "{told}");
         let names: Vec<String> =
             family.segments().iter().map(|one| one.offsets().unwrap().to_string()).collect();
@@ -71,10 +77,14 @@ pub fn links(told: &Told) -> usize {
         let records = all(&family);
         let rows: Vec<u8> = records
             .iter()
-            .flat_map(|(_, _, cell)| (0..cell.len()).flat_map(|i| bytes(cell, i)).collect::<Vec<_>>())
+            .flat_map(|(_, _, cell)| {
+                (0..cell.len()).flat_map(|i| bytes(cell, i)).collect::<Vec<_>>()
+            })
             .collect();
         same_rows(&expected["records"], &rows, stride(&family), &told);
-        let leading = records.iter().map(|(_, _, cell)| (0..cell.len()).filter(|i| cell.is_leading(*i)).count());
+        let leading = records
+            .iter()
+            .map(|(_, _, cell)| (0..cell.len()).filter(|i| cell.is_leading(*i)).count());
         assert_eq!(leading.sum::<usize>(), expected["num_links"], "{told}");
         some_rows(&family, &records);
         seen += 1;
@@ -111,12 +121,25 @@ pub fn attributes(told: &Told) -> usize {
             assert!(listed.contains(name), "{told}");
             let attribute = inline(family.attribute(name)).unwrap().unwrap();
             let shape = expected["shape"].as_array().unwrap();
-            assert_eq!(attribute.dtype().to_string(), expected["dtype"].as_str().unwrap(), "{told}");
-            assert_eq!(u64::from(attribute.width()), shape.get(1).map_or(1, |n| n.as_u64().unwrap()), "{told}");
+            assert_eq!(
+                attribute.dtype().to_string(),
+                expected["dtype"].as_str().unwrap(),
+                "{told}"
+            );
+            assert_eq!(
+                u64::from(attribute.width()),
+                shape.get(1).map_or(1, |n| n.as_u64().unwrap()),
+                "{told}"
+            );
             let (mut rows, mut joined) = (Vec::new(), Vec::new());
             let mut width = 0;
             for (segment, place, records) in all(&family) {
-                let values = inline(attribute.values(segment, &[place], std::slice::from_ref(&records), Caching::Once));
+                let values = inline(attribute.values(
+                    segment,
+                    &[place],
+                    std::slice::from_ref(&records),
+                    Caching::Once,
+                ));
                 let values = values.into_iter().next().unwrap().unwrap().unwrap();
                 rows.extend_from_slice(values.bytes());
                 for i in 0..records.len() {
@@ -171,14 +194,21 @@ pub fn older(told: &Told) -> usize {
         let within = family.segments().iter().position(|segment| segment.is_intra()).unwrap();
         let cells = inline(family.segments()[within].cells()).unwrap();
         let places: Vec<usize> = (0..cells.len()).collect(); // numeric order of chunks
-        let records: Vec<LinkRecords> = inline(family.segments()[within].read(&places, Caching::Once))
-            .into_iter()
-            .map(Result::unwrap)
-            .collect();
+        let records: Vec<LinkRecords> =
+            inline(family.segments()[within].read(&places, Caching::Once))
+                .into_iter()
+                .map(Result::unwrap)
+                .collect();
         let values = inline(reader.values(within, &places, &records, Caching::Once));
-        let rows: Vec<u8> =
-            values.into_iter().flat_map(|values| values.unwrap().unwrap().bytes().to_vec()).collect();
-        assert_eq!(sha256(&rows), expected["0"]["sha256_of_cells_in_chunk_order"], "{name} {attribute}");
+        let rows: Vec<u8> = values
+            .into_iter()
+            .flat_map(|values| values.unwrap().unwrap().bytes().to_vec())
+            .collect();
+        assert_eq!(
+            sha256(&rows),
+            expected["0"]["sha256_of_cells_in_chunk_order"],
+            "{name} {attribute}"
+        );
         seen += 1;
     }
     seen
@@ -246,8 +276,10 @@ pub fn skeletons(told: &Told) -> usize {
         let row = usize::try_from(at.row).unwrap();
         (0..level.axes()).flat_map(|c| cell.float(row, c).unwrap().to_le_bytes()).collect()
     };
-    let rows: Vec<u8> =
-        edges.iter().flat_map(|edge| [position(&edge.child), position(&edge.parent)].concat()).collect();
+    let rows: Vec<u8> = edges
+        .iter()
+        .flat_map(|edge| [position(&edge.child), position(&edge.parent)].concat())
+        .collect();
     assert_eq!(edges.len(), truth["count"], "{name}");
     let found = sha256_sorted(&rows, 2 * level.axes() * 8);
     assert_eq!(found, truth["positions_f64_sha256_sorted"], "{name}");

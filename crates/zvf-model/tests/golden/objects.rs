@@ -8,8 +8,8 @@ use zvf_format::metadata::DtypeKind;
 use zvf_model::{Column, ColumnBuilder, Members, ObjectId, RowAttribute, Value as One};
 use zvf_store::Caching;
 
-use crate::archive::inline;
 use crate::told::{Told, sha256};
+use archives::inline;
 
 fn ids(objects: &Value) -> Vec<ObjectId> {
     let listed = objects["objects"].as_array().unwrap();
@@ -74,10 +74,13 @@ fn vertices(told: &Told, rows: &[u64]) {
     let keys: Vec<_> = followed.chunks.iter().map(|fragments| *fragments.chunk()).collect();
     let cells: Vec<Column> =
         inline(level.positions(&keys, Caching::Once)).into_iter().map(Result::unwrap).collect();
-    for (object, expected) in followed.objects.iter().zip(expected["objects"]["objects"].as_array().unwrap()) {
+    for (object, expected) in
+        followed.objects.iter().zip(expected["objects"]["objects"].as_array().unwrap())
+    {
         assert_eq!(object.id.0, expected["id"]);
         assert_eq!(object.runs.len(), expected["fragments"], "{name} object {}", object.id);
-        let mut all = ColumnBuilder::like(cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()));
+        let mut all =
+            ColumnBuilder::like(cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()));
         for run in &object.runs {
             let view = followed.chunks[run.chunk].view().unwrap();
             match view.get(run.fragment).unwrap() {
@@ -88,7 +91,12 @@ fn vertices(told: &Told, rows: &[u64]) {
         }
         let all = all.finish();
         assert_eq!(all.len(), expected["vertices"], "{name} object {}", object.id);
-        assert_eq!(sha256(all.bytes()), expected["positions_sha256"], "{name} object {}", object.id);
+        assert_eq!(
+            sha256(all.bytes()),
+            expected["positions_sha256"],
+            "{name} object {}",
+            object.id
+        );
     }
 }
 
@@ -123,7 +131,10 @@ pub fn owners(told: &Told) -> usize {
         .iter()
         .zip(&all.chunks)
         .flat_map(|(key, owners)| {
-            owners.all().iter().map(|one| (key.to_string(), u64::from(one.fragment), u64::from(one.row)))
+            owners
+                .all()
+                .iter()
+                .map(|one| (key.to_string(), u64::from(one.fragment), u64::from(one.row)))
         })
         .collect();
     assert_eq!(found, truth, "{name}");
@@ -156,13 +167,21 @@ pub fn attributes(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(attributes) = expected["object_attributes"].as_object() else { return 0 };
     let listed = inline(level.object_attribute_names()).unwrap();
-    assert_eq!(listed.names.iter().collect::<Vec<_>>(), attributes.keys().collect::<Vec<_>>(), "{name}");
+    assert_eq!(
+        listed.names.iter().collect::<Vec<_>>(),
+        attributes.keys().collect::<Vec<_>>(),
+        "{name}"
+    );
     for (attribute, expected) in attributes {
         let told = format!("{name} {attribute}");
         let reader = inline(level.object_attribute(attribute)).unwrap().unwrap();
         let shape = expected["shape"].as_array().unwrap();
         let width = shape.get(1).map_or(1, |n| n.as_u64().unwrap());
-        assert_eq!((reader.len(), u64::from(reader.width())), (shape[0].as_u64().unwrap(), width), "{told}");
+        assert_eq!(
+            (reader.len(), u64::from(reader.width())),
+            (shape[0].as_u64().unwrap(), width),
+            "{told}"
+        );
         let values = inline(reader.range(0..reader.len())).unwrap();
         if reader.dtype().kind == DtypeKind::Text {
             let texts = serde_json::to_vec(&shown(&reader, reader.len())).unwrap();

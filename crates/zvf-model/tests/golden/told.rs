@@ -6,7 +6,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Level, LevelReader};
 use zvf_store::Store;
 
-use crate::archive::{Unpacked, ids, inline, json};
+use archives::{Unpacked, ids, inline, json};
 
 /// One level of one store, and what is expected of it.
 pub struct Told {

@@ -1,4 +1,6 @@
-//! Stores from their archives: into a directory, or into memory.
+//! Stores from the archives in `testdata/zvf`: into a directory, or into memory.
+//!
+//! For tests of every layer; whatever is missing or broken here is a panic.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -53,15 +55,18 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A store in a directory that goes away.
+#[derive(Debug)]
 pub struct Unpacked {
     dir: TempDir,
 }
 
 impl Unpacked {
+    /// The archived store `id`.
     pub fn new(id: &str) -> Self {
         Self::of(&files(id))
     }
 
+    /// A store of these files.
     pub fn of(files: &[(String, Vec<u8>)]) -> Self {
         let dir = TempDir::new().unwrap();
         for (path, bytes) in files {
@@ -72,10 +77,12 @@ impl Unpacked {
         Self { dir }
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
+    /// The store, opened as a local one.
     pub async fn open(&self) -> Store {
         Store::open(self.dir.path().to_str().unwrap(), OpenOptions::default()).await.unwrap()
     }

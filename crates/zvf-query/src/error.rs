@@ -1,0 +1,205 @@
+//! What can go wrong between a question and its answer.
+//!
+//! A question that cannot mean anything is told before anything is read ([`BadQuery`]). What the store
+//! or the level has to say is passed on as it is.
+
+use thiserror::Error;
+use zvf_format::{Class, Expected, FormatError};
+use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
+use zvf_store::StoreError;
+
+use crate::query::Mode;
+use crate::region::BadRegion;
+
+/// A question that got no answer.
+#[derive(Clone, Debug, Error)]
+#[error(transparent)]
+pub struct QueryError(Box<Fault>);
+
+#[derive(Clone, Debug, Error)]
+enum Fault {
+    #[error("{}: {_0}", Class::InvalidArgument)]
+    Bad(BadQuery),
+    #[error("{}: {_0}", Class::CountMismatch)]
+    Batch(BadBatch),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl QueryError {
+    /// More than a cap allows.
+    pub(crate) fn limit(what: &'static str, cap: u64, found: u64) -> Self {
+        let expected = Expected::AtMost(cap.into());
+        ModelError::refused(Class::LimitExceeded, what, expected, found).into()
+    }
+
+    pub(crate) fn column(error: BadColumn) -> Self {
+        ModelError::from(error).into()
+    }
+
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match &*self.0 {
+            Fault::Bad(_) => Class::InvalidArgument,
+            Fault::Batch(_) => Class::CountMismatch,
+            Fault::Model(error) => error.class(),
+        }
+    }
+
+    /// Why the question makes no sense, when that is the fault.
+    #[must_use]
+    pub fn bad_query(&self) -> Option<&BadQuery> {
+        match &*self.0 {
+            Fault::Bad(bad) => Some(bad),
+            Fault::Batch(_) | Fault::Model(_) => None,
+        }
+    }
+
+    /// The fault of the level or the store, when it is one.
+    #[must_use]
+    pub fn model(&self) -> Option<&ModelError> {
+        match &*self.0 {
+            Fault::Model(error) => Some(error),
+            Fault::Bad(_) | Fault::Batch(_) => None,
+        }
+    }
+}
+
+impl From<ModelError> for QueryError {
+    fn from(error: ModelError) -> Self {
+        Self(Box::new(Fault::Model(error)))
+    }
+}
+
+impl From<BadQuery> for QueryError {
+    fn from(error: BadQuery) -> Self {
+        Self(Box::new(Fault::Bad(error)))
+    }
+}
+
+impl From<StoreError> for QueryError {
+    fn from(error: StoreError) -> Self {
+        ModelError::from(error).into()
+    }
+}
+
+impl From<FormatError> for QueryError {
+    fn from(error: FormatError) -> Self {
+        ModelError::from(error).into()
+    }
+}
+
+impl From<BadCode> for QueryError {
+    fn from(error: BadCode) -> Self {
+        ModelError::from(error).into()
+    }
+}
+
+impl From<BadBatch> for QueryError {
+    /// Columns that were gathered for one answer and do not go together: the store contradicts itself.
+    fn from(error: BadBatch) -> Self {
+        Self(Box::new(Fault::Batch(error)))
+    }
+}
+
+/// Why a question makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BadQuery {
+    /// A region of another number of axes than the store has.
+    #[error("the region has {found} axes, the store has {wanted}")]
+    Axes {
+        /// Axes of the region.
+        found: usize,
+        /// Axes of the store.
+        wanted: usize,
+    },
+    /// A mode without a region.
+    #[error("{0} says how geometry lies to a region: give a region")]
+    ModeWithoutRegion(Mode),
+    /// A kind that the store does not hold.
+    #[error("the store holds no {0}")]
+    NoSuchKind(Kind),
+    /// A store that names no kind of geometry that is known.
+    #[error("the store names no kind of geometry that is known")]
+    NoKind,
+    /// No level at all, or none that the rule allows.
+    #[error("the store lists no level")]
+    NoLevel,
+    /// Objects or groups asked of a level that has no object index.
+    #[error("the level has no object index: it cannot be asked for objects or groups")]
+    NoObjects,
+    /// Groups asked of a level that has none, or not that one.
+    #[error("there is no group {0}")]
+    NoSuchGroup(u64),
+    /// An object id that is not there, where the caller wants that to be an error.
+    #[error("there is no object {0}")]
+    NoSuchObject(ObjectId),
+    /// An attribute that is not there.
+    #[error("there is no {scope} attribute {name:?}: there is {known}")]
+    NoSuchColumn {
+        /// What it would belong to.
+        scope: &'static str,
+        /// Its name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// An index past the values of a row.
+    #[error("{name} has {width} values a row: there is no value {index}")]
+    NoSuchValue {
+        /// The column.
+        name: String,
+        /// Values a row.
+        width: u32,
+        /// The value asked for.
+        index: u32,
+    },
+    /// A column of a scope that does not go with what is asked.
+    #[error("{name} belongs to a {scope}, and {why}")]
+    Scope {
+        /// The column.
+        name: String,
+        /// What it belongs to.
+        scope: &'static str,
+        /// Why it cannot be used.
+        why: &'static str,
+    },
+    /// Something the region cannot do.
+    #[error(transparent)]
+    Region(#[from] BadRegion),
+    /// Something that this kind of geometry cannot do.
+    #[error("{what} cannot be asked of a {kind}: {why}")]
+    Kind {
+        /// What was asked.
+        what: &'static str,
+        /// The kind of geometry.
+        kind: Kind,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_line_and_name_the_class() {
+        let bad = QueryError::from(BadQuery::Axes { found: 2, wanted: 3 });
+        assert_eq!(
+            (bad.class(), bad.to_string().as_str()),
+            (Class::InvalidArgument, "InvalidArgument: the region has 2 axes, the store has 3")
+        );
+        let limit = QueryError::limit("rows of an answer", 10, 11);
+        assert_eq!(
+            (limit.class(), limit.to_string().as_str()),
+            (
+                Class::LimitExceeded,
+                "LimitExceeded: rows of an answer: expected at most 10, found 11"
+            )
+        );
+        assert!(bad.bad_query().is_some() && limit.model().is_some());
+    }
+}

@@ -1,0 +1,25 @@
+//! Questions to a store: a query is data, planning and answering are pure, and one await lies between.
+//!
+//! ```text
+//! Query   ->  Plan      which cells, before any of them is read
+//!         ->  Answer    collected, under caps
+//!         ->  stream    batch by batch, in bounded memory; dropping it cancels
+//! ```
+//!
+//! A [`Reader`] is a warm handle: what describes the store stays with it. It never writes, and it
+//! does not know which backend or which layout serves it.
+
+mod answer;
+mod error;
+mod num;
+pub mod predicate;
+mod query;
+mod reader;
+pub mod region;
+mod run;
+mod select;
+
+pub use answer::{Answer, Figures, Missing, Plan};
+pub use error::{BadQuery, QueryError};
+pub use query::{Columns, LevelRule, Mode, Order, Query, UnknownIds};
+pub use reader::Reader;

@@ -1,0 +1,266 @@
+//! A condition on attribute values: data, a text form, and its verdict on one row.
+//!
+//! ```text
+//! intensity > 3 and not kind in ("soma", "axon")
+//! 1 <= object.length < 5 or group.name = "left"
+//! color[0] >= 128 and label is not null
+//! ```
+//!
+//! A column is named by its scope (`vertex`, `fragment`, `object`, `group` or `link`; `vertex` when
+//! left out), its name, and an index where it has several values a row. A name with other characters
+//! than letters, digits and `_` stands in backquotes. Comparisons with null or NaN are false, and so
+//! is their negation written as another comparison; `not` negates the verdict as usual.
+//!
+//! Not here: which columns a level has and how they are read (the plan asks [`Predicate::columns`]).
+
+mod parse;
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use zvf_model::Value;
+
+pub use parse::BadPredicate;
+
+/// What an attribute belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// One value a vertex.
+    #[default]
+    Vertex,
+    /// One value a fragment.
+    Fragment,
+    /// One value an object.
+    Object,
+    /// One value a group.
+    Group,
+    /// One value a link record.
+    Link,
+}
+
+impl Scope {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Vertex, "vertex"),
+        (Self::Fragment, "fragment"),
+        (Self::Object, "object"),
+        (Self::Group, "group"),
+        (Self::Link, "link"),
+    ];
+
+    /// The word for it in the text form.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::ALL.into_iter().find(|(scope, _)| *scope == self).map_or("", |(_, word)| word)
+    }
+}
+
+/// A column that a condition looks at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnRef {
+    /// What it belongs to.
+    pub scope: Scope,
+    /// Its name.
+    pub name: String,
+    /// Which value of a row.
+    pub index: u32,
+}
+
+/// How a value must stand to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `=` or `==`
+    Equal,
+    /// `!=`; false when the two cannot be compared.
+    Unequal,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Greater,
+}
+
+impl Comparison {
+    const fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Less => order.is_lt(),
+            Self::AtMost => order.is_le(),
+            Self::Equal => order.is_eq(),
+            Self::Unequal => order.is_ne(),
+            Self::AtLeast => order.is_ge(),
+            Self::Greater => order.is_gt(),
+        }
+    }
+
+    const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Equal => "=",
+            Self::Unequal => "!=",
+            Self::AtLeast => ">=",
+            Self::Greater => ">",
+        }
+    }
+
+    /// The same condition with the sides exchanged.
+    const fn turned(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::AtMost => Self::AtLeast,
+            Self::Equal => Self::Equal,
+            Self::Unequal => Self::Unequal,
+            Self::AtLeast => Self::AtMost,
+            Self::Greater => Self::Less,
+        }
+    }
+}
+
+/// A condition on one row. Made from text, or put together by hand.
+///
+/// ```
+/// use zvf_model::Value;
+/// use zvf_query::predicate::Predicate;
+///
+/// let wanted: Predicate = "1 <= intensity < 5 or label in (7, 9)".parse()?;
+/// let row = |column: &str| match column {
+///     "intensity" => Value::Float(5.0),
+///     _ => Value::Int(9),
+/// };
+/// assert!(wanted.holds(&mut |column| row(&column.name)));
+/// assert_eq!(wanted.to_string(), "(intensity >= 1 and intensity < 5) or label in (7, 9)");
+/// # Ok::<(), zvf_query::predicate::BadPredicate>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Predicate {
+    /// A column compared with a value.
+    Compare(ColumnRef, Comparison, Value),
+    /// A column is equal to one of the values.
+    In(ColumnRef, Vec<Value>),
+    /// Nothing is stored in a column.
+    IsNull(ColumnRef),
+    /// The opposite.
+    Not(Box<Self>),
+    /// All of them.
+    All(Vec<Self>),
+    /// At least one of them.
+    Any(Vec<Self>),
+}
+
+impl Predicate {
+    /// The verdict on one row, whose values `row` looks up.
+    pub fn holds(&self, row: &mut dyn FnMut(&ColumnRef) -> Value) -> bool {
+        match self {
+            Self::Compare(column, comparison, value) => {
+                row(column).compare(value).is_some_and(|order| comparison.holds(order))
+            }
+            Self::In(column, values) => {
+                let found = row(column);
+                values.iter().any(|value| found.compare(value) == Some(Ordering::Equal))
+            }
+            Self::IsNull(column) => row(column) == Value::Null,
+            Self::Not(condition) => !condition.holds(row),
+            Self::All(conditions) => conditions.iter().all(|condition| condition.holds(row)),
+            Self::Any(conditions) => conditions.iter().any(|condition| condition.holds(row)),
+        }
+    }
+
+    /// The columns it looks at, each once, in order.
+    #[must_use]
+    pub fn columns(&self) -> Vec<&ColumnRef> {
+        let mut columns = Vec::new();
+        self.collect(&mut columns);
+        columns.sort();
+        columns.dedup();
+        columns
+    }
+
+    /// Whether every column it looks at belongs to `scope`.
+    #[must_use]
+    pub fn is_all(&self, scope: Scope) -> bool {
+        self.columns().iter().all(|column| column.scope == scope)
+    }
+
+    fn collect<'a>(&'a self, columns: &mut Vec<&'a ColumnRef>) {
+        match self {
+            Self::Compare(column, ..) | Self::In(column, _) | Self::IsNull(column) => {
+                columns.push(column);
+            }
+            Self::Not(condition) => condition.collect(columns),
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().for_each(|condition| condition.collect(columns));
+            }
+        }
+    }
+}
+
+impl fmt::Display for ColumnRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.scope != Scope::Vertex {
+            write!(f, "{}.", self.scope.word())?;
+        }
+        if parse::is_plain_name(&self.name) {
+            f.write_str(&self.name)?;
+        } else {
+            write!(f, "`{}`", self.name)?;
+        }
+        if self.index > 0 { write!(f, "[{}]", self.index) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compare(column, comparison, value) => {
+                write!(f, "{column} {} ", comparison.sign())?;
+                print_value(f, value)
+            }
+            Self::In(column, values) => {
+                write!(f, "{column} in (")?;
+                for (i, value) in values.iter().enumerate() {
+                    f.write_str(if i == 0 { "" } else { ", " })?;
+                    print_value(f, value)?;
+                }
+                f.write_str(")")
+            }
+            Self::IsNull(column) => write!(f, "{column} is null"),
+            Self::Not(condition) => write!(f, "not ({condition})"),
+            Self::All(conditions) => print_list(f, conditions, " and ", "true"),
+            Self::Any(conditions) => print_list(f, conditions, " or ", "false"),
+        }
+    }
+}
+
+fn print_value(f: &mut fmt::Formatter<'_>, value: &Value) -> fmt::Result {
+    match value {
+        Value::Text(text) => write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        Value::Float(x) => write!(f, "{x:?}"), // a float stays a float when read again
+        other => fmt::Display::fmt(other, f),
+    }
+}
+
+fn print_list(
+    f: &mut fmt::Formatter<'_>,
+    list: &[Predicate],
+    between: &str,
+    empty: &str,
+) -> fmt::Result {
+    if list.is_empty() {
+        return f.write_str(empty);
+    }
+    for (i, condition) in list.iter().enumerate() {
+        f.write_str(if i == 0 { "" } else { between })?;
+        if matches!(condition, Predicate::All(_) | Predicate::Any(_)) {
+            write!(f, "({condition})")?;
+        } else {
+            write!(f, "{condition}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! The text form of a condition: words first, then one function per line of the grammar.
+//!
+//! ```text
+//! any     = all { "or" all }
+//! all     = one { "and" one }
+//! one     = "not" one | "(" any ")" | "true" | "false" | test
+//! test    = value sign column [ sign value ]
+//!         | column sign value
+//!         | column [ "not" ] "in" "(" value { "," value } ")"
+//!         | column "is" [ "not" ] "null"
+//! column  = [ scope "." ] name [ "[" digits "]" ]
+//! value   = number | "text" | 'text' | true | false
+//! ```
+//!
+//! Depth and length are capped, so that no text can exhaust the stack.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+use zvf_model::Value;
+
+use super::{ColumnRef, Comparison, Predicate, Scope};
+
+impl FromStr for Predicate {
+    type Err = BadPredicate;
+
+    fn from_str(text: &str) -> Result<Self, BadPredicate> {
+        if text.len() > LONGEST {
+            return Err(BadPredicate { at: LONGEST, wanted: "a condition of at most 64 KiB" });
+        }
+        let mut parser = Parser { words: words(text)?, next: 0, depth: 0, end: text.len() };
+        let condition = parser.any()?;
+        match parser.words.get(parser.next) {
+            Some((at, _)) => Err(BadPredicate { at: *at, wanted: "and, or, or the end" }),
+            None => Ok(condition),
+        }
+    }
+}
+
+/// A text that is no condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("cannot read the condition at character {at}: expected {wanted}")]
+pub struct BadPredicate {
+    /// Bytes from the start of the text.
+    pub at: usize,
+    /// What could stand there.
+    pub wanted: &'static str,
+}
+
+/// Whether `name` needs no backquotes: letters, digits and `_`, and no word of the grammar.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    let first = chars.next().is_some_and(is_name_start);
+    first && chars.all(is_name_part) && !RESERVED.contains(&name)
+}
+
+const LONGEST: usize = 65_536;
+const DEEPEST: u32 = 64;
+const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
+
+#[derive(Clone, Debug, PartialEq)]
+enum Word {
+    Name(String),
+    Quoted(String), // a name in backquotes
+    Value(Value),
+    Sign(Comparison),
+    Mark(char),
+}
+
+fn is_name_start(c: char) -> bool {
+    c == '_' || c.is_alphabetic()
+}
+
+fn is_name_part(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let at = text.len().saturating_sub(rest.len());
+        let (word, after) = match first {
+            '(' | ')' | ',' | '[' | ']' | '.' => (Word::Mark(first), skip(rest, 1)),
+            '"' | '\'' => {
+                let (text, after) =
+                    quoted(rest, first).ok_or(BadPredicate { at, wanted: "a closing quote" })?;
+                (Word::Value(Value::Text(text)), after)
+            }
+            '`' => {
+                let (name, after) =
+                    quoted(rest, '`').ok_or(BadPredicate { at, wanted: "a closing backquote" })?;
+                (Word::Quoted(name), after)
+            }
+            '0'..='9' | '-' | '+' => number(rest).ok_or(BadPredicate { at, wanted: "a number" })?,
+            c if is_name_start(c) => {
+                let end = rest.find(|c| !is_name_part(c)).unwrap_or(rest.len());
+                let (name, after) = rest.split_at(end);
+                (Word::Name(name.to_owned()), after)
+            }
+            _ => {
+                sign(rest).ok_or(BadPredicate { at, wanted: "a name, a value or a comparison" })?
+            }
+        };
+        words.push((at, word));
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+fn skip(text: &str, bytes: usize) -> &str {
+    text.get(bytes..).unwrap_or("")
+}
+
+/// What stands between quotes, with `\` before a quote or itself, and the text after it.
+fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut inside = String::new();
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        if c == quote {
+            return Some((inside, skip(text, at.checked_add(1)?)));
+        }
+        inside.push(if c == '\\' { chars.next()?.1 } else { c });
+    }
+    None
+}
+
+fn number(text: &str) -> Option<(Word, &str)> {
+    let mut previous = ' ';
+    let end = text.find(|c: char| {
+        let sign_of_exponent = matches!(c, '+' | '-') && matches!(previous, ' ' | 'e' | 'E');
+        previous = c;
+        !(sign_of_exponent || c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E'))
+    });
+    let (digits, after) = text.split_at(end.unwrap_or(text.len()));
+    let value = match (digits.parse::<i64>(), digits.parse::<u64>()) {
+        (Ok(n), _) => Value::Int(n),
+        (_, Ok(n)) => Value::UInt(n),
+        _ => Value::Float(digits.parse::<f64>().ok().filter(|x| x.is_finite())?),
+    };
+    Some((Word::Value(value), after))
+}
+
+fn sign(text: &str) -> Option<(Word, &str)> {
+    const SIGNS: [(&str, Comparison); 8] = [
+        ("<=", Comparison::AtMost),
+        (">=", Comparison::AtLeast),
+        ("!=", Comparison::Unequal),
+        ("<>", Comparison::Unequal),
+        ("==", Comparison::Equal),
+        ("<", Comparison::Less),
+        (">", Comparison::Greater),
+        ("=", Comparison::Equal),
+    ];
+    let (sign, comparison) = SIGNS.into_iter().find(|(sign, _)| text.starts_with(sign))?;
+    Some((Word::Sign(comparison), skip(text, sign.len())))
+}
+
+struct Parser {
+    words: Vec<(usize, Word)>,
+    next: usize,
+    depth: u32,
+    end: usize, // length of the text
+}
+
+impl Parser {
+    fn any(&mut self) -> Result<Predicate, BadPredicate> {
+        let mut list = vec![self.all()?];
+        while self.takes_name("or") {
+            list.push(self.all()?);
+        }
+        Ok(single(list, Predicate::Any))
+    }
+
+    fn all(&mut self) -> Result<Predicate, BadPredicate> {
+        let mut list = vec![self.one()?];
+        while self.takes_name("and") {
+            list.push(self.one()?);
+        }
+        Ok(single(list, Predicate::All))
+    }
+
+    fn one(&mut self) -> Result<Predicate, BadPredicate> {
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > DEEPEST {
+            return self.refuse("at most 64 conditions inside each other");
+        }
+        let condition = if self.takes_name("not") {
+            Predicate::Not(Box::new(self.one()?))
+        } else if self.takes_mark('(') {
+            let inside = self.any()?;
+            self.mark(')', "a closing parenthesis")?;
+            inside
+        } else {
+            self.test()?
+        };
+        self.depth = self.depth.saturating_sub(1);
+        Ok(condition)
+    }
+
+    fn test(&mut self) -> Result<Predicate, BadPredicate> {
+        let Some(value) = self.takes_value() else {
+            let column = self.column()?;
+            return self.test_of(column);
+        };
+        let Some(sign) = self.takes_sign() else {
+            return match value {
+                Value::Bool(true) => Ok(Predicate::All(Vec::new())),
+                Value::Bool(false) => Ok(Predicate::Any(Vec::new())),
+                _ => self.refuse("a comparison"),
+            };
+        };
+        let column = self.column()?;
+        let first = Predicate::Compare(column.clone(), sign.turned(), value);
+        let Some(sign) = self.takes_sign() else { return Ok(first) };
+        let second = Predicate::Compare(column, sign, self.value()?);
+        Ok(Predicate::All(vec![first, second]))
+    }
+
+    fn test_of(&mut self, column: ColumnRef) -> Result<Predicate, BadPredicate> {
+        if let Some(sign) = self.takes_sign() {
+            return Ok(Predicate::Compare(column, sign, self.value()?));
+        }
+        if self.takes_name("is") {
+            let negated = self.takes_name("not");
+            if !self.takes_name("null") {
+                return self.refuse("null");
+            }
+            return Ok(negate_if(negated, Predicate::IsNull(column)));
+        }
+        let negated = self.takes_name("not");
+        if !self.takes_name("in") {
+            return self.refuse("a comparison, in, or is null");
+        }
+        self.mark('(', "a list in parentheses")?;
+        let mut values = vec![self.value()?];
+        while self.takes_mark(',') {
+            values.push(self.value()?);
+        }
+        self.mark(')', "a comma or a closing parenthesis")?;
+        Ok(negate_if(negated, Predicate::In(column, values)))
+    }
+
+    fn column(&mut self) -> Result<ColumnRef, BadPredicate> {
+        let mut name = self.name()?;
+        let mut scope = Scope::Vertex;
+        if self.takes_mark('.') {
+            let known = Scope::ALL.into_iter().find(|(_, word)| *word == name);
+            let Some((known, _)) = known else {
+                self.next = self.next.saturating_sub(2);
+                return self.refuse("vertex, fragment, object, group or link before the dot");
+            };
+            (scope, name) = (known, self.name()?);
+        }
+        let mut index = 0;
+        if self.takes_mark('[') {
+            index = match self.takes_value() {
+                Some(Value::Int(n)) => u32::try_from(n).or_else(|_| self.refuse("an index"))?,
+                _ => return self.refuse("an index"),
+            };
+            self.mark(']', "a closing bracket")?;
+        }
+        Ok(ColumnRef { scope, name, index })
+    }
+
+    fn name(&mut self) -> Result<String, BadPredicate> {
+        let name = match self.peek() {
+            Some(Word::Quoted(name)) => name.clone(),
+            Some(Word::Name(name)) if !RESERVED.contains(&name.as_str()) => name.clone(),
+            _ => return self.refuse("the name of a column"),
+        };
+        self.step();
+        Ok(name)
+    }
+
+    fn value(&mut self) -> Result<Value, BadPredicate> {
+        match self.takes_value() {
+            Some(value) => Ok(value),
+            None => self.refuse("a number, a text in quotes, true or false"),
+        }
+    }
+
+    fn takes_value(&mut self) -> Option<Value> {
+        let value = match self.peek()? {
+            Word::Value(value) => value.clone(),
+            Word::Name(name) if name == "true" => Value::Bool(true),
+            Word::Name(name) if name == "false" => Value::Bool(false),
+            Word::Name(_) | Word::Quoted(_) | Word::Sign(_) | Word::Mark(_) => return None,
+        };
+        self.step();
+        Some(value)
+    }
+
+    fn takes_sign(&mut self) -> Option<Comparison> {
+        let Some(Word::Sign(sign)) = self.peek() else { return None };
+        let sign = *sign;
+        self.step();
+        Some(sign)
+    }
+
+    fn takes_name(&mut self, wanted: &str) -> bool {
+        let found = matches!(self.peek(), Some(Word::Name(name)) if name == wanted);
+        if found {
+            self.step();
+        }
+        found
+    }
+
+    fn takes_mark(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(&Word::Mark(wanted));
+        if found {
+            self.step();
+        }
+        found
+    }
+
+    fn mark(&mut self, wanted: char, name: &'static str) -> Result<(), BadPredicate> {
+        if self.takes_mark(wanted) { Ok(()) } else { self.refuse(name) }
+    }
+
+    fn peek(&self) -> Option<&Word> {
+        self.words.get(self.next).map(|(_, word)| word)
+    }
+
+    const fn step(&mut self) {
+        self.next = self.next.saturating_add(1);
+    }
+
+    fn refuse<T>(&self, wanted: &'static str) -> Result<T, BadPredicate> {
+        let at = self.words.get(self.next).map_or(self.end, |(at, _)| *at);
+        Err(BadPredicate { at, wanted })
+    }
+}
+
+fn single(mut list: Vec<Predicate>, join: fn(Vec<Predicate>) -> Predicate) -> Predicate {
+    match list.pop() {
+        Some(only) if list.is_empty() => only,
+        Some(last) => {
+            list.push(last);
+            join(list)
+        }
+        None => join(list),
+    }
+}
+
+fn negate_if(negated: bool, condition: Predicate) -> Predicate {
+    if negated { Predicate::Not(Box::new(condition)) } else { condition }
+}

@@ -1,0 +1,358 @@
+//! A question, as data: what is wanted of a store, and how.
+//!
+//! ```text
+//! level      which resolution             number, or a rule
+//! region     where                        box, ball, half-spaces, prism; and how geometry lies to it
+//! objects    which objects, groups        in the order given, or all
+//! predicate  which values                 of vertex, fragment, object, group and link columns
+//! columns    which attributes come along  all, none, or by name
+//! order, view, limit                      what the answer looks like
+//! ```
+//!
+//! Everything is optional and set by value. What a combination cannot mean is told when the query meets
+//! a level, before anything of the level is read.
+
+use std::fmt;
+
+use zvf_model::{Bounds, Kind, Level, ObjectId};
+
+use crate::error::BadQuery;
+use crate::predicate::Predicate;
+use crate::region::Region;
+
+/// A question to a store.
+///
+/// ```
+/// use zvf_model::{Bounds, Level};
+/// use zvf_query::{Columns, Mode, Query};
+///
+/// let bounds = Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?;
+/// let query = Query::within(bounds)
+///     .at_level(Level(1))
+///     .mode(Mode::Clip)
+///     .columns(Columns::Named(vec!["radius".into()]))
+///     .filter("radius > 2".parse()?)
+///     .limit(100);
+/// assert_eq!(query.region().map(|region| region.axes()), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Query {
+    pub(crate) level: LevelRule,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) region: Option<Region>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) objects: Option<Vec<ObjectId>>,
+    pub(crate) groups: Option<Vec<u64>>,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) columns: Columns,
+    pub(crate) order: Option<Order>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) unknown_ids: UnknownIds,
+    pub(crate) allow_missing: bool,
+    pub(crate) owners: bool,
+    pub(crate) own_level_only: bool,
+    pub(crate) uncached: bool,
+}
+
+impl Query {
+    /// Everything, at full resolution.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// What lies within a box, its faces included.
+    #[must_use]
+    pub fn within(bounds: Bounds) -> Self {
+        Self::all().in_region(bounds.into())
+    }
+
+    /// These objects, in this order; one that is named twice comes twice.
+    #[must_use]
+    pub fn objects(ids: impl IntoIterator<Item = ObjectId>) -> Self {
+        Self::all().of_objects(ids)
+    }
+
+    /// Only what lies in `region`, as the [mode](Self::mode) says.
+    #[must_use]
+    pub fn in_region(self, region: Region) -> Self {
+        Self { region: Some(region), ..self }
+    }
+
+    /// How geometry must lie to the region, and what is given of it.
+    #[must_use]
+    pub fn mode(self, mode: Mode) -> Self {
+        Self { mode: Some(mode), ..self }
+    }
+
+    /// Only these objects, in this order.
+    #[must_use]
+    pub fn of_objects(self, ids: impl IntoIterator<Item = ObjectId>) -> Self {
+        Self { objects: Some(ids.into_iter().collect()), ..self }
+    }
+
+    /// Only objects that are in at least one of these groups. Together with objects: those of them that
+    /// are.
+    #[must_use]
+    pub fn in_groups(self, groups: impl IntoIterator<Item = u64>) -> Self {
+        Self { groups: Some(groups.into_iter().collect()), ..self }
+    }
+
+    /// Only what `predicate` holds for; a second one must hold as well.
+    #[must_use]
+    pub fn filter(self, predicate: Predicate) -> Self {
+        let predicate = match self.predicate {
+            None => predicate,
+            Some(first) => Predicate::All(vec![first, predicate]),
+        };
+        Self { predicate: Some(predicate), ..self }
+    }
+
+    /// Reads level `level`.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Self {
+        self.level(LevelRule::Number(level))
+    }
+
+    /// Reads the level that `rule` chooses.
+    #[must_use]
+    pub fn level(self, rule: LevelRule) -> Self {
+        Self { level: rule, ..self }
+    }
+
+    /// Takes the store for one of this kind, where it names several.
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind: Some(kind), ..self }
+    }
+
+    /// Which attributes come along.
+    #[must_use]
+    pub fn columns(self, columns: Columns) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// In which order the answer is.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// At most so many vertices; an object or element is never cut for it.
+    #[must_use]
+    pub fn limit(self, vertices: u64) -> Self {
+        Self { limit: Some(self.limit.map_or(vertices, |limit| limit.min(vertices))), ..self }
+    }
+
+    /// What an object id means that is not there.
+    #[must_use]
+    pub fn unknown_ids(self, unknown: UnknownIds) -> Self {
+        Self { unknown_ids: unknown, ..self }
+    }
+
+    /// Answers without the cells that are listed and not there; the answer names them.
+    #[must_use]
+    pub fn allow_missing(self) -> Self {
+        Self { allow_missing: true, ..self }
+    }
+
+    /// Says for each vertex which object it belongs to.
+    #[must_use]
+    pub fn with_owners(self) -> Self {
+        Self { owners: true, ..self }
+    }
+
+    /// Reads what a level itself holds, where it is an addition to the next coarser one.
+    #[must_use]
+    pub fn own_level_only(self) -> Self {
+        Self { own_level_only: true, ..self }
+    }
+
+    /// Keeps no cell that was read for it.
+    #[must_use]
+    pub fn uncached(self) -> Self {
+        Self { uncached: true, ..self }
+    }
+
+    /// The region asked about.
+    #[must_use]
+    pub const fn region(&self) -> Option<&Region> {
+        self.region.as_ref()
+    }
+
+    /// The mode for a kind of geometry: the one set, or the kind's own.
+    #[must_use]
+    pub fn mode_for(&self, kind: Kind) -> Mode {
+        self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })
+    }
+
+    /// Tells what makes no sense of a store of `kind` with `axes`.
+    pub(crate) fn check(&self, kind: Kind, axes: usize) -> Result<(), BadQuery> {
+        match (&self.region, self.mode) {
+            (Some(region), _) if region.axes() != axes => {
+                return Err(BadQuery::Axes { found: region.axes(), wanted: axes });
+            }
+            (None, Some(mode)) => return Err(BadQuery::ModeWithoutRegion(mode)),
+            _ => {}
+        }
+        let mode = self.mode_for(kind);
+        let clips_faces = mode == Mode::Clip && kind == Kind::Mesh;
+        if clips_faces && self.region.as_ref().is_some_and(Region::is_curved) {
+            return Err(BadQuery::Region(crate::region::BadRegion::CurvedCut));
+        }
+        if self.order == Some(Order::Objects) && kind.has_links() {
+            let why = "its elements join vertices of any objects";
+            return Err(BadQuery::Kind { what: "the order of objects", kind, why });
+        }
+        let whole = matches!(mode, Mode::Inside | Mode::Touch | Mode::Clip);
+        if self.order == Some(Order::Storage) && kind.is_chain() && self.region.is_some() && whole {
+            let why = "a whole object lies in several chunks: crop, or take the order of objects";
+            return Err(BadQuery::Kind { what: "the order of storage", kind, why });
+        }
+        Ok(())
+    }
+}
+
+/// How geometry must lie to the region, and what is given of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Elements and objects with all vertices inside.
+    Inside,
+    /// Elements and objects that have a point in the region, whole. For points: those inside.
+    Touch,
+    /// What of the geometry is inside, cut at the boundary; new vertices take their attributes from
+    /// those beside them.
+    Clip,
+    /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
+    Crop,
+    /// Whatever is in the chunks that meet the region, untested.
+    Cells,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 5] = [Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Inside => "inside",
+            Self::Touch => "touch",
+            Self::Clip => "clip",
+            Self::Crop => "crop",
+            Self::Cells => "cells",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Which level is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LevelRule {
+    /// This one.
+    Number(Level),
+    /// The finest one that has at most so many vertices where the question looks, by its counts; the
+    /// coarsest when none has so few.
+    MaxVertices(u64),
+    /// The finest one whose positions and attributes take at most so many bytes where the question
+    /// looks.
+    MaxBytes(u64),
+    /// The coarsest one whose vertices stand for bins no larger than this, in world units.
+    Error(f64),
+    /// The coarsest one whose bins are no larger than a pixel: of a view that is so wide, in world
+    /// units, and has so many pixels.
+    Screen {
+        /// The extent of the view in world units.
+        width: f64,
+        /// Its extent in pixels.
+        pixels: u32,
+    },
+}
+
+impl Default for LevelRule {
+    fn default() -> Self {
+        Self::Number(Level(0))
+    }
+}
+
+/// Which attributes come along.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Columns {
+    /// All that the level has.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These; one that is not there is an error.
+    Named(Vec<String>),
+}
+
+/// The order of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// Chunks by number, their fragments, the rows of these: every stored row once.
+    Storage,
+    /// Object by object: as they were asked for, else by their row in the index. A row that belongs to
+    /// several objects comes with each.
+    Objects,
+}
+
+/// What an object id means that is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownIds {
+    /// It is left out, and named in the answer.
+    #[default]
+    Report,
+    /// It is left out.
+    Skip,
+    /// The question fails.
+    Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_says_why() {
+        let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
+        let ball = Region::ball(&[0.0; 3], 1.0).unwrap();
+        for (query, kind, message) in [
+            (Query::within(square), Kind::PointCloud, "the region has 2 axes, the store has 3"),
+            (
+                Query::all().mode(Mode::Clip),
+                Kind::Line,
+                "clip says how geometry lies to a region: give a region",
+            ),
+            (
+                Query::all().in_region(ball).mode(Mode::Clip),
+                Kind::Mesh,
+                "faces cannot be clipped to a ball, the cut would be curved: use touch, or a box",
+            ),
+            (
+                Query::all().order(Order::Objects),
+                Kind::Mesh,
+                "the order of objects cannot be asked of a mesh: its elements join vertices of any objects",
+            ),
+        ] {
+            assert_eq!(query.check(kind, 3).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn later_words_narrow() {
+        let query = Query::all().limit(5).limit(9).filter("a > 1".parse().unwrap());
+        let query = query.filter("b = 2".parse().unwrap());
+        assert_eq!(query.limit, Some(5));
+        assert_eq!(query.predicate.unwrap().to_string(), "a > 1 and b = 2");
+    }
+}

@@ -1,0 +1,147 @@
+//! A closed ball in any number of axes.
+
+use zvf_model::Bounds;
+
+use super::{BadRegion, Overlap};
+
+const AXES: usize = Bounds::MAX_AXES;
+
+/// Everything at most `radius` away from `centre`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ball {
+    centre: [f64; AXES], // finite, unused axes 0
+    axes: usize,
+    radius: f64, // finite, not negative
+}
+
+impl Ball {
+    pub(super) fn new(centre: &[f64], radius: f64) -> Result<Self, BadRegion> {
+        if centre.is_empty() || centre.len() > AXES {
+            return Err(BadRegion::Axes { found: centre.len() });
+        }
+        if !radius.is_finite() || centre.iter().any(|x| !x.is_finite()) {
+            return Err(BadRegion::NotFinite { what: "centre or radius" });
+        }
+        if radius < 0.0 {
+            return Err(BadRegion::NegativeRadius);
+        }
+        let mut own = [0.0; AXES];
+        for (to, from) in own.iter_mut().zip(centre) {
+            *to = *from;
+        }
+        Ok(Self { centre: own, axes: centre.len(), radius })
+    }
+
+    pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {
+        let centre = self.centre.get(..self.axes).unwrap_or(&self.centre);
+        let low: Vec<f64> = centre.iter().map(|x| x - self.radius).collect();
+        let high: Vec<f64> = centre.iter().map(|x| x + self.radius).collect();
+        Bounds::new(&low, &high).map_err(|_overflow| BadRegion::NotFinite { what: "extent" })
+    }
+
+    pub(super) fn contains(&self, point: &[f64]) -> bool {
+        self.holds(squared(&self.relative(point)))
+    }
+
+    pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
+        let (mut nearest, mut farthest) = (0.0, 0.0);
+        for ((c, low), high) in self.centre.iter().zip(cell.low()).zip(cell.high()) {
+            let near = c - c.clamp(*low, *high);
+            let far = (c - low).abs().max((high - c).abs());
+            nearest += near * near;
+            farthest += far * far;
+        }
+        match (self.holds(nearest), self.holds(farthest)) {
+            (false, _) => Overlap::Outside,
+            (true, false) => Overlap::Crosses,
+            (true, true) => Overlap::Inside,
+        }
+    }
+
+    /// The part of the segment inside: where a parabola is not above zero.
+    pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+        let (from, to) = (self.relative(a), self.relative(b));
+        let along = difference(&to, &from);
+        let length = squared(&along);
+        if length == 0.0 {
+            return self.holds(squared(&from)).then_some((0.0, 1.0));
+        }
+        let middle = -dot(&from, &along) / length;
+        let mut nearest = from;
+        for (x, d) in nearest.iter_mut().zip(along) {
+            *x += d * middle;
+        }
+        let spare = self.radius * self.radius - squared(&nearest);
+        if spare.is_nan() || spare < 0.0 {
+            return None;
+        }
+        let half = (spare / length).sqrt();
+        let (enter, leave) = ((middle - half).max(0.0), (middle + half).min(1.0));
+        (enter <= leave).then_some((enter, leave))
+    }
+
+    /// Whether the point of the triangle nearest to the centre is inside.
+    pub(super) fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
+        let [a, b, c] = corners.map(|corner| self.relative(corner));
+        let sides = [[a, b], [b, c], [c, a]];
+        let on_a_side = sides.iter().any(|[p, q]| self.holds(squared(&nearest_on(p, q))));
+        on_a_side || self.holds_interior(&a, &b, &c)
+    }
+
+    /// Whether the centre's foot on the triangle's plane lies in the triangle, and near enough.
+    fn holds_interior(&self, a: &[f64; AXES], b: &[f64; AXES], c: &[f64; AXES]) -> bool {
+        let (u, v) = (difference(b, a), difference(c, a));
+        let (uu, uv, vv) = (dot(&u, &u), dot(&u, &v), dot(&v, &v));
+        let (ua, va) = (-dot(&u, a), -dot(&v, a));
+        let area = uu * vv - uv * uv;
+        let (s, t) = ((vv * ua - uv * va) / area, (uu * va - uv * ua) / area);
+        if area <= 0.0 || s < 0.0 || t < 0.0 || s + t > 1.0 {
+            return false;
+        }
+        let mut foot = *a;
+        for ((x, u), v) in foot.iter_mut().zip(u).zip(v) {
+            *x += u * s + v * t;
+        }
+        self.holds(squared(&foot))
+    }
+
+    fn holds(&self, squared: f64) -> bool {
+        squared <= self.radius * self.radius
+    }
+
+    fn relative(&self, point: &[f64]) -> [f64; AXES] {
+        let mut from = [0.0; AXES];
+        for ((to, x), c) in from.iter_mut().zip(point).zip(self.centre) {
+            *to = x - c;
+        }
+        from
+    }
+}
+
+/// The point of the segment from `p` to `q` that is nearest to the origin.
+fn nearest_on(p: &[f64; AXES], q: &[f64; AXES]) -> [f64; AXES] {
+    let along = difference(q, p);
+    let length = squared(&along);
+    let t = if length == 0.0 { 0.0 } else { (-dot(p, &along) / length).clamp(0.0, 1.0) };
+    let mut nearest = *p;
+    for (x, d) in nearest.iter_mut().zip(along) {
+        *x += d * t;
+    }
+    nearest
+}
+
+fn difference(a: &[f64; AXES], b: &[f64; AXES]) -> [f64; AXES] {
+    let mut out = *a;
+    for (x, y) in out.iter_mut().zip(b) {
+        *x -= y;
+    }
+    out
+}
+
+fn dot(a: &[f64; AXES], b: &[f64; AXES]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn squared(a: &[f64; AXES]) -> f64 {
+    dot(a, a)
+}

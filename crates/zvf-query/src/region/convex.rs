@@ -1,0 +1,219 @@
+//! Half-spaces and what they have in common.
+//!
+//! A segment is clipped by narrowing one interval per half-space; a face by cutting its loop of
+//! corners at one half-space after another. Both work on any number of axes. A corner of a cut face
+//! remembers how much of each original corner it is, so that attributes can follow the geometry.
+
+use zvf_model::Bounds;
+
+use super::{BadRegion, Overlap};
+
+const AXES: usize = Bounds::MAX_AXES;
+
+/// The points `p` with `normal · p <= offset`.
+///
+/// ```
+/// use zvf_query::region::{HalfSpace, Region};
+///
+/// let below = HalfSpace::new(&[1.0, 1.0], 4.0)?;
+/// assert!(Region::convex(&[below])?.contains(&[2.0, 2.0]));
+/// # Ok::<(), zvf_query::region::BadRegion>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HalfSpace {
+    normal: [f64; AXES], // finite, not all zero, unused axes 0
+    offset: f64,         // finite
+    axes: usize,
+}
+
+impl HalfSpace {
+    /// The points whose product with `normal` is at most `offset`.
+    ///
+    /// # Errors
+    ///
+    /// When `normal` has no axis, more than eight, or is zero, or a number is not finite.
+    pub fn new(normal: &[f64], offset: f64) -> Result<Self, BadRegion> {
+        let mut own = [0.0; AXES];
+        if normal.is_empty() || normal.len() > AXES {
+            return Err(BadRegion::Axes { found: normal.len() });
+        }
+        if !offset.is_finite() || normal.iter().any(|n| !n.is_finite()) {
+            return Err(BadRegion::NotFinite { what: "half-space" });
+        }
+        if normal.iter().all(|n| *n == 0.0) {
+            return Err(BadRegion::NoDirection);
+        }
+        for (to, from) in own.iter_mut().zip(normal) {
+            *to = *from;
+        }
+        Ok(Self { normal: own, offset, axes: normal.len() })
+    }
+
+    /// How far `point` is beyond the boundary, in units of the normal; not above 0 inside.
+    fn beyond(&self, point: &[f64]) -> f64 {
+        self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
+    }
+
+    /// The least and the most that a point of `cell` can be beyond.
+    fn beyond_range(&self, cell: &Bounds) -> (f64, f64) {
+        let (mut least, mut most) = (-self.offset, -self.offset);
+        for ((n, low), high) in self.normal.iter().zip(cell.low()).zip(cell.high()) {
+            if *n != 0.0 {
+                least += (n * low).min(n * high);
+                most += (n * low).max(n * high);
+            }
+        }
+        (least, most)
+    }
+}
+
+/// A corner of a face that was cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Corner {
+    /// How much of each original corner this one is made of; they add up to 1.
+    pub shares: [f64; AXES],
+    position: [f64; AXES],
+}
+
+impl Corner {
+    /// Where it is.
+    #[must_use]
+    pub const fn position(&self) -> &[f64; AXES] {
+        &self.position
+    }
+
+    fn between(a: &Self, b: &Self, t: f64) -> Self {
+        let mix = |from: &[f64; AXES], to: &[f64; AXES]| {
+            let mut mixed = [0.0; AXES];
+            for ((out, a), b) in mixed.iter_mut().zip(from).zip(to) {
+                *out = a + (b - a) * t;
+            }
+            mixed
+        };
+        Self { shares: mix(&a.shares, &b.shares), position: mix(&a.position, &b.position) }
+    }
+}
+
+/// What some half-spaces have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Convex {
+    spaces: Vec<HalfSpace>, // not empty, all with the same axes
+}
+
+impl Convex {
+    pub(super) fn new(spaces: &[HalfSpace]) -> Result<Self, BadRegion> {
+        let [first, rest @ ..] = spaces else { return Err(BadRegion::NoHalfSpace) };
+        match rest.iter().find(|space| space.axes != first.axes) {
+            Some(other) => Err(BadRegion::Axes { found: other.axes }),
+            None => Ok(Self { spaces: spaces.to_vec() }),
+        }
+    }
+
+    /// The finite faces of a box. A box without any is the whole space: no half-space at all.
+    pub(super) fn from_bounds(bounds: &Bounds) -> Self {
+        let mut spaces = Vec::new();
+        for (axis, (&low, &high)) in bounds.low().iter().zip(bounds.high()).enumerate() {
+            for (sign, face) in [(-1.0, low), (1.0, high)] {
+                let mut normal = [0.0; AXES];
+                if let Some(n) = normal.get_mut(axis) {
+                    *n = sign;
+                }
+                if face.is_finite() {
+                    spaces.push(HalfSpace { normal, offset: sign * face, axes: bounds.axes() });
+                }
+            }
+        }
+        Self { spaces }
+    }
+
+    /// The same with one more half-space.
+    pub(super) fn with(mut self, space: HalfSpace) -> Self {
+        self.spaces.push(space);
+        self
+    }
+
+    pub(super) fn contains(&self, point: &[f64]) -> bool {
+        self.spaces.iter().all(|space| space.beyond(point) <= 0.0)
+    }
+
+    /// The box that the half-spaces along an axis leave; the others can only make it smaller.
+    pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {
+        let axes = self.spaces.first().map_or(0, |space| space.axes);
+        let (mut low, mut high) = ([f64::NEG_INFINITY; AXES], [f64::INFINITY; AXES]);
+        for space in &self.spaces {
+            let mut along = space.normal.iter().enumerate().filter(|(_, n)| **n != 0.0);
+            if let (Some((axis, n)), None) = (along.next(), along.next()) {
+                let face = space.offset / n;
+                if let (Some(low), Some(high)) = (low.get_mut(axis), high.get_mut(axis)) {
+                    if *n > 0.0 { *high = high.min(face) } else { *low = low.max(face) }
+                }
+            }
+        }
+        let (low, high) = (low.get(..axes).unwrap_or(&low), high.get(..axes).unwrap_or(&high));
+        Bounds::new(low, high).map_err(|_empty| BadRegion::NoArea)
+    }
+
+    pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
+        let mut overlap = Overlap::Inside;
+        for (least, most) in self.spaces.iter().map(|space| space.beyond_range(cell)) {
+            if least > 0.0 {
+                return Overlap::Outside;
+            }
+            if most > 0.0 || most.is_nan() || least.is_nan() {
+                overlap = Overlap::Crosses;
+            }
+        }
+        overlap
+    }
+
+    /// The part of the segment from `a` to `b` inside, from 0 to 1; `None` when there is none.
+    pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+        let (mut from, mut to) = (0.0_f64, 1.0_f64);
+        for space in &self.spaces {
+            let (at_a, at_b) = (space.beyond(a), space.beyond(b));
+            if at_a.is_nan() || at_b.is_nan() || (at_a > 0.0 && at_b > 0.0) {
+                return None;
+            }
+            let crossing = at_a / (at_a - at_b); // used only where the signs differ
+            if at_a > 0.0 {
+                from = from.max(crossing);
+            } else if at_b > 0.0 {
+                to = to.min(crossing);
+            }
+        }
+        (from <= to).then_some((from, to))
+    }
+
+    /// The loop of corners that is left of a face; empty when nothing is.
+    pub(super) fn clip_face(&self, corners: &[&[f64]]) -> Vec<Corner> {
+        let mut face: Vec<Corner> = corners.iter().take(AXES).enumerate().map(whole).collect();
+        let mut cut = Vec::with_capacity(face.len().saturating_add(4));
+        for space in &self.spaces {
+            let beyond = |corner: &Corner| space.beyond(&corner.position);
+            let previous = face.iter().cycle().skip(face.len().saturating_sub(1));
+            for (a, b) in previous.zip(&face) {
+                let (at_a, at_b) = (beyond(a), beyond(b));
+                if (at_a > 0.0 && at_b < 0.0) || (at_a < 0.0 && at_b > 0.0) {
+                    cut.push(Corner::between(a, b, at_a / (at_a - at_b)));
+                }
+                if at_b <= 0.0 {
+                    cut.push(*b);
+                }
+            }
+            std::mem::swap(&mut face, &mut cut);
+            cut.clear();
+        }
+        face
+    }
+}
+
+fn whole((i, position): (usize, &&[f64])) -> Corner {
+    let (mut shares, mut own) = ([0.0; AXES], [0.0; AXES]);
+    if let Some(share) = shares.get_mut(i) {
+        *share = 1.0;
+    }
+    for (to, from) in own.iter_mut().zip(*position) {
+        *to = *from;
+    }
+    Corner { shares, position: own }
+}

@@ -1,0 +1,75 @@
+//! Which level a rule means.
+//!
+//! Counts are those that the levels declare, and where a region is given, as much of them as the share
+//! of chunks that it meets. A level's error is the size of its bins on its longest axis; the full data
+//! has none.
+
+use zvf_model::Level;
+
+use crate::error::{BadQuery, QueryError};
+use crate::num::{to_f64, to_u64, whole};
+use crate::query::{LevelRule, Query};
+use crate::reader::Reader;
+use crate::select::candidates::{bounding_box, candidates, chunks_of};
+
+/// The level that `query` is about.
+pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, QueryError> {
+    let largest = match query.level {
+        LevelRule::Number(level) => return Ok(level),
+        LevelRule::MaxVertices(most) => return finest(reader, query, most, false).await,
+        LevelRule::MaxBytes(most) => return finest(reader, query, most, true).await,
+        LevelRule::Error(largest) => largest,
+        LevelRule::Screen { width, pixels } => width / f64::from(pixels.max(1)),
+    };
+    let mut chosen = None;
+    for level in levels(reader)? {
+        let warm = reader.warm(level).await?;
+        let bin = warm
+            .level
+            .bins()
+            .map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max));
+        if chosen.is_none() || level == Level(0) || bin <= largest {
+            chosen = Some(level);
+        }
+    }
+    Ok(chosen.unwrap_or_default())
+}
+
+/// The finest level that has at most so much where the query looks, else the coarsest.
+async fn finest(
+    reader: &Reader,
+    query: &Query,
+    most: u64,
+    bytes: bool,
+) -> Result<Level, QueryError> {
+    let mut last = Level(0);
+    for level in levels(reader)? {
+        last = level;
+        let warm = reader.warm(level).await?;
+        let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
+        let mut amount = to_f64(count);
+        if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
+            let bbox = bounding_box(region.hull())?;
+            let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
+            let table = warm.level.chunks().await?;
+            let share = to_f64(to_u64(candidates(&table, &range).len()));
+            amount *= share / to_f64(to_u64(table.len()).max(1));
+        }
+        if bytes {
+            let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
+            for field in warm.columns(&query.columns).await? {
+                row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
+            }
+            amount *= to_f64(row);
+        }
+        if whole(amount) <= most {
+            return Ok(level);
+        }
+    }
+    Ok(last)
+}
+
+fn levels(reader: &Reader) -> Result<Vec<Level>, BadQuery> {
+    let numbers: Vec<Level> = reader.store().level_numbers().into_iter().map(Level).collect();
+    if numbers.is_empty() { Err(BadQuery::NoLevel) } else { Ok(numbers) }
+}

@@ -1,0 +1,190 @@
+//! Reading rows of chunks: whole where most of a chunk is wanted or ranges cost as much, else by range.
+
+use std::ops::Range;
+
+use futures_util::join;
+use zvf_format::key::ChunkKey;
+use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
+use zvf_store::{Caching, Partial};
+
+use super::Context;
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64, wide};
+use crate::select::held::{Held, ranges};
+use crate::select::pieces::{Piece, Pieces};
+
+/// What is wanted of one chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    Whole,
+    Ranges(Vec<Range<u64>>),
+}
+
+/// Which rows are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of<'a> {
+    Positions(&'a LevelReader),
+    Attribute(&'a AttributeReader),
+}
+
+impl Of<'_> {
+    fn partial(self) -> Partial {
+        match self {
+            Self::Positions(level) => level.partial(),
+            Self::Attribute(attribute) => attribute.partial(),
+        }
+    }
+
+    fn stride(self) -> u64 {
+        match self {
+            Self::Positions(level) => level.dtype().size.saturating_mul(to_u64(level.axes())),
+            Self::Attribute(attribute) => {
+                attribute.dtype().size.saturating_mul(attribute.width().into())
+            }
+        }
+    }
+
+    async fn whole(self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column, ModelError>> {
+        match self {
+            _ if keys.is_empty() => Vec::new(),
+            Self::Positions(level) => level.positions(keys, caching).await,
+            Self::Attribute(attribute) => attribute.values(keys, caching).await,
+        }
+    }
+
+    async fn some(
+        self,
+        asks: &[(ChunkKey, Vec<Range<u64>>)],
+    ) -> Vec<Result<Vec<Column>, ModelError>> {
+        match self {
+            _ if asks.is_empty() => Vec::new(),
+            Self::Positions(level) => level.position_rows(asks).await,
+            Self::Attribute(attribute) => attribute.value_rows(asks).await,
+        }
+    }
+
+    /// What to read of a chunk of about `rows` rows, of which `wanted` are wanted, in `ranges`.
+    pub(crate) fn need(
+        self,
+        rows: u64,
+        wanted: u64,
+        ranges: impl FnOnce(u32) -> Vec<Range<u64>>,
+    ) -> Need {
+        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride());
+        if wanted == 0 {
+            Need::Nothing
+        } else if self.partial() == Partial::Whole || saved < WORTH_A_RANGE {
+            Need::Whole
+        } else {
+            let gap = RANGE_GAP.checked_div(self.stride()).unwrap_or(0);
+            Need::Ranges(ranges(narrow(gap)))
+        }
+    }
+}
+
+impl Context {
+    /// The rows that `needs` asks of the chunks `keys`.
+    pub(crate) async fn read(
+        &self,
+        of: Of<'_>,
+        keys: &[ChunkKey],
+        needs: Vec<Need>,
+        caching: Caching,
+    ) -> Result<Vec<Held>, QueryError> {
+        let mut whole = Vec::with_capacity(keys.len());
+        let mut some = Vec::new();
+        let mut places = Vec::with_capacity(keys.len());
+        for (key, need) in keys.iter().zip(needs) {
+            places.push(match need {
+                Need::Nothing => Kind::Nothing,
+                Need::Whole => {
+                    whole.push(*key);
+                    Kind::Whole
+                }
+                Need::Ranges(ranges) => {
+                    some.push((*key, ranges));
+                    Kind::Some
+                }
+            });
+        }
+        let (columns, parts) = join!(of.whole(&whole, caching), of.some(&some));
+        let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(some));
+        let mut held = Vec::with_capacity(keys.len());
+        for place in places {
+            held.push(match place {
+                Kind::Nothing => Held::Nothing,
+                Kind::Whole => match columns.next() {
+                    Some(column) => self.sift(column)?.map_or(Held::Nothing, Held::Whole),
+                    None => Held::Nothing,
+                },
+                Kind::Some => match parts.next() {
+                    Some((columns, (_, ranges))) => self
+                        .sift(columns)?
+                        .map_or(Held::Nothing, |columns| by_range(columns, &ranges)),
+                    None => Held::Nothing,
+                },
+            });
+        }
+        Ok(held)
+    }
+
+    /// The rows of `pieces`, of chunks `keys` that have about `rows` rows each.
+    pub(crate) async fn read_pieces(
+        &self,
+        of: Of<'_>,
+        keys: &[ChunkKey],
+        rows: &[u64],
+        pieces: &Pieces,
+        caching: Caching,
+    ) -> Result<Vec<Held>, QueryError> {
+        self.read(of, keys, needs(of, rows, pieces), caching).await
+    }
+}
+
+enum Kind {
+    Nothing,
+    Whole,
+    Some,
+}
+
+/// What `pieces` need of each chunk, which has about so many `rows`.
+pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
+    let mut wanted = vec![0_u64; rows.len()];
+    for piece in &pieces.list {
+        if let Some(wanted) = wanted.get_mut(wide(piece.cell)) {
+            *wanted = wanted.saturating_add(piece.len.into());
+        }
+    }
+    let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
+    let mut scratch = Vec::new();
+    let each = rows.iter().zip(&wanted).enumerate().map(|(cell, (of_cell, wanted))| {
+        of.need(*of_cell, *wanted, |gap| {
+            let by_cell = by_cell.get_or_insert_with(|| sorted(pieces, rows.len()));
+            let own = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
+            ranges(own.iter(), gap, &mut scratch)
+        })
+    });
+    each.collect()
+}
+
+/// The pieces of each of so many chunks.
+fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
+    let mut by_cell = vec![Vec::new(); cells];
+    for piece in &pieces.list {
+        if let Some(own) = by_cell.get_mut(wide(piece.cell)) {
+            own.push(*piece);
+        }
+    }
+    by_cell
+}
+
+fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
+    let firsts = ranges.iter().map(|range| narrow(range.start));
+    Held::Parts(firsts.zip(columns).collect())
+}
+
+/// A range is asked for only where that saves so many bytes of the chunk.
+const WORTH_A_RANGE: u64 = 64 << 10;
+/// Ranges closer than this are one.
+const RANGE_GAP: u64 = 4 << 10;

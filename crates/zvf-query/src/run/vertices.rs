@@ -1,0 +1,271 @@
+//! Vertices in a region, or all of them: chunks, their fragments, the rows of these.
+//!
+//! ```text
+//! keys of chunks  ->  fragment indexes  ->  runs of rows, pruned by bins
+//!                 ->  positions         ->  rows in the region
+//!                 ->  columns           ->  gathered
+//! ```
+//!
+//! Each arrow is one batch of reads for all chunks of the wave.
+
+use rayon::prelude::*;
+use zvf_format::key::ChunkKey;
+use zvf_model::{Batch, Column, Level};
+
+use super::fetch::{Need, Of};
+use super::{Context, join};
+use crate::answer::Plan;
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64, wide};
+use crate::query::Mode;
+use crate::select::held::{Held, ranges};
+use crate::select::inside::{Test, work};
+use crate::select::pieces::{Piece, Pieces};
+use crate::select::runs::{Runs, runs};
+
+/// One chunk and the rows of it that can matter.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) key: ChunkKey,
+    pub(crate) runs: Runs,
+    /// About how many rows it has: as many as the fragments reach.
+    pub(crate) rows: u64,
+}
+
+impl Context {
+    /// The vertices of the chunks at `places`, of which at most `limit` count.
+    pub(super) async fn vertices(&self, places: &[u32], limit: usize) -> Result<Batch, QueryError> {
+        let chunks = self.runs_of(places).await?;
+        let most = self.wave_bytes(super::Purpose::Collect);
+        let mut batches = Vec::new();
+        let mut left = limit;
+        for chunks in in_memory(&chunks, self.row_bytes(), most) {
+            let batch = self.vertices_of(chunks, left).await?;
+            left = left.saturating_sub(batch.len());
+            batches.push(batch);
+            if left == 0 {
+                break;
+            }
+        }
+        join::joined(self, batches)
+    }
+
+    /// The chunks at `places` with the rows of them that can matter.
+    pub(crate) async fn runs_of(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
+        let keys = self.keys(places);
+        let found = self.warm.level.fragments(&keys).await;
+        let mut indexes = Vec::with_capacity(keys.len());
+        for (key, fragments) in keys.into_iter().zip(found) {
+            if let Some(fragments) = self.sift(fragments)? {
+                indexes.push((key, fragments));
+            }
+        }
+        let by_bins = self.fragments_are_bins();
+        let tell = self.tells_fragments();
+        let chunk = |(key, fragments): &(ChunkKey, zvf_model::ChunkFragments)| {
+            let view = fragments.view()?;
+            let bins = match (&self.reach, self.warm.level.bins()) {
+                (Some((bbox, _)), Some(bins)) if by_bins && view.len() == bins.count() => {
+                    Some(bins.bins_meeting(bbox, key)?)
+                }
+                _ => None,
+            };
+            let runs = runs(&view, bins.as_ref(), tell);
+            Ok::<_, QueryError>(Chunk { key: *key, runs, rows: view.extent() })
+        };
+        let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
+        if bytes > WORTH_A_THREAD {
+            indexes.par_iter().map(chunk).collect()
+        } else {
+            indexes.iter().map(chunk).collect()
+        }
+    }
+
+    /// Whether the fragments of a chunk are its bins, where there are as many: only in the full data of
+    /// points without objects.
+    fn fragments_are_bins(&self) -> bool {
+        let meta = self.warm.level.node().meta();
+        let full = self.warm.level.level() == Level(0) && meta.parent_level.is_none();
+        full && !self.warm.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
+    }
+
+    async fn vertices_of(&self, chunks: &[Chunk], limit: usize) -> Result<Batch, QueryError> {
+        let of = Of::Positions(&self.warm.level);
+        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
+        let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
+        let asked: u64 = chunks.iter().fold(0, |sum, chunk| chunk.runs.rows.saturating_add(sum));
+        self.count(chunks.len(), asked);
+        let caching = self.caching(asked.saturating_mul(self.row_bytes()));
+        let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
+        let positions = self.read(of, &keys, needs, caching).await?;
+        check_rows(chunks, &positions)?;
+
+        let mut pieces = self.select(chunks, &positions);
+        pieces.truncate(limit);
+        self.batch(&keys, &rows, &pieces, &positions, caching).await
+    }
+
+    /// The rows of `chunks` that are asked for.
+    fn select(&self, chunks: &[Chunk], positions: &[Held]) -> Pieces {
+        let test = match &self.query.region {
+            Some(region) if self.mode != Mode::Cells => Some(Test::new(region)),
+            _ => None,
+        };
+        let one = |((cell, chunk), held): ((u32, &Chunk), &Held)| {
+            let mut pieces = Pieces::default();
+            match (&test, held) {
+                (_, Held::Nothing) => {}
+                (Some(test), held) => test.rows(held, &chunk.runs.list, cell, &mut pieces),
+                (None, _) => {
+                    for run in &chunk.runs.list {
+                        let (start, len, fragment) = (run.start, run.len, run.fragment);
+                        pieces.push(Piece { cell, start, len, fragment });
+                    }
+                }
+            }
+            pieces
+        };
+        let stride = positions_stride(positions);
+        let rows = chunks.iter().fold(0_u64, |sum, chunk| sum.saturating_add(chunk.runs.rows));
+        let mut all = Pieces::default();
+        if test.is_some() && wide(narrow(work(rows, stride))) > WORTH_A_THREAD {
+            let cells = (0..narrow(to_u64(chunks.len()))).into_par_iter().zip(chunks);
+            let each: Vec<Pieces> = cells.zip(positions).map(one).collect();
+            each.into_iter().for_each(|pieces| all.extend(pieces));
+        } else {
+            (0..).zip(chunks).zip(positions).for_each(|cell| all.extend(one(cell)));
+        }
+        all
+    }
+
+    /// The rows of `pieces` with what comes along.
+    pub(crate) async fn batch(
+        &self,
+        keys: &[ChunkKey],
+        rows: &[u64],
+        pieces: &Pieces,
+        positions: &[Held],
+        caching: zvf_store::Caching,
+    ) -> Result<Batch, QueryError> {
+        let reads = self
+            .fields
+            .iter()
+            .map(|field| self.read_pieces(Of::Attribute(field), keys, rows, pieces, caching));
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for held in futures_util::future::join_all(reads).await {
+            columns.push(held?);
+        }
+        let mut pieces = std::borrow::Cow::Borrowed(pieces);
+        if !self.missing().is_empty() {
+            pieces = std::borrow::Cow::Owned(there(&pieces, positions, &columns));
+        }
+        let level = &self.warm.level;
+        let axes = narrow(to_u64(level.axes()));
+        let mut batch = Batch::new(self.kind, pieces.gather(positions, level.dtype(), axes)?);
+        for (field, held) in self.fields.iter().zip(&columns) {
+            let column = pieces.gather(held, field.dtype(), field.width())?;
+            batch = batch.with_field(field.field(column))?;
+        }
+        Ok(batch)
+    }
+
+    /// An answer without anything in it.
+    pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
+        let level = &self.warm.level;
+        let positions = Column::empty(level.dtype(), narrow(to_u64(level.axes())));
+        let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
+        for field in &self.fields {
+            let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
+            batch = batch.with_field(field.field(column))?;
+        }
+        Ok(batch)
+    }
+
+    /// Whether pieces must say which fragment they are of.
+    fn tells_fragments(&self) -> bool {
+        self.query.owners
+    }
+
+    /// Adds what the chunks at `places` cost.
+    pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<(), QueryError> {
+        let chunks = self.runs_of(places).await?;
+        for chunk in &chunks {
+            plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
+            plan.rows = plan.rows.saturating_add(chunk.runs.rows);
+        }
+        let arrays = to_u64(self.fields.len()).saturating_add(1);
+        plan.requests = plan.requests.saturating_add(arrays.saturating_mul(to_u64(chunks.len())));
+        plan.bytes = plan.rows_before.saturating_mul(self.row_bytes());
+        Ok(())
+    }
+}
+
+/// What to read of the positions of a chunk.
+fn need(of: Of<'_>, chunk: &Chunk) -> Need {
+    of.need(chunk.rows, chunk.runs.rows, |gap| {
+        let pieces = chunk.runs.list.iter().map(|run| Piece {
+            cell: 0,
+            start: run.start,
+            len: run.len,
+            fragment: 0,
+        });
+        let pieces: Vec<Piece> = pieces.collect();
+        ranges(pieces.iter(), gap, &mut Vec::new())
+    })
+}
+
+/// Refuses a fragment that names a row that its chunk does not have.
+fn check_rows(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
+    use zvf_format::{Class, Expected};
+    for (chunk, held) in chunks.iter().zip(positions) {
+        let Held::Whole(column) = held else { continue };
+        let rows = to_u64(column.len());
+        let last = chunk.runs.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0);
+        if last > rows {
+            let expected = Expected::AtMost(rows.into());
+            let what = "end of the rows of a fragment";
+            let error = zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, last);
+            return Err(error.in_chunk(&chunk.key).into());
+        }
+    }
+    Ok(())
+}
+
+/// The pieces of chunks of which nothing is missing.
+fn there(pieces: &Pieces, positions: &[Held], columns: &[Vec<Held>]) -> Pieces {
+    let held = |all: &[Held], piece: &Piece| {
+        !matches!(all.get(wide(piece.cell)), None | Some(Held::Nothing))
+    };
+    let mut left = Pieces::default();
+    for piece in &pieces.list {
+        if held(positions, piece) && columns.iter().all(|column| held(column, piece)) {
+            left.push_apart(*piece);
+        }
+    }
+    left
+}
+
+/// `chunks` in groups that fit in `most` bytes, or have one chunk.
+fn in_memory(chunks: &[Chunk], row_bytes: u64, most: u64) -> impl Iterator<Item = &[Chunk]> {
+    let mut rest = chunks;
+    std::iter::from_fn(move || {
+        let mut bytes = 0_u64;
+        let fits = |chunk: &&Chunk| {
+            bytes = bytes.saturating_add(chunk.rows.saturating_mul(row_bytes));
+            bytes <= most
+        };
+        let n = rest.iter().take_while(fits).count().max(1);
+        let (first, others) = rest.split_at_checked(n)?;
+        rest = others;
+        Some(first)
+    })
+}
+
+fn positions_stride(positions: &[Held]) -> usize {
+    let columns =
+        positions.iter().find_map(|held| held.column(0).map(|(column, _)| column.stride()));
+    columns.unwrap_or(8)
+}
+
+/// Bytes that take longer to go through than a thread takes to wake up.
+const WORTH_A_THREAD: usize = 1 << 20;

@@ -1,0 +1,110 @@
+//! Which chunks can hold what is in a box.
+//!
+//! A box is a range of keys, however large it is; a level is a table of the keys it has. The smaller
+//! of the two is walked. Keys are kept by both rules by which writers assign points to chunks.
+
+use zvf_format::FormatError;
+use zvf_format::grid::{Bins, BoundingBox, ChunkRange, ChunkShape};
+use zvf_model::Bounds;
+use zvf_store::KeyTable;
+
+use crate::num::{narrow, to_u64};
+
+/// A box as the grid has it.
+pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {
+    BoundingBox::new(bounds.low(), bounds.high())
+}
+
+/// The chunks in which a position of the box can lie.
+pub(crate) fn chunks_of(
+    shape: &ChunkShape,
+    bins: Option<&Bins>,
+    bbox: &BoundingBox,
+) -> Result<ChunkRange, FormatError> {
+    match bins {
+        Some(bins) => bins.chunks_meeting(bbox),
+        None => shape.chunks_meeting(bbox),
+    }
+}
+
+/// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
+/// bin of an attribute, and may be any.
+pub(crate) fn candidates(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
+    let few = range.count().is_some_and(|count| count.saturating_mul(PROBE) < to_u64(table.len()));
+    if few && range.rank() == table.rank() {
+        return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
+    }
+    let Some((first, last)) = range.axis(0) else { return Vec::new() };
+    // Keys that start alike lie together, unless the bin of an attribute comes first.
+    let (from, to) = if range.rank() == table.rank() {
+        let end = last.checked_add(1);
+        (
+            table.first_not_below(&[first]),
+            end.map_or(table.len(), |end| table.first_not_below(&[end])),
+        )
+    } else {
+        (0, table.len())
+    };
+    let rows = table.rows().enumerate().take(to).skip(from);
+    rows.filter(|(_, row)| meets(range, row)).map(|(at, _)| place(at)).collect()
+}
+
+/// All keys of `table`.
+pub(crate) fn everything(table: &KeyTable) -> Vec<u32> {
+    (0..place(table.len())).collect()
+}
+
+/// A place in a table; no presence list has 2^32 keys.
+fn place(at: usize) -> u32 {
+    narrow(to_u64(at))
+}
+
+/// Whether the key with these components is in `range`.
+fn meets(range: &ChunkRange, components: &[i64]) -> bool {
+    let spatial = components.len().saturating_sub(range.rank());
+    let mut axes = components.iter().skip(spatial).enumerate();
+    axes.all(|(axis, at)| range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at)))
+}
+
+/// A look-up costs about as much as passing so many keys by.
+const PROBE: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::key::ChunkKey;
+
+    use super::*;
+
+    fn found(table: &KeyTable, low: [f64; 2], high: [f64; 2]) -> Vec<String> {
+        let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
+        let bbox = BoundingBox::new(&low, &high).unwrap();
+        let range = chunks_of(&shape, None, &bbox).unwrap();
+        let at = candidates(table, &range);
+        at.iter().map(|at| table.get(*at as usize).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn small_boxes_and_huge_ones_find_the_same_way() {
+        let all: Vec<ChunkKey> = (-3..20)
+            .flat_map(|x| (-3..20).map(move |y| ChunkKey::new(&[x, y]).unwrap()))
+            .filter(|key| key.components() != [1, 1])
+            .collect();
+        let table = KeyTable::new(2, all).unwrap();
+        for (low, high, keys) in [
+            ([1.0, 1.0], [2.0, 2.0], &["0.0"][..]),
+            ([1.0, 1.0], [10.0, 10.0], &["0.0", "0.1", "1.0"]), // closed, and 1.1 is not there
+            ([-1e300, -25.0], [-25.0, 1.0], &["-3.-3", "-3.-2", "-3.-1", "-3.0"]),
+            ([500.0, 0.0], [501.0, 1.0], &[]),
+        ] {
+            assert_eq!(found(&table, low, high), keys);
+        }
+        assert_eq!(found(&table, [f64::NEG_INFINITY; 2], [f64::INFINITY; 2]).len(), table.len());
+    }
+
+    #[test]
+    fn bins_of_an_attribute_come_first_and_may_be_any() {
+        let keys = ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| ChunkKey::parse(text).unwrap());
+        let table = KeyTable::new(3, keys).unwrap();
+        assert_eq!(found(&table, [0.0, 0.0], [9.0, 11.0]), ["0.0.0", "1.0.0", "7.0.1"]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Which rows are in a region: positions tested where they lie.
+//!
+//! A box is compared in the type of the positions, its faces moved to the next number of that type on
+//! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one
+//! word of verdicts. Other regions, and other types, take the way through `f64`, row by row.
+
+use zvf_model::{Bounds, Column, Element};
+
+use super::held::Held;
+use super::pieces::{Piece, Pieces};
+use super::runs::Run;
+use crate::num::{down_to_f32, to_u64, up_to_f32, wide};
+use crate::region::Region;
+
+/// A region made ready for positions of one type.
+#[derive(Clone, Debug)]
+pub(crate) struct Test<'a> {
+    region: &'a Region,
+    faces: Option<Faces>,
+}
+
+/// The faces of a closed box, ascending corner first.
+#[derive(Clone, Copy, Debug)]
+struct Faces {
+    f32: [[f32; AXES]; 2],
+    f64: [[f64; AXES]; 2],
+}
+
+impl<'a> Test<'a> {
+    pub(crate) fn new(region: &'a Region) -> Self {
+        let faces = region.as_box().map(|(bounds, closed)| {
+            let mut faces = Faces { f32: [[0.0; AXES]; 2], f64: [[0.0; AXES]; 2] };
+            let [low32, high32] = &mut faces.f32;
+            let [low64, high64] = &mut faces.f64;
+            let sides = low32.iter_mut().zip(high32).zip(low64.iter_mut().zip(high64));
+            for (((l32, h32), (l64, h64)), (low, high)) in
+                sides.zip(bounds.low().iter().zip(bounds.high()))
+            {
+                (*l64, *h64) = (*low, if closed { *high } else { high.next_down() });
+                (*l32, *h32) = (up_to_f32(*l64), down_to_f32(*h64));
+            }
+            faces
+        });
+        Self { region, faces }
+    }
+
+    /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
+    /// held are left out: who reads checks that first.
+    pub(crate) fn rows(&self, held: &Held, runs: &[Run], cell: u32, out: &mut Pieces) {
+        for run in runs {
+            if let Some(column) = held.slice(run.start, run.len) {
+                let piece = |start: u32, len: u32| Piece {
+                    cell,
+                    start: run.start.saturating_add(start),
+                    len,
+                    fragment: run.fragment,
+                };
+                self.column(&column, &mut |start, len| out.push(piece(start, len)));
+            }
+        }
+    }
+
+    /// Calls `hit` with the runs of rows of `column` that are inside.
+    fn column(&self, column: &Column, hit: &mut dyn FnMut(u32, u32)) {
+        let axes = wide(column.width());
+        if let Some(faces) = &self.faces {
+            if let Some(values) = typed::<f32>(column) {
+                return on_axes(axes, &values, &faces.f32, hit);
+            }
+            if let Some(values) = typed::<f64>(column) {
+                return on_axes(axes, &values, &faces.f64, hit);
+            }
+        }
+        let mut point = [0.0; AXES];
+        let point = point.get_mut(..axes).unwrap_or_default();
+        for (row, at) in (0..column.len()).zip(0_u32..) {
+            position(column, row, point);
+            if self.region.contains(point) {
+                hit(at, 1);
+            }
+        }
+    }
+}
+
+/// The coordinates of row `row`, widened; NaN where there is no number.
+pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
+    let bytes = column.row(row);
+    match (column.dtype().kind, column.dtype().size) {
+        (zvf_format::metadata::DtypeKind::Float, 4) => {
+            for (x, bytes) in point.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *x = f32::from_le_bytes(*bytes).into();
+            }
+        }
+        (zvf_format::metadata::DtypeKind::Float, 8) => {
+            for (x, bytes) in point.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *x = f64::from_le_bytes(*bytes);
+            }
+        }
+        _ => {
+            for (axis, x) in point.iter_mut().enumerate() {
+                *x = column.float(row, axis).unwrap_or(f64::NAN);
+            }
+        }
+    }
+}
+
+/// All values of `column` as a slice: in place, or copied where they do not lie right in memory.
+fn typed<T: Element>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
+    if let Some(slice) = column.as_slice::<T>() {
+        return Some(slice.into());
+    }
+    if (column.dtype().kind, column.dtype().size) != T::TYPE {
+        return None;
+    }
+    let copy = bytes::Bytes::copy_from_slice(column.bytes());
+    let copy = Column::new(column.dtype(), column.width(), copy).ok()?;
+    Some(copy.as_slice::<T>()?.to_vec().into())
+}
+
+fn on_axes<T: Copy + PartialOrd>(
+    axes: usize,
+    values: &[T],
+    faces: &[[T; AXES]; 2],
+    hit: &mut dyn FnMut(u32, u32),
+) {
+    match axes {
+        1 => boxed::<T, 1>(values, faces, hit),
+        2 => boxed::<T, 2>(values, faces, hit),
+        3 => boxed::<T, 3>(values, faces, hit),
+        4 => boxed::<T, 4>(values, faces, hit),
+        5 => boxed::<T, 5>(values, faces, hit),
+        6 => boxed::<T, 6>(values, faces, hit),
+        7 => boxed::<T, 7>(values, faces, hit),
+        _ => boxed::<T, 8>(values, faces, hit),
+    }
+}
+
+fn boxed<T: Copy + PartialOrd, const D: usize>(
+    values: &[T],
+    [low, high]: &[[T; AXES]; 2],
+    hit: &mut dyn FnMut(u32, u32),
+) {
+    let (Some(low), Some(high)) = (low.first_chunk::<D>(), high.first_chunk::<D>()) else { return };
+    let rows = values.as_chunks::<D>().0;
+    for (block, first) in rows.chunks(64).zip((0_u32..).step_by(64)) {
+        let mut word = 0_u64;
+        for row in block {
+            let mut inside = true;
+            for ((x, low), high) in row.iter().zip(low).zip(high) {
+                inside &= (*low <= *x) & (*x <= *high);
+            }
+            word = (word >> 1) | (u64::from(inside) << 63);
+        }
+        let missing = 64_u32.saturating_sub(u32::try_from(block.len()).unwrap_or(64));
+        word_runs(word.checked_shr(missing).unwrap_or(0), first, hit);
+    }
+}
+
+/// The runs of ones in `word`, whose lowest bit is row `first`.
+fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
+    if word == u64::MAX {
+        return hit(first, 64);
+    }
+    let mut at = first;
+    while word != 0 {
+        let skip = word.trailing_zeros();
+        word = word.checked_shr(skip).unwrap_or(0);
+        at = at.saturating_add(skip);
+        let len = word.trailing_ones();
+        hit(at, len);
+        word = word.checked_shr(len).unwrap_or(0);
+        at = at.saturating_add(len);
+    }
+}
+
+/// Bytes of positions that the runs of some chunks make a test go through.
+pub(crate) fn work(rows: u64, stride: usize) -> u64 {
+    rows.saturating_mul(to_u64(stride))
+}
+
+const AXES: usize = Bounds::MAX_AXES;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zvf_format::metadata::Dtype;
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, values: &[f64]) -> Column {
+        let dtype = Dtype::parse(dtype).unwrap();
+        let bytes: Vec<u8> = values
+            .iter()
+            .flat_map(|x| match (dtype.kind, dtype.size) {
+                (zvf_format::metadata::DtypeKind::Int, 4) => (*x as i32).to_le_bytes().to_vec(),
+                (_, 4) => (*x as f32).to_le_bytes().to_vec(),
+                _ => x.to_le_bytes().to_vec(),
+            })
+            .collect();
+        Column::new(dtype, width, bytes.into()).unwrap()
+    }
+
+    fn hits(region: &Region, column: &Column) -> Vec<u32> {
+        let (held, mut out) = (Held::Whole(column.clone()), Pieces::default());
+        let run = Run { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
+        Test::new(region).rows(&held, &[run], 0, &mut out);
+        out.list.iter().flat_map(|piece| piece.start..piece.end()).collect()
+    }
+
+    #[test]
+    fn faces_count_as_float_64_says() {
+        // 0.1 as f32 is above 0.1, and 0.3 as f32 is above 0.3.
+        let tenths = column("float32", 1, &[0.1, 0.2, 0.3]);
+        let region = Region::from(Bounds::new(&[0.1], &[0.3]).unwrap());
+        assert_eq!(hits(&region, &tenths), [0, 1]);
+        let exact = column("float64", 1, &[0.1, 0.2, 0.3]);
+        assert_eq!(hits(&region, &exact), [0, 1, 2]);
+        assert_eq!(hits(&region.half_open(), &exact), [0, 1]);
+    }
+
+    proptest! {
+        /// The fast way and the slow one agree, for every type and number of axes.
+        #[test]
+        fn words_agree_with_points(
+            axes in 1_usize..9,
+            values in prop::collection::vec(-4_i8..5, 0..600),
+            dtype in prop::sample::select(vec!["float32", "float64", "int32"]),
+            low in -5_i8..5, extent in 0_i8..6, open: bool,
+        ) {
+            let rows = values.len() / axes;
+            let values: Vec<f64> = values.iter().take(rows * axes).map(|x| f64::from(*x)).collect();
+            let column = column(dtype, u32::try_from(axes).unwrap(), &values);
+            let (low, high) = (f64::from(low), f64::from(low) + f64::from(extent));
+            let mut region = Region::from(Bounds::new(&vec![low; axes], &vec![high; axes]).unwrap());
+            if open {
+                region = region.half_open();
+            }
+            let wanted: Vec<u32> = values
+                .chunks(axes)
+                .zip(0_u32..)
+                .filter(|(point, _)| region.contains(point))
+                .map(|(_, row)| row)
+                .collect();
+            prop_assert_eq!(hits(&region, &column), wanted);
+        }
+    }
+}

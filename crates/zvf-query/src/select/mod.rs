@@ -1,0 +1,18 @@
+//! Choosing: from what a level holds to the rows that are asked for. Pure, no reading, no waiting.
+//!
+//! ```text
+//! candidates   keys of chunks, and the box of a region      which chunks can matter
+//! runs         the fragments of a chunk, and bins           which rows of it, in which order
+//! inside       positions, and a region                      which of these rows are in it
+//! chain        the rows of one object               how it lies to a region, and what of it is inside
+//! faces        edges and faces                     cut at the boundary
+//! pieces       the rows that are left                       gathered into columns, each byte copied once
+//! ```
+
+pub(crate) mod candidates;
+pub(crate) mod chain;
+pub(crate) mod faces;
+pub(crate) mod held;
+pub(crate) mod inside;
+pub(crate) mod pieces;
+pub(crate) mod runs;

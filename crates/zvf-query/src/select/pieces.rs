@@ -1,0 +1,209 @@
+//! The rows that are left, in the order of the answer, and how they become columns.
+//!
+//! Gathering copies each row once, from where it was read into its place in the answer; above a
+//! megabyte several threads do it. One piece alone is not copied at all when it is most of what was
+//! read.
+
+use bytes::Bytes;
+use zvf_format::metadata::Dtype;
+use zvf_model::Column;
+
+use super::held::Held;
+use crate::error::QueryError;
+use crate::num::{to_u64, wide};
+
+/// Consecutive rows of one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Which chunk, by its number in the query.
+    pub(crate) cell: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    /// The fragment that names the rows; 0 where nobody asks.
+    pub(crate) fragment: u32,
+}
+
+impl Piece {
+    pub(crate) const fn end(&self) -> u32 {
+        self.start.saturating_add(self.len)
+    }
+}
+
+/// Rows of several chunks, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces {
+    pub(crate) list: Vec<Piece>,
+    pub(crate) rows: usize,
+}
+
+impl Pieces {
+    /// Adds rows behind the others.
+    pub(crate) fn push(&mut self, piece: Piece) {
+        if piece.len == 0 {
+            return;
+        }
+        self.rows = self.rows.saturating_add(wide(piece.len));
+        match self.list.last_mut() {
+            Some(last)
+                if last.end() == piece.start
+                    && (last.cell, last.fragment) == (piece.cell, piece.fragment) =>
+            {
+                last.len = last.len.saturating_add(piece.len);
+            }
+            _ => self.list.push(piece),
+        }
+    }
+
+    /// Adds rows, not joined to those before.
+    pub(crate) fn push_apart(&mut self, piece: Piece) {
+        if piece.len > 0 {
+            self.rows = self.rows.saturating_add(wide(piece.len));
+            self.list.push(piece);
+        }
+    }
+
+    /// Adds all rows of `others`.
+    pub(crate) fn extend(&mut self, others: Self) {
+        if self.list.is_empty() {
+            *self = others;
+        } else {
+            self.rows = self.rows.saturating_add(others.rows);
+            self.list.extend(others.list);
+        }
+    }
+
+    /// Keeps the first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
+            let Some(last) = self.list.last_mut() else { break };
+            let cut = wide(last.len).min(excess);
+            last.len = last.len.saturating_sub(crate::num::narrow(to_u64(cut)));
+            self.rows = self.rows.saturating_sub(cut);
+            if last.len == 0 {
+                self.list.pop();
+            }
+        }
+    }
+
+    /// The rows as a column of this type: from `held`, by the number of the chunk.
+    ///
+    /// # Errors
+    ///
+    /// When a row is not held, which a fragment or a link that names one past the end can cause.
+    pub(crate) fn gather(
+        &self,
+        held: &[Held],
+        dtype: Dtype,
+        width: u32,
+    ) -> Result<Column, QueryError> {
+        let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+        if let [one] = self.list.as_slice()
+            && let Some(slice) = held.get(wide(one.cell)).and_then(|held| shared(held, one))
+            && (slice.dtype(), slice.width()) == (empty.dtype(), empty.width())
+        {
+            return Ok(slice);
+        }
+        let stride = empty.stride();
+        let Some(bytes) = self.rows.checked_mul(stride) else {
+            return Err(QueryError::limit("bytes of an answer", to_u64(usize::MAX), u64::MAX));
+        };
+        let mut out = vec![0; bytes];
+        fill(&self.list, held, stride, &mut out)?;
+        Column::new(empty.dtype(), width, Bytes::from(out)).map_err(QueryError::column)
+    }
+}
+
+/// The rows without a copy, when they are most of what they would keep alive.
+fn shared(held: &Held, piece: &Piece) -> Option<Column> {
+    let (column, _) = held.column(piece.start)?;
+    let most = wide(piece.len).saturating_mul(2) >= column.len();
+    if most { held.slice(piece.start, piece.len) } else { None }
+}
+
+/// Copies the rows of `pieces` into `out`, which is as long as they are.
+fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Result<(), QueryError> {
+    if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
+        let (first, second) = pieces.split_at(pieces.len() / 2);
+        let rows = first.iter().fold(0_usize, |rows, piece| rows.saturating_add(wide(piece.len)));
+        let Some((left, right)) = out.split_at_mut_checked(rows.saturating_mul(stride)) else {
+            return Err(not_held());
+        };
+        let (a, b) =
+            rayon::join(|| fill(first, held, stride, left), || fill(second, held, stride, right));
+        return a.and(b);
+    }
+    let mut rest = out;
+    for piece in pieces {
+        let from = held.get(wide(piece.cell)).and_then(|held| held.bytes(piece.start, piece.len));
+        let from = from.ok_or_else(not_held)?;
+        let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
+            return Err(not_held());
+        };
+        to.copy_from_slice(from);
+        rest = more;
+    }
+    Ok(())
+}
+
+/// A row that was not read, because its chunk does not have it.
+pub(crate) fn not_held() -> QueryError {
+    use zvf_format::{Class, Expected};
+    let expected = Expected::Rule("rows that the chunk has");
+    zvf_model::ModelError::refused(
+        Class::OutOfBounds,
+        "row of a fragment or link",
+        expected,
+        "one past the end",
+    )
+    .into()
+}
+
+/// Bytes that take longer to copy than a thread takes to wake up.
+const WORTH_A_THREAD: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(cell: u32, start: u32, len: u32) -> Piece {
+        Piece { cell, start, len, fragment: 0 }
+    }
+
+    fn bytes(n: Vec<u8>) -> Column {
+        Column::new(Dtype::parse("uint8").unwrap(), 1, n.into()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_gathered_in_order() {
+        let held =
+            [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
+        let mut pieces = Pieces::default();
+        for one in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
+            pieces.push(one);
+        }
+        assert_eq!((pieces.list.len(), pieces.rows), (2, 4));
+        let dtype = Dtype::parse("uint8").unwrap();
+        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1, 2]);
+        pieces.truncate(3);
+        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1]);
+        pieces.truncate(1);
+        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6]);
+        pieces.push(piece(1, 7, 1));
+        assert_eq!(
+            pieces.gather(&held, dtype, 1).unwrap_err().to_string(),
+            "OutOfBounds: row of a fragment or link: expected rows that the chunk has, found one past the end"
+        );
+    }
+
+    #[test]
+    fn much_is_gathered_like_little() {
+        let column = bytes((0..=255).cycle().take(3 << 20).collect());
+        let held = [Held::Whole(column.clone())];
+        let mut pieces = Pieces::default();
+        let n = 3 << 20;
+        for start in (0..n).step_by(7) {
+            pieces.push_apart(piece(0, start, 7.min(n - start)));
+        }
+        assert_eq!(pieces.gather(&held, column.dtype(), 1).unwrap(), column);
+    }
+}
