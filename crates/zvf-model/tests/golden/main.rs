@@ -2,6 +2,7 @@
 
 mod beside;
 mod broken;
+mod frontier;
 mod level;
 mod links;
 mod objects;
