@@ -14,6 +14,21 @@ use crate::num::to_usize;
 use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 
 /// Objects and the fragments they consist of.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let objects = level.objects().await?.expect("the level has an index");
+/// let followed = level.follow(&objects, &[0]).await?;
+/// let run = followed.objects[0].runs[1];
+/// let fragments = &followed.chunks[run.chunk];
+/// assert_eq!((fragments.chunk().to_string(), run.fragment), ("1.0".to_owned(), 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Followed {
     /// The chunks that some object touches, each once, in numeric order.
@@ -23,6 +38,13 @@ pub struct Followed {
 }
 
 /// One object: runs of vertices, in order.
+///
+/// ```
+/// use zvf_model::{ObjectId, ObjectRuns};
+///
+/// let object = ObjectRuns { row: 0, id: ObjectId(7), runs: Vec::new() };
+/// assert!(object.runs.is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRuns {
     /// Its row in the object index.
@@ -34,6 +56,11 @@ pub struct ObjectRuns {
 }
 
 /// One fragment of an object.
+///
+/// ```
+/// let run = zvf_model::Run { chunk: 0, fragment: 5 };
+/// assert_eq!(run.fragment, 5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The place of its chunk in [`Followed::chunks`].
