@@ -33,7 +33,7 @@ pub use attribute::AttributeReader;
 pub(crate) use attribute::category;
 pub use fragments::ChunkFragments;
 pub(crate) use fragments::indexes;
-pub(crate) use rows::CellRows;
+pub(crate) use rows::{CellRows, absent};
 
 use attribute::Attributes;
 use counts::Counts;

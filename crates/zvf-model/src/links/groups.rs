@@ -113,11 +113,15 @@ fn holds(fragment: &Fragment<'_>, row: u64) -> bool {
 
 /// The rows of a group, those that follow each other joined.
 fn ranges(group: Fragment<'_>) -> Vec<Range<u64>> {
-    if let Fragment::Range { start, count } = group {
-        return vec![start..start.saturating_add(count)];
-    }
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for row in group.rows() {
+    let rows = match group {
+        Fragment::Range { start, count } => {
+            ranges.push(start..start.saturating_add(count));
+            return ranges;
+        }
+        Fragment::Rows(_) => group.rows(),
+    };
+    for row in rows {
         match ranges.last_mut() {
             Some(last) if last.end == row => last.end = row.saturating_add(1),
             _ => ranges.push(row..row.saturating_add(1)),

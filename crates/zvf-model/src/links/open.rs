@@ -1,5 +1,7 @@
 //! Opening a family: its policy, and the segments it has.
 
+use std::sync::Arc;
+
 use tokio::sync::OnceCell;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
@@ -20,7 +22,7 @@ pub(super) async fn family(
 ) -> Result<Option<LinkFamily>, ModelError> {
     match level.store().family() {
         Layout::C => native(level, delta).await,
-        _ => older(level, delta).await,
+        Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,
     }
 }
 
@@ -77,7 +79,7 @@ fn segment(policy: Family, offsets: Offsets, cells: Cells) -> Result<LinkSegment
     let element = element(doc.dtype().map_err(|error| place(error.into()))?).map_err(place)?;
     let has_perm = doc.has_perm.unwrap_or_else(|| policy.has_perm(intra));
     let shape = RowShape::new(element, policy.link_width(), has_perm)?;
-    let body = policy.body(intra);
+    let (body, offsets) = (policy.body(intra), Arc::new(offsets));
     Ok(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }))
 }
 
@@ -119,9 +121,11 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
         let none = vec![0; policy.sid_ndim()];
         let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
-        let offsets = Offsets::new(policy.sid_ndim(), &offsets)?;
+        let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
         let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
-        segments.push(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }));
+        // Both ends have the key of the cell, whatever the chunks of the other level measure.
+        let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+        segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
     }
     let between = between(level, &name, &doc, policy).await.map_err(place)?;
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
@@ -191,7 +195,7 @@ fn made(
     let (num_links, num_physical_records) = (doc.num_links, doc.num_physical_records);
     let node = level.node().clone();
     let inner = Inner { node, policy, segments, enumerated, num_links, num_physical_records };
-    LinkFamily { inner: std::sync::Arc::new(inner) }
+    LinkFamily { inner: Arc::new(inner) }
 }
 
 /// The policy that a document states, checked against the level.

@@ -30,7 +30,7 @@ struct Inner {
 #[derive(Debug)]
 pub(super) enum Form {
     /// Records from chunk c to the chunks that lie `offsets` away, under c.
-    Sources { cells: Cells, offsets: Offsets, shape: RowShape, body: Body },
+    Sources { cells: Cells, offsets: Arc<Offsets>, shape: RowShape, body: Body },
     /// Records between chunks whose keys are joined to one.
     Tuples { cells: Cells, shape: RowShape },
     /// One blob.
@@ -48,7 +48,7 @@ pub struct LinkCells {
 
 #[derive(Clone, Debug)]
 enum Known {
-    Sources { table: Arc<KeyTable>, offsets: Offsets },
+    Sources { table: Arc<KeyTable>, offsets: Arc<Offsets> },
     Tuples(Arc<KeyTable>),
     Listed(Vec<Vec<ChunkKey>>),
 }
@@ -94,7 +94,7 @@ impl LinkSegment {
     pub async fn cells(&self) -> Result<LinkCells, ModelError> {
         let known = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
-                Known::Sources { table: cells.presence().await?, offsets: *offsets }
+                Known::Sources { table: cells.presence().await?, offsets: Arc::clone(offsets) }
             }
             Form::Tuples { cells, .. } => Known::Tuples(cells.presence().await?),
             Form::Flat { .. } => {
