@@ -121,9 +121,6 @@ pub enum BadQuery {
     /// A kind that the store does not hold.
     #[error("the store holds no {0}")]
     NoSuchKind(Kind),
-    /// A store that names no kind of geometry that is known.
-    #[error("the store names no kind of geometry that is known")]
-    NoKind,
     /// No level at all, or none that the rule allows.
     #[error("the store lists no level")]
     NoLevel,

@@ -204,12 +204,12 @@ pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQ
     BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
 }
 
-/// The kind that the level is read as.
+/// The kind that the level is read as: points, where the store names none.
 fn kind_of(level: &LevelReader, asked: Option<Kind>) -> Result<Kind, BadQuery> {
     match asked {
         Some(kind) if level.kinds().contains(&kind) => Ok(kind),
         Some(kind) => Err(BadQuery::NoSuchKind(kind)),
-        None => level.kinds().first().copied().ok_or(BadQuery::NoKind),
+        None => Ok(level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
     }
 }
 
