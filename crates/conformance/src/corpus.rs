@@ -22,6 +22,8 @@ pub(crate) struct Golden {
     /// The folder of the store in the archive.
     pub(crate) store: String,
     pub(crate) tags: Vec<String>,
+    /// Facts that the reference read wrongly, as the index words them.
+    pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
 }
 
@@ -46,7 +48,8 @@ pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
             id: text(&entry["id"]),
             archive: folder.join(text(&entry["archive"])),
             store: text(&entry["store"]),
-            tags: entry["tags"].as_array().into_iter().flatten().map(text).collect(),
+            tags: texts(&entry["tags"]),
+            disagreements: texts(&entry["reference_disagreements"]),
             expected,
         })
     };
@@ -115,4 +118,8 @@ fn read_json(path: &Path) -> anyhow::Result<Value> {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(text).collect()
 }

@@ -103,12 +103,34 @@ pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Ba
 
 /// Compares elements by the positions of their ends.
 pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+    if let Some(trees) = expected.get("forest") {
+        return report.same(&format!("{at}/forest"), trees, json!(trees_of(batch)));
+    }
     let found = ends(batch);
     report.same(&format!("{at}/count"), &expected["count"], found.len());
     if expected["positions_f64_sha256_sorted"].is_string() {
         let told = &expected["positions_f64_sha256_sorted"];
         report.same(&format!("{at}/positions"), told, found.sha256_sorted());
     }
+}
+
+/// How many trees the edges of an answer make of its vertices; `None` where they make a circle.
+fn trees_of(batch: &Batch) -> Option<usize> {
+    let mut tree: Vec<usize> = (0..batch.len()).collect();
+    let root = |tree: &[usize], mut at: usize| {
+        while tree[at] != at {
+            at = tree[at];
+        }
+        at
+    };
+    for rows in batch.elements()?.iter() {
+        let (a, b) = (root(&tree, rows[0]), root(&tree, rows[1]));
+        if a == b {
+            return None;
+        }
+        tree[a] = b;
+    }
+    Some(tree.iter().enumerate().filter(|(at, up)| at == *up).count())
 }
 
 /// One row for each element: the positions of its ends, as numbers.

@@ -69,7 +69,12 @@ pub(crate) async fn all(report: &mut Report, golden: &Golden, store: &Store) {
     let reader = Reader::new(store.clone());
     for (number, expected) in reference["levels"].as_object().into_iter().flatten() {
         let truth = if number == "0" { truth } else { &Value::Null };
-        if let Err(error) = level(report, number, expected, truth, &reader).await {
+        let edges = format!("level {number} read_all.edges");
+        let mut expected = expected.clone();
+        if golden.disagreements.contains(&edges) {
+            expected["read_all"]["edges"] = json!({"forest": expected["objects"]["num_objects"]});
+        }
+        if let Err(error) = level(report, number, &expected, truth, &reader).await {
             report.fail(number, format!("{error:#}"));
         }
     }
