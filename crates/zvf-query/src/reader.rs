@@ -207,7 +207,7 @@ pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQ
 /// The kind that the level is read as: points, where the store names none.
 fn kind_of(level: &LevelReader, asked: Option<Kind>) -> Result<Kind, BadQuery> {
     match asked {
-        Some(kind) if level.kinds().contains(&kind) => Ok(kind),
+        Some(kind) if level.kinds().is_empty() || level.kinds().contains(&kind) => Ok(kind),
         Some(kind) => Err(BadQuery::NoSuchKind(kind)),
         None => Ok(level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
     }
