@@ -160,7 +160,16 @@ mod tests {
         {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "MiB", "0", "-1", "1.5GiB", "1 parsec", "99999999999999999999", "18446744073709551615k"] {
+        for text in [
+            "",
+            "MiB",
+            "0",
+            "-1",
+            "1.5GiB",
+            "1 parsec",
+            "99999999999999999999",
+            "18446744073709551615k",
+        ] {
             assert!(size(text).is_err(), "{text}");
         }
     }

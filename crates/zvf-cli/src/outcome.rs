@@ -141,7 +141,11 @@ mod tests {
         for (error, code, text) in [
             (anyhow::anyhow!("two\nlines"), 5, "two lines"),
             (Usage::new("no").with_hint("yes").into(), 2, "InvalidArgument, no; yes"),
-            (io(io::ErrorKind::NotFound).context("cannot read x"), 4, "cannot read x: entity not found"),
+            (
+                io(io::ErrorKind::NotFound).context("cannot read x"),
+                4,
+                "cannot read x: entity not found",
+            ),
             (io(io::ErrorKind::StorageFull), 4, "no storage space"),
             (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
             (io(io::ErrorKind::TimedOut), 5, "timed out"),

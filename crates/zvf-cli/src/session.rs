@@ -56,7 +56,8 @@ impl Session {
     /// Shows that something is going on, on a terminal, until it is dropped.
     pub(crate) fn progress(&self, what: &'static str) -> Progress {
         let shown = !self.common.quiet && io::stderr().is_terminal();
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_message(what);
         if shown {
             bar.enable_steady_tick(TICK);

@@ -75,7 +75,11 @@ pub(crate) fn bytes(n: u64) -> String {
     }
     let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
     let tenths = rest.saturating_mul(10) / 1024;
-    if unit > 0 && whole < 100 { format!("{whole}.{tenths} {name}") } else { format!("{whole} {name}") }
+    if unit > 0 && whole < 100 {
+        format!("{whole}.{tenths} {name}")
+    } else {
+        format!("{whole} {name}")
+    }
 }
 
 /// Numbers in brackets.

@@ -108,9 +108,7 @@ mod tests {
         let batch = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0, 2, 0, 3, 0]))
             .with_field(Field::new("color", column("uint8", 2, &[1, 2, 3, 4, 5, 6])))
             .unwrap()
-            .with_field(
-                Field::new("label", column("uint8", 1, &[0, 1, 9])).with_categories(labels),
-            )
+            .with_field(Field::new("label", column("uint8", 1, &[0, 1, 9])).with_categories(labels))
             .unwrap()
             .with_parts(Parts::new(vec![0, 1, 3], vec![ObjectId(7), ObjectId(-1)]).unwrap())
             .unwrap();
@@ -134,7 +132,8 @@ mod tests {
     fn a_code_for_nothing_is_an_error() {
         let labels = Categories::new(vec![Value::from("a")], None);
         let field = Field::new("label", column("uint8", 1, &[1])).with_categories(labels);
-        let batch = Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
+        let batch =
+            Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
         let error = CsvWriter::new(Vec::new(), &[]).write(&batch).unwrap_err();
         assert_eq!(
             error.to_string(),

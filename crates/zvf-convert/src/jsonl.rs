@@ -137,10 +137,9 @@ fn row_of(column: &Column, row: usize) -> Json {
 fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
     let value = |at| {
         let value = field.value(row, at);
-        value.map(json).map_err(|source| ConvertError::Category {
-            column: field.name.to_string(),
-            source,
-        })
+        value
+            .map(json)
+            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })
     };
     match usize::try_from(field.column.width()) {
         Ok(1) => value(0),
@@ -195,14 +194,17 @@ mod tests {
         writer.write(&mesh).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[..6], [
-            r#"{"vertex":0,"position":[1],"object":4,"c":[1,2]}"#,
-            r#"{"vertex":1,"position":[2],"object":null,"c":[3,4]}"#,
-            r#"{"vertex":2,"position":[3],"object":4,"c":[5,6]}"#,
-            r#"{"element":0,"vertices":[2,1,0]}"#,
-            r#"{"part":0,"object":9,"positions":[["NaN"]]}"#,
-            r#"{"part":1,"object":8,"positions":[]}"#,
-        ]);
+        assert_eq!(
+            lines[..6],
+            [
+                r#"{"vertex":0,"position":[1],"object":4,"c":[1,2]}"#,
+                r#"{"vertex":1,"position":[2],"object":null,"c":[3,4]}"#,
+                r#"{"vertex":2,"position":[3],"object":4,"c":[5,6]}"#,
+                r#"{"element":0,"vertices":[2,1,0]}"#,
+                r#"{"part":0,"object":9,"positions":[["NaN"]]}"#,
+                r#"{"part":1,"object":8,"positions":[]}"#,
+            ]
+        );
         assert_eq!(lines[9], r#"{"element":1,"vertices":[6,5,4]}"#, "numbers go on");
     }
 }

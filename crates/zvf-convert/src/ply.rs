@@ -38,8 +38,10 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let table = Table::new(batch, axes);
     let columns: Vec<&Scalar<'_>> =
         table.columns().iter().filter(|column| !matches!(column.source, Source::Part)).collect();
-    let properties: Vec<Property> =
-        columns.iter().map(|column| Property::of(&table, column, batch.len())).collect::<Result<_, _>>()?;
+    let properties: Vec<Property> = columns
+        .iter()
+        .map(|column| Property::of(&table, column, batch.len()))
+        .collect::<Result<_, _>>()?;
     let flat = batch.positions().width() == 2;
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
@@ -142,7 +144,11 @@ impl Property {
         })
     }
 
-    fn by_values(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
+    fn by_values(
+        table: &Table<'_>,
+        column: &Scalar<'_>,
+        rows: usize,
+    ) -> Result<Self, ConvertError> {
         let mut wanted = Self::Int;
         for row in 0..rows {
             let value = table.value(column, row)?;
@@ -268,7 +274,8 @@ mod tests {
     #[test]
     fn what_ply_cannot_hold_is_refused() {
         let with = |field: Field| {
-            let batch = Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
+            let batch =
+                Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
             write_ply(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string())
         };
         let large = ((1_i64 << 53) + 1).to_le_bytes();

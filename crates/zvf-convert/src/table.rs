@@ -1,7 +1,7 @@
 //! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
 //! every attribute, then the part and the object a vertex belongs to.
 
-use zvf_model::{Batch, BadCode, Column, Field, ObjectId, Value};
+use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
 use crate::ConvertError;
 
@@ -71,7 +71,9 @@ impl<'a> Table<'a> {
                 ConvertError::Category { column: column.name.clone(), source }
             }),
             Source::Part => Ok(self.part(row).map_or(Value::Null, whole)),
-            Source::Object => Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0))),
+            Source::Object => {
+                Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0)))
+            }
         }
     }
 
@@ -98,8 +100,7 @@ pub(crate) fn whole(n: usize) -> Value {
 fn scalars(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
     let width = usize::try_from(field.column.width()).unwrap_or(0);
     (0..width).map(move |at| {
-        let name =
-            if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
+        let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
         Scalar { name, source: Source::Field(field, at) }
     })
 }

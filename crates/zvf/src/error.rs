@@ -145,10 +145,7 @@ impl Error {
         }))
     }
 
-    fn refused(
-        op: &'static str,
-        source: impl std::error::Error + Send + Sync + 'static,
-    ) -> Self {
+    fn refused(op: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let class = Class::InvalidArgument;
         let mut error = Self::new(class, op, format!("{class}, {source}"));
         error.0.source = Some(source.into());
@@ -340,11 +337,10 @@ mod tests {
             ),
         ] {
             assert_eq!(error.to_string(), format!("{text}{cut}"));
-            assert_eq!((error.class(), error.expected(), error.found()), (
-                Class::Truncated,
-                Some("88 bytes"),
-                Some("40")
-            ));
+            assert_eq!(
+                (error.class(), error.expected(), error.found()),
+                (Class::Truncated, Some("88 bytes"), Some("40"))
+            );
             assert_eq!(error.hint(), Some(cut));
             assert!(std::error::Error::source(&error).is_some());
         }
@@ -354,8 +350,14 @@ mod tests {
     fn where_it_is_can_be_asked() {
         let key = Key::root().below("0/vertices/c/0/0").unwrap();
         let error = Error::from(StoreError::absent(&key, "the array records this chunk"));
-        assert_eq!((error.key(), error.span(), error.hint()), (Some("0/vertices/c/0/0"), None, None));
-        assert_eq!((error.class(), error.op(), error.retryable()), (Class::NotFound, "read", false));
+        assert_eq!(
+            (error.key(), error.span(), error.hint()),
+            (Some("0/vertices/c/0/0"), None, None)
+        );
+        assert_eq!(
+            (error.class(), error.op(), error.retryable()),
+            (Class::NotFound, "read", false)
+        );
         let slow = StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into());
         assert!(Error::from(slow).retryable());
         let wide = Error::from(zvf_model::Bounds::new(&[2.0], &[1.0]).unwrap_err());

@@ -113,9 +113,8 @@ pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> 
 pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
     let opened = Store::open(address, options).await.map_err(Error::from);
     opened.map_err(|error| match (error.class(), error.key()) {
-        (format::Class::NotFound, None | Some("zarr.json")) => {
-            error.or_hint(|| Some("give the folder of the store, the one with its zarr.json".into()))
-        }
+        (format::Class::NotFound, None | Some("zarr.json")) => error
+            .or_hint(|| Some("give the folder of the store, the one with its zarr.json".into())),
         (format::Class::BadTag, Some("zarr.json")) => {
             error.or_hint(|| Some("is this the root of a Zarr Vectors store?".into()))
         }

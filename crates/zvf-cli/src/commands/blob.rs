@@ -108,8 +108,8 @@ impl Blob {
 
 impl What {
     fn report(self, most_items: usize) -> anyhow::Result<Report> {
-        let bytes = fs::read(&self.file)
-            .with_context(|| format!("cannot read {}", self.file.display()))?;
+        let bytes =
+            fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let blob = match self.framed {
             true => VlenCell::parse(&bytes).map_err(zvf::Error::from)?.payload(),
             false => &bytes,
@@ -118,8 +118,9 @@ impl What {
             Some(kind) => kind.replace('-', "_").parse()?,
             None => BlobKind::guess(blob).ok_or_else(|| {
                 let kinds = BlobKind::ALL.map(BlobKind::word).join(", ");
-                Usage::new("the first bytes do not tell what the blob is")
-                    .with_hint(format!("say --kind, one of {kinds}; or --framed for a stored chunk"))
+                Usage::new("the first bytes do not tell what the blob is").with_hint(format!(
+                    "say --kind, one of {kinds}; or --framed for a stored chunk"
+                ))
             })?,
         };
         let mut settings = Settings::default();

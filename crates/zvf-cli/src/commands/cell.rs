@@ -57,7 +57,11 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some([low, high]) = &view.bounds {
         writeln!(out, "  box         {} to {}", table::vector(low), table::vector(high))?;
     }
-    let tiles = if view.tiles { "they partition the rows in order" } else { "they do not partition the rows in order" };
+    let tiles = if view.tiles {
+        "they partition the rows in order"
+    } else {
+        "they do not partition the rows in order"
+    };
     writeln!(out, "  fragments   {tiles}; {} rows in none", view.unreferenced)?;
     for fragment in view.fragments.iter().take(SHOWN) {
         writeln!(out, "    {}", words(fragment))?;

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::inspect::GroupView;
 use zvf::LevelReader;
+use zvf::inspect::GroupView;
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;

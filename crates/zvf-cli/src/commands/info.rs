@@ -84,10 +84,13 @@ fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Resul
         say("requires", &listed(&summary.required_capabilities))?;
     }
     let object_index = summary.object_index_convention.as_deref().unwrap_or("standard");
-    say("conventions", &format!(
-        "links {}, objects {object_index}, across chunks {}",
-        summary.links_convention, summary.cross_chunk_strategy
-    ))?;
+    say(
+        "conventions",
+        &format!(
+            "links {}, objects {object_index}, across chunks {}",
+            summary.links_convention, summary.cross_chunk_strategy
+        ),
+    )?;
     if let Some(objects) = summary.parametric_objects {
         say("parametric", &format!("{} objects", table::count(objects)))?;
     }
@@ -111,7 +114,16 @@ fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Resul
 
 fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = Table::new(&[
-        ">level", ">vertices", ">chunks", ">objects", ">groups", ">size", "chunk", "type", "codecs", "made by",
+        ">level",
+        ">vertices",
+        ">chunks",
+        ">objects",
+        ">groups",
+        ">size",
+        "chunk",
+        "type",
+        "codecs",
+        "made by",
     ]);
     for level in levels {
         let codecs = match (&level.shard_shape, level.codecs.join(" ")) {

@@ -37,7 +37,10 @@ impl Ls {
         drop(progress);
         if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
             let below = |entry: &ArrayEntry| {
-                entry.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                entry
+                    .path
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             arrays.arrays.retain(below);
             if arrays.arrays.is_empty() {

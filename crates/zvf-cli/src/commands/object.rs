@@ -49,7 +49,8 @@ impl Object {
                 false => objects.iter().try_for_each(|object| print(object, out))?,
             }
         } else {
-            let slots = level.objects().await.map_err(zvf::Error::from)?.map_or(0, |index| index.slots());
+            let slots =
+                level.objects().await.map_err(zvf::Error::from)?.map_or(0, |index| index.slots());
             let rows: Vec<u64> = (0..slots.min(self.limit.into())).collect();
             let objects = match slots {
                 0 => Vec::new(),
@@ -70,7 +71,8 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
         return Ok(writeln!(out, "the level has no objects")?);
     };
     let names = first.attributes.keys().map(String::as_str);
-    let names: Vec<&str> = [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names).collect();
+    let names: Vec<&str> =
+        [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names).collect();
     let mut table = Table::new(&names);
     for object in objects {
         let own = [object.id.to_string(), object.row.to_string()];

@@ -6,8 +6,11 @@ use crate::stores::{store, zvf};
 fn a_box_of_points_as_csv() {
     let store = store("pc3_basic");
     let text = zvf(&["query", store.arg(), "--bbox", "0,0,0:100,100,100"]).clean();
-    let rows: Vec<Vec<f64>> =
-        text.lines().skip(1).map(|line| line.split(',').map(|x| x.parse().unwrap()).collect()).collect();
+    let rows: Vec<Vec<f64>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|x| x.parse().unwrap()).collect())
+        .collect();
     assert!(text.starts_with("x,y,z\n") && !rows.is_empty());
     assert!(rows.iter().flatten().all(|x| (0.0..=100.0).contains(x)), "{text}");
     let all = zvf(&["query", store.arg()]).clean();
@@ -24,13 +27,26 @@ fn a_box_of_points_as_csv() {
 #[test]
 fn objects_as_json_lines() {
     let store = store("sl3_streamlines");
-    let text = zvf(&["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"]).clean();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.iter().map(|line| line["object"].as_i64().unwrap()).collect::<Vec<_>>(), [7, 2]);
-    assert_eq!(lines[0]["positions"].as_array().unwrap().len(), lines[0]["fa"].as_array().unwrap().len());
+    let text =
+        zvf(&["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"]).clean();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines.iter().map(|line| line["object"].as_i64().unwrap()).collect::<Vec<_>>(),
+        [7, 2]
+    );
+    assert_eq!(
+        lines[0]["positions"].as_array().unwrap().len(),
+        lines[0]["fa"].as_array().unwrap().len()
+    );
     assert_eq!(lines[0].get("code"), None);
     let error = zvf(&["query", store.arg(), "--objects", "999"]).refused(2);
-    assert!(error.ends_with("there is no object 999; did you mean 23? the level has 24 objects, from 0 to 23"), "{error}");
+    assert!(
+        error.ends_with(
+            "there is no object 999; did you mean 23? the level has 24 objects, from 0 to 23"
+        ),
+        "{error}"
+    );
     let ran = zvf(&["query", store.arg(), "--objects", "999,2", "--unknown", "report"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "zvf: note: there is no object 999\n"));
     let quiet = zvf(&["query", "-q", store.arg(), "--objects", "999,2", "--unknown", "report"]);
@@ -68,7 +84,10 @@ fn what_makes_no_sense_says_what_would() {
         "zvf: NotFound in 7, this level was asked for and it is not there; the store has level 0 only"
     );
     let error = zvf(&["query", store.arg(), "--where", "fa >"]).refused(2);
-    assert!(error.starts_with("zvf: InvalidArgument, cannot read the condition at character"), "{error}");
+    assert!(
+        error.starts_with("zvf: InvalidArgument, cannot read the condition at character"),
+        "{error}"
+    );
 }
 
 #[test]

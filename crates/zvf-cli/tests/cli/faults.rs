@@ -33,7 +33,11 @@ fn a_cut_cell() {
     let bytes = fs::read(&cell).unwrap();
     fs::write(&cell, &bytes[..bytes.len() / 2]).unwrap();
     for command in ["query", "cell"] {
-        let args = if command == "cell" { vec![command, store.arg(), "0.0.0"] } else { vec![command, store.arg()] };
+        let args = if command == "cell" {
+            vec![command, store.arg(), "0.0.0"]
+        } else {
+            vec![command, store.arg()]
+        };
         let error = zvf(&args).refused(3);
         assert!(error.starts_with("zvf: Truncated in 0/vertices"), "{error}");
         assert!(error.ends_with("run \"zvf repair --plan\""), "{error}");
@@ -63,7 +67,11 @@ fn broken_stores_never_make_a_mess() {
             continue;
         }
         let store = store(&format!("broken/{id}"));
-        for args in [&["info", store.arg()][..], &["ls", store.arg()], &["query", "--no-elements", store.arg()]] {
+        for args in [
+            &["info", store.arg()][..],
+            &["ls", store.arg()],
+            &["query", "--no-elements", store.arg()],
+        ] {
             let ran = zvf(args);
             assert!([0, 1, 2, 3, 4].contains(&ran.code), "{id} {args:?}: {} {}", ran.code, ran.err);
             let told = ran.err.lines().filter(|line| !line.starts_with("zvf: note: ")).count();

@@ -52,7 +52,11 @@ fn a_query_that_fails_leaves_the_old_file() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let ran = zvf(&[&args[..], &["--allow-missing"]].concat());
     assert_eq!(ran.code, 0);
-    assert!(ran.err.contains("0/vertices has no chunk 0.0.0 although it is recorded: left out"), "{}", ran.err);
+    assert!(
+        ran.err.contains("0/vertices has no chunk 0.0.0 although it is recorded: left out"),
+        "{}",
+        ran.err
+    );
     assert!(fs::read_to_string(&file).unwrap().starts_with("x,y,z\n"));
 }
 
@@ -67,10 +71,16 @@ fn edges_go_to_a_file_of_their_own() {
     let count = fs::read_to_string(&nodes).unwrap().lines().count() - 1;
     let text = fs::read_to_string(&edges).unwrap();
     assert!(text.starts_with("v0,v1"), "{text}");
-    let ends = text.lines().skip(1).flat_map(|line| line.split(',').take(2).map(|n| n.parse::<usize>().unwrap()));
+    let ends = text
+        .lines()
+        .skip(1)
+        .flat_map(|line| line.split(',').take(2).map(|n| n.parse::<usize>().unwrap()));
     assert!(ends.max().unwrap() < count);
     let error = zvf(&["query", store.arg(), "--format", "csv"]).refused(2);
-    assert!(error.ends_with("; give --elements FILE, or --no-elements, or write jsonl or ply"), "{error}");
+    assert!(
+        error.ends_with("; give --elements FILE, or --no-elements, or write jsonl or ply"),
+        "{error}"
+    );
     assert_eq!(zvf(&["query", store.arg(), "--no-elements"]).clean().lines().count() - 1, count);
 }
 

@@ -67,7 +67,11 @@ fn a_store_behind_plain_http() {
     assert_eq!((ran.code, &arrays["complete"]), (0, &false.into()));
     let ran = zvf(&[&["info"], &args[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("zvf: note: 0/vertex_attributes cannot be listed here"), "{}", ran.err);
+    assert!(
+        ran.err.contains("zvf: note: 0/vertex_attributes cannot be listed here"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -86,6 +90,9 @@ fn an_interrupt_ends_with_130() {
     assert!(status.success());
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(130), "zvf: Cancelled, interrupted\n"));
+    assert_eq!(
+        (child.wait().unwrap().code(), said.as_str()),
+        (Some(130), "zvf: Cancelled, interrupted\n")
+    );
     drop(silent);
 }

@@ -12,7 +12,10 @@ fn info_of_every_family() {
     ] {
         let store = store(id);
         let text = zvf(&["info", store.arg()]).clean();
-        assert!(text.contains(&format!("version     {version} (layout family {family})")), "{text}");
+        assert!(
+            text.contains(&format!("version     {version} (layout family {family})")),
+            "{text}"
+        );
         let json = zvf(&["info", "--json", store.arg()]).json();
         assert_eq!(json["version"], version, "{id}");
         assert!(json["levels"][0]["vertices"].as_i64().is_some_and(|n| n > 0), "{id} {vertices}");
@@ -26,10 +29,16 @@ fn info_tells_attributes_links_objects_and_groups() {
     let streamlines = store("sl3_streamlines");
     let json = zvf(&["info", "--json", "--fast", streamlines.arg()]).json();
     let level = &json["levels"][0];
-    assert_eq!((&level["objects"], &level["groups"], &level["chunks"]), (&24.into(), &3.into(), &56.into()));
+    assert_eq!(
+        (&level["objects"], &level["groups"], &level["chunks"]),
+        (&24.into(), &3.into(), &56.into())
+    );
     assert_eq!(json["stored"], serde_json::Value::Null, "not listed");
     let tri = &level["attributes"][3];
-    assert_eq!((&tri["scope"], &tri["name"], &tri["width"]), (&"object".into(), &"tri".into(), &3.into()));
+    assert_eq!(
+        (&tri["scope"], &tri["name"], &tri["width"]),
+        (&"object".into(), &"tri".into(), &3.into())
+    );
     let text = zvf(&["info", store("ms3_tri").arg()]).clean();
     assert!(text.contains("links within the level, 3 vertices each, in 15 arrays"), "{text}");
 }
@@ -50,7 +59,10 @@ fn ls_lists_arrays_with_chunks_and_sizes() {
     assert_eq!((&vertices["shape"], &vertices["chunks"]), (&serde_json::Value::Null, &30.into()));
 
     let error = zvf(&["ls", new.arg(), "1"]).refused(2);
-    assert_eq!(error, "zvf: InvalidArgument, no array lies below \"1\"; leave the path out to see all");
+    assert_eq!(
+        error,
+        "zvf: InvalidArgument, no array lies below \"1\"; leave the path out to see all"
+    );
 }
 
 #[test]
@@ -136,7 +148,10 @@ fn blobs_are_shown_and_checked() {
     let error = zvf(&["blob", "check", "--kind", "manifest", "--framed", chunk]).refused(2);
     assert!(error.contains("axes: expected the axes of chunk keys"), "{error}");
     let error = zvf(&["blob", "check", "--kind", "picture", chunk]).refused(2);
-    assert!(error.contains("kind of blob: expected one of those listed, found \"picture\""), "{error}");
+    assert!(
+        error.contains("kind of blob: expected one of those listed, found \"picture\""),
+        "{error}"
+    );
     assert_eq!(zvf(&["blob", "check", "nothing.tet"]).code, 4);
 }
 

@@ -15,11 +15,14 @@ pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Resu
     report.fact("chunks", file.index().rows().len());
     report.fact("payload_end", file.payload_end());
     report.fact("footer", file.footer().map(|footer| footer.version()));
-    report.list(settings, file.directory().iter().map(|dataset| {
-        let element = dataset.element().map_or("unknown", |element| element.name());
-        let (shape, chunk) = (numbers(dataset.shape()), numbers(dataset.chunk_shape()));
-        format!("{}: {element} [{shape}] in chunks of [{chunk}]", dataset.name())
-    }));
+    report.list(
+        settings,
+        file.directory().iter().map(|dataset| {
+            let element = dataset.element().map_or("unknown", |element| element.name());
+            let (shape, chunk) = (numbers(dataset.shape()), numbers(dataset.chunk_shape()));
+            format!("{}: {element} [{shape}] in chunks of [{chunk}]", dataset.name())
+        }),
+    );
     let _ = file.check(&mut |finding| {
         let strict_only = finding.severity != Severity::Error;
         let text = format!("{}: {}", finding.rule.id(), finding.error);

@@ -342,4 +342,3 @@ impl Settings {
 fn wanted(what: &'static str, rule: &'static str) -> Error {
     Error::bad_request(what, rule, "nothing")
 }
-

@@ -22,16 +22,19 @@ pub(super) fn fragment_index(
     report.fact("rows", index.rows_total());
     report.fact("extent", index.extent());
     report.lints(&index.lints());
-    report.list(settings, index.iter().enumerate().map(|(f, one)| match one {
-        Fragment::Range { start, count } => {
-            format!("{f}: rows {start}..{}", start.saturating_add(count))
-        }
-        Fragment::Rows(_) => {
-            let rows: Vec<String> = one.rows().take(8).map(|row| row.to_string()).collect();
-            let more = if one.len() > 8 { ", …" } else { "" };
-            format!("{f}: {} rows: {}{more}", one.len(), rows.join(", "))
-        }
-    }));
+    report.list(
+        settings,
+        index.iter().enumerate().map(|(f, one)| match one {
+            Fragment::Range { start, count } => {
+                format!("{f}: rows {start}..{}", start.saturating_add(count))
+            }
+            Fragment::Rows(_) => {
+                let rows: Vec<String> = one.rows().take(8).map(|row| row.to_string()).collect();
+                let more = if one.len() > 8 { ", …" } else { "" };
+                format!("{f}: {} rows: {}{more}", one.len(), rows.join(", "))
+            }
+        }),
+    );
     if let Some(rows) = settings.rows {
         report.fact("tiles", index.tiles(rows));
         index.check_rows(rows)?;
@@ -79,10 +82,13 @@ pub(super) fn ragged(
     report.fact("rows", ragged.rows().len());
     report.lints(&ragged.lints());
     let row = usize::from(size).saturating_mul(usize::try_from(settings.columns).unwrap_or(1));
-    report.list(settings, ragged.groups().enumerate().map(|(k, group)| {
-        let rows = group.len().checked_div(row).unwrap_or(0);
-        format!("group {k}: {rows} rows")
-    }));
+    report.list(
+        settings,
+        ragged.groups().enumerate().map(|(k, group)| {
+            let rows = group.len().checked_div(row).unwrap_or(0);
+            format!("group {k}: {rows} rows")
+        }),
+    );
     Ok(())
 }
 
@@ -99,13 +105,16 @@ pub(super) fn link_cell(
         report.fact("groups", groups.len());
     }
     report.lints(&cell.lints());
-    report.list(settings, cell.records().map(|record| {
-        let rows: Vec<String> = record.rows().iter().map(u64::to_string).collect();
-        match record.perm() {
-            Some(code) => format!("{} (permutation {code})", rows.join(" - ")),
-            None => rows.join(" - "),
-        }
-    }));
+    report.list(
+        settings,
+        cell.records().map(|record| {
+            let rows: Vec<String> = record.rows().iter().map(u64::to_string).collect();
+            match record.perm() {
+                Some(code) => format!("{} (permutation {code})", rows.join(" - ")),
+                None => rows.join(" - "),
+            }
+        }),
+    );
     Ok(())
 }
 
@@ -119,9 +128,10 @@ pub(super) fn vlen(
     report.fact("items", stated);
     report.fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
     report.lints(&rows.lints());
-    report.list(settings, rows.iter().enumerate().map(|(i, item)| {
-        format!("{i}: {} bytes", item.len())
-    }));
+    report.list(
+        settings,
+        rows.iter().enumerate().map(|(i, item)| format!("{i}: {} bytes", item.len())),
+    );
     Ok(())
 }
 
@@ -140,11 +150,17 @@ pub(super) fn shard_index(
     let alone = span.end.saturating_sub(span.start) == total;
     report.fact("cells", index.len());
     report.fact("present", index.iter().flatten().count());
-    report.fact("payload_bytes", index.iter().flatten().map(|s| s.end.saturating_sub(s.start)).sum::<u64>());
-    report.list(settings, index.iter().enumerate().map(|(i, span)| match span {
-        Some(span) => format!("{i}: bytes {}..{}", span.start, span.end),
-        None => format!("{i}: absent"),
-    }));
+    report.fact(
+        "payload_bytes",
+        index.iter().flatten().map(|s| s.end.saturating_sub(s.start)).sum::<u64>(),
+    );
+    report.list(
+        settings,
+        index.iter().enumerate().map(|(i, span)| match span {
+            Some(span) => format!("{i}: bytes {}..{}", span.start, span.end),
+            None => format!("{i}: absent"),
+        }),
+    );
     if !alone {
         index.check_spans(total, location)?;
     }

@@ -67,7 +67,9 @@ impl Arrays {
     /// When the backend fails, or a document cannot be read.
     pub async fn of(store: &Store) -> Result<Self, Error> {
         match store.objects("").await {
-            Ok(objects) => listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await,
+            Ok(objects) => {
+                listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await
+            }
             Err(error) if error.class() == Class::Unsupported => named(store).await,
             Err(error) => Err(error.into()),
         }
@@ -178,7 +180,9 @@ async fn named(store: &Store) -> Result<Arrays, Error> {
     for number in store.level_numbers() {
         let Ok(level) = store.level(number).await else { continue };
         let mut paths: Vec<String> = ALONE.iter().map(|name| (*name).to_owned()).collect();
-        for group in ["vertex_attributes", "fragment_attributes", "object_attributes", "link_attributes"] {
+        for group in
+            ["vertex_attributes", "fragment_attributes", "object_attributes", "link_attributes"]
+        {
             let names = level.children(group).await?.names;
             paths.extend(names.into_iter().map(|name| format!("{group}/{name}")));
         }

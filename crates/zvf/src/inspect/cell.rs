@@ -97,7 +97,9 @@ impl CellView {
     pub async fn of(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
         let chunks = level.chunks().await?;
         if key.rank() != chunks.rank() || chunks.find(key).is_none() {
-            let first = chunks.get(0).map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
+            let first = chunks
+                .get(0)
+                .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
             let absent = zvf_store::StoreError::absent(
                 &level.node().path().below("vertices")?,
                 "this chunk was asked for",
@@ -235,7 +237,8 @@ async fn field(
     if column.len() != rows {
         let expected = zvf_format::Expected::Exactly(i128::try_from(rows).unwrap_or(i128::MAX));
         let class = zvf_format::Class::CountMismatch;
-        let error = zvf_model::ModelError::refused(class, "rows of an attribute", expected, column.len());
+        let error =
+            zvf_model::ModelError::refused(class, "rows of an attribute", expected, column.len());
         return Err(error.in_array(format!("vertex_attributes/{name}")).in_chunk(key).into());
     }
     Ok(Some(reader.field(column)))
@@ -266,11 +269,13 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
 /// The answer to the only question of a batch.
 fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
-    answer.unwrap_or_else(|| {
-        let expected = zvf_format::Expected::Exactly(1);
-        let class = zvf_format::Class::CountMismatch;
-        Err(zvf_model::ModelError::refused(class, "answers", expected, 0_u8))
-    }).map_err(Error::from)
+    answer
+        .unwrap_or_else(|| {
+            let expected = zvf_format::Expected::Exactly(1);
+            let class = zvf_format::Class::CountMismatch;
+            Err(zvf_model::ModelError::refused(class, "answers", expected, 0_u8))
+        })
+        .map_err(Error::from)
 }
 
 fn wide(n: usize) -> u64 {

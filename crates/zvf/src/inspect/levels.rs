@@ -151,11 +151,7 @@ impl LevelSummary {
         Ok(())
     }
 
-    async fn node(
-        &self,
-        store: &Store,
-        path: &str,
-    ) -> Result<Option<std::sync::Arc<Node>>, Error> {
+    async fn node(&self, store: &Store, path: &str) -> Result<Option<std::sync::Arc<Node>>, Error> {
         Ok(store.node(&format!("{}/{path}", self.level)).await?)
     }
 
@@ -186,9 +182,7 @@ impl LevelSummary {
             scope,
             dtype: text("dtype").or_else(|| declared.map(|d| d.dtype.clone())).or(own_type),
             width: width.or_else(|| declared.map(|declared| declared.channels)).unwrap_or(1),
-            categories: said
-                .and_then(|said| said.get("categories")?.as_array())
-                .map(Vec::len),
+            categories: said.and_then(|said| said.get("categories")?.as_array()).map(Vec::len),
             unit: text("unit").or_else(|| declared?.unit.clone()),
             description: text("description").or_else(|| declared?.description.clone()),
             name,

@@ -9,8 +9,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use zvf::{Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, QueryError, Reader, UnknownIds};
 use zvf::inspect::advise;
+use zvf::{
+    Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, QueryError,
+    Reader, UnknownIds,
+};
 
 use self::region::Where;
 use self::write::{Format, Sink};
@@ -107,7 +110,8 @@ impl Query {
             return Err(usage.with_hint("leave --elements out").into());
         }
         let reader = session.reader(&self.store).await?;
-        let axes: Vec<String> = reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+        let axes: Vec<String> =
+            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
         let query = self.query(&axes)?;
         let progress = session.progress("reading");
         if self.explain {
@@ -125,7 +129,9 @@ impl Query {
         }
         let mut sink = self.sink(session, format, Some(out), &axes)?;
         if self.stream {
-            let written = stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices"))).await?;
+            let written =
+                stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices")))
+                    .await?;
             drop(progress);
             sink.finish()?;
             tell(session, &reader, None)?;
@@ -245,12 +251,18 @@ fn tell(session: &Session, reader: &Reader, answer: Option<&Answer>) -> anyhow::
     session.tell_notices(reader.store())?;
     let Some(answer) = answer else { return Ok(()) };
     let missing = answer.missing.iter().map(|missing| {
-        format!("{} has no chunk {} although it is recorded: left out", missing.array, missing.chunk)
+        format!(
+            "{} has no chunk {} although it is recorded: left out",
+            missing.array, missing.chunk
+        )
     });
     session.tell(missing)?;
     let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
-    session.tell((!unknown.is_empty()).then(|| format!("there is no object {}", unknown.join(", "))))?;
-    session.tell(answer.truncated.then(|| "the limit cut the answer off: there is more".to_owned()))?;
+    session.tell(
+        (!unknown.is_empty()).then(|| format!("there is no object {}", unknown.join(", "))),
+    )?;
+    session
+        .tell(answer.truncated.then(|| "the limit cut the answer off: there is more".to_owned()))?;
     let kept = answer.notices.iter().map(ToString::to_string);
     let store: Vec<String> = reader.store().notices().iter().map(ToString::to_string).collect();
     Ok(session.tell(kept.filter(|notice| !store.contains(notice)))?)
@@ -261,7 +273,12 @@ fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> 
         return table::json(&json!({"plan": plan_json(plan), "answer": answer_json(answer)}), out);
     }
     writeln!(out, "{plan}\n")?;
-    writeln!(out, "answer    {} vertices, {} parts", answer.batch.len(), answer.batch.parts().len())?;
+    writeln!(
+        out,
+        "answer    {} vertices, {} parts",
+        answer.batch.len(),
+        answer.batch.parts().len()
+    )?;
     if let Some(elements) = answer.batch.elements() {
         writeln!(out, "elements  {} of {} vertices", elements.len(), elements.width())?;
     }
@@ -390,9 +407,13 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
 }
 
 fn level_rule(text: &str) -> Result<LevelRule, String> {
-    let wrong = || "a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS is wanted".to_owned();
+    let wrong =
+        || "a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS is wanted".to_owned();
     let Some((rule, value)) = text.split_once('=') else {
-        return text.parse().map(|number| LevelRule::Number(Level(number))).map_err(|_no_number| wrong());
+        return text
+            .parse()
+            .map(|number| LevelRule::Number(Level(number)))
+            .map_err(|_no_number| wrong());
     };
     let positive = |text: &str| text.parse().ok().filter(|x: &f64| *x > 0.0 && x.is_finite());
     let rule = match rule {
@@ -425,7 +446,8 @@ mod tests {
 
     #[test]
     fn ids_and_ranges() {
-        let plain = |text: &str| ids(text).map(|Ids(ids)| ids.iter().map(|id| id.0).collect::<Vec<_>>());
+        let plain =
+            |text: &str| ids(text).map(|Ids(ids)| ids.iter().map(|id| id.0).collect::<Vec<_>>());
         assert_eq!(plain("7"), Ok(vec![7]));
         assert_eq!(plain("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
         assert_eq!(plain("4..4,9..2,-2..0"), Ok(vec![-2, -1]));
@@ -448,7 +470,9 @@ mod tests {
         ] {
             assert_eq!(level_rule(text), Ok(rule), "{text}");
         }
-        for text in ["", "-1", "x", "vertices=x", "bytes=", "error=0", "error=nan", "screen=1", "size=1"] {
+        for text in
+            ["", "-1", "x", "vertices=x", "bytes=", "error=0", "error=nan", "screen=1", "size=1"]
+        {
             assert!(level_rule(text).is_err(), "{text}");
         }
     }

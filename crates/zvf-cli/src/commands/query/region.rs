@@ -151,10 +151,12 @@ mod tests {
         let inside = |region: anyhow::Result<Option<Region>>, point: [f64; 3]| {
             region.unwrap().unwrap().contains(&point)
         };
-        let cube = |half_open| region(|at| {
-            at.bbox = Some("-1,-1,-1:1, 1,1".into());
-            at.half_open = half_open;
-        });
+        let cube = |half_open| {
+            region(|at| {
+                at.bbox = Some("-1,-1,-1:1, 1,1".into());
+                at.half_open = half_open;
+            })
+        };
         assert!(inside(cube(false), [1.0; 3]) && !inside(cube(true), [1.0; 3]));
         let open = || region(|at| at.bbox = Some("-inf,0,0:inf,1,1".into()));
         assert!(inside(open(), [1e30, 0.5, 0.5]) && !inside(open(), [0.0, 2.0, 0.0]));
@@ -162,11 +164,13 @@ mod tests {
         assert!(inside(ball(), [2.0, 0.0, 0.0]) && !inside(ball(), [2.0, 0.1, 0.0]));
         let wedge = || region(|at| at.half_space = vec!["1,0,0:1".into(), "-1,0,0:1".into()]);
         assert!(inside(wedge(), [0.5, 9.0, 9.0]) && !inside(wedge(), [-1.5, 0.0, 0.0]));
-        let prism = |axes: &str, limits: Option<&str>| region(|at| {
-            at.prism = Some("0,0;4,0;0,4".into());
-            at.prism_axes = axes.into();
-            at.bbox = limits.map(str::to_owned);
-        });
+        let prism = |axes: &str, limits: Option<&str>| {
+            region(|at| {
+                at.prism = Some("0,0;4,0;0,4".into());
+                at.prism_axes = axes.into();
+                at.bbox = limits.map(str::to_owned);
+            })
+        };
         assert!(inside(prism("x,z", None), [1.0, 99.0, 1.0]));
         assert!(!inside(prism("0,1", None), [1.0, 99.0, 1.0]));
         assert!(!inside(prism("x,z", Some("0,0,0:9,9,9")), [1.0, 99.0, 1.0]));

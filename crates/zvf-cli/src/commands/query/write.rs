@@ -112,7 +112,8 @@ impl<'a> Sink<'a> {
                 table.write(&rows, &[])?;
             }
         } else if batch.elements().is_some() && !self.vertices.holds_elements() {
-            let usage = Usage::new("this format cannot hold vertices and what joins them in one file");
+            let usage =
+                Usage::new("this format cannot hold vertices and what joins them in one file");
             let hint = "give --elements FILE, or --no-elements, or write jsonl or ply";
             return Err(usage.with_hint(hint).into());
         }
