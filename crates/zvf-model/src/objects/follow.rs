@@ -115,7 +115,7 @@ impl LevelReader {
 struct Named<'a> {
     table: &'a KeyTable,
     first: Vec<Option<usize>>, // for each chunk of the table, the first manifest that names it
-    blocks: Vec<u32>,          // for each block, the place of its chunk in the table; or [`NOWHERE`]
+    blocks: Vec<u32>, // for each block, the place of its chunk in the table; or [`NOWHERE`]
     manifests: usize,
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Query};
 
-use crate::archive::inline;
 use crate::told::{bounds, every_level, sha, sorted_sha};
+use archives::inline;
 
 /// What the reference says of edges or faces, by a name that fits the kind.
 fn told_of(entry: &Value) -> Option<&Value> {
