@@ -64,7 +64,9 @@ impl<W: Write> CsvWriter<W> {
                 match table.value(column, row)? {
                     Value::Null => {}
                     Value::Text(text) => self.out.write_all(quoted(&text).as_bytes())?,
-                    value => write!(self.out, "{value}")?,
+                    value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
+                        write!(self.out, "{value}")?;
+                    }
                 }
             }
             self.out.write_all(b"\n")?;

@@ -159,7 +159,7 @@ fn json(value: Value) -> Json {
             None => "-Infinity".into(),
         },
         Value::Text(text) => text.into(),
-        _ => Json::Null,
+        Value::Null => Json::Null,
     }
 }
 

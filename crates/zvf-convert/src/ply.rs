@@ -157,7 +157,7 @@ impl Property {
                 Value::UInt(n) => i128::from(*n),
                 Value::Bool(flag) => i128::from(*flag),
                 Value::Null => -1,
-                _ => {
+                Value::Float(_) | Value::Text(_) => {
                     let what = format!("the text of {:?}", column.name);
                     let advice = "leave the column out, or write CSV or JSON lines";
                     return Err(ConvertError::NoType { format: "PLY", what, advice });
@@ -196,7 +196,7 @@ impl Property {
             Value::Int(n) => (*n, *n as f64),
             Value::UInt(n) => (n.cast_signed(), *n as f64),
             Value::Float(x) => (0, *x),
-            _ => (-1, -1.0),
+            Value::Null | Value::Text(_) => (-1, -1.0),
         };
         match self {
             Self::Char | Self::UChar => out.write_all(&(whole as u8).to_le_bytes())?,

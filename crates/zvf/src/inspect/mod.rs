@@ -40,15 +40,16 @@ fn codec_words(doc: &ArrayDoc) -> Vec<String> {
 }
 
 fn codec_word(codec: &Codec) -> Option<String> {
-    match codec.kind() {
-        CodecKind::Bytes { big_endian: Some(true) } => Some("big-endian".to_owned()),
-        CodecKind::Bytes { .. } | CodecKind::VlenBytes => None,
-        CodecKind::Blosc(blosc) => {
-            let inner = blosc.cname.as_deref().unwrap_or("?");
-            Some(format!("blosc({inner})"))
-        }
-        _ => Some(codec.name().to_owned()),
+    let kind = codec.kind();
+    if let CodecKind::Blosc(blosc) = kind {
+        let inner = blosc.cname.as_deref().unwrap_or("?");
+        return Some(format!("blosc({inner})"));
     }
+    if matches!(kind, CodecKind::Bytes { big_endian: Some(true) }) {
+        return Some("big-endian".to_owned());
+    }
+    let plain = matches!(kind, CodecKind::Bytes { .. } | CodecKind::VlenBytes);
+    (!plain).then(|| codec.name().to_owned())
 }
 
 /// Chunks of one shard, per axis, where the array is sharded.
