@@ -3,6 +3,7 @@
 //! One file a subcommand, in `commands`; what all of them need beside it. Whatever a program could want
 //! too is in the library: here are arguments, tables for people, files and exit codes.
 #![forbid(unsafe_code)]
+#![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
 #![cfg_attr(
     not(test),
     deny(

@@ -94,7 +94,9 @@ pub(crate) fn plain(value: &serde_json::Value) -> String {
         serde_json::Value::Array(values) => vector(values),
         serde_json::Value::Null => "-".to_owned(),
         serde_json::Value::String(text) => text.clone(),
-        value => value.to_string(),
+        serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::Object(_) => value.to_string(),
     }
 }
 

@@ -73,7 +73,3 @@ pub fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
     rows.sort_unstable();
     sha(rows.concat())
 }
-
-pub fn rows(column: &Column) -> Vec<&[u8]> {
-    column.rows().collect()
-}
