@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use zvf_model::{Bounds, Column, Level};
+use zvf_model::{Bounds, Level};
 use zvf_query::Reader;
 
 use archives::{Unpacked, ids, inline, json};
