@@ -81,7 +81,7 @@ impl Waiter {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
 /// let level = waiter.wait(store.level(0))??;
-/// assert_eq!(level.meta().vertex_count, 4);
+/// assert_eq!(level.meta().vertex_count, 3);
 /// # Ok::<(), zvf::Error>(())
 /// ```
 ///
@@ -101,7 +101,7 @@ pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, Waiter)
 /// use zvf::{OpenOptions, Query};
 ///
 /// let reader = zvf::blocking::open(path, OpenOptions::default())?;
-/// assert_eq!(reader.run(&Query::all())?.batch.len(), 4);
+/// assert_eq!(reader.run(&Query::all())?.batch.len(), 3);
 /// # Ok::<(), zvf::Error>(())
 /// ```
 ///

@@ -146,7 +146,6 @@ impl FromStr for BlobKind {
 /// assert_eq!(report.items, ["chunk 4: fragment 5"]);
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Settings {
     /// Axes of chunk coordinates: `sid_ndim` of a manifest.
     pub axes: Option<u64>,

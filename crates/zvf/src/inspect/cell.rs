@@ -21,7 +21,7 @@ use crate::Error;
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
 /// let level = waiter.wait(LevelReader::open(&store, Level(0)))??;
 /// let cell = waiter.wait(CellView::of(&level, &ChunkKey::parse("0.0")?, 10))??;
-/// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (2, 2, 1));
+/// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (1, 1, 1));
 /// # Ok::<(), zvf::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]

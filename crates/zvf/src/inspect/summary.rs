@@ -17,7 +17,7 @@ use crate::Error;
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
 /// let summary = waiter.wait(Summary::of(&store))??;
 /// assert_eq!((&*summary.version, &*summary.kinds), ("0.9.2", &["point_cloud".to_owned()][..]));
-/// assert_eq!(summary.levels[0].vertices, 4);
+/// assert_eq!(summary.levels[0].vertices, 3);
 /// # Ok::<(), zvf::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
