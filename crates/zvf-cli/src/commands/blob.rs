@@ -123,19 +123,20 @@ impl What {
                 ))
             })?,
         };
-        let mut settings = Settings::default();
-        settings.axes = self.axes;
-        settings.rows = self.rows;
-        settings.item = self.item;
-        settings.columns = self.columns;
-        settings.width = self.width;
-        settings.perm = self.perm;
-        settings.inline = self.inline;
-        settings.cells = self.cells;
-        settings.checksum = !self.no_checksum;
-        settings.index_at_start = self.index_at_start;
-        settings.payload_end = self.payload_end;
-        settings.most_items = most_items;
+        let settings = Settings {
+            axes: self.axes,
+            rows: self.rows,
+            item: self.item,
+            columns: self.columns,
+            width: self.width,
+            perm: self.perm,
+            inline: self.inline,
+            cells: self.cells,
+            checksum: !self.no_checksum,
+            index_at_start: self.index_at_start,
+            payload_end: self.payload_end,
+            most_items,
+        };
         Ok(settings.report(kind, blob)?)
     }
 }

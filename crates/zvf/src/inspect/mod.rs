@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All of it can be serialised, and says what could not be found out. Programs that read data want
-//! [`LevelReader`](crate::LevelReader) and queries; this looks at everything once.
+//! [`LevelReader`] and queries; this looks at everything once.
 
 mod advice;
 mod arrays;
