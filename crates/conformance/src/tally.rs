@@ -1,9 +1,6 @@
 //! Counts what passed, and prints what failed.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-
-use crate::report::Report;
 
 /// Verdicts so far.
 #[derive(Debug)]
@@ -12,12 +9,11 @@ pub(crate) struct Tally<W> {
     passed: u64,
     failed: u64,
     skipped: u64,
-    reasons: BTreeMap<String, u64>,
 }
 
 impl<W: Write> Tally<W> {
     pub(crate) const fn new(out: W) -> Self {
-        Self { out, passed: 0, failed: 0, skipped: 0, reasons: BTreeMap::new() }
+        Self { out, passed: 0, failed: 0, skipped: 0 }
     }
 
     pub(crate) const fn pass(&mut self) {
@@ -26,12 +22,6 @@ impl<W: Write> Tally<W> {
 
     pub(crate) const fn skip(&mut self) {
         self.skipped += 1;
-    }
-
-    /// Counts something that was not looked at, and why.
-    pub(crate) fn skip_because(&mut self, why: impl Into<String>) {
-        self.skipped += 1;
-        *self.reasons.entry(why.into()).or_default() += 1;
     }
 
     /// Counts one failure, and prints each of its lines.
@@ -43,22 +33,9 @@ impl<W: Write> Tally<W> {
         Ok(())
     }
 
-    /// Counts the facts of one store, and prints those that do not agree.
-    pub(crate) fn add(&mut self, report: Report) -> anyhow::Result<()> {
-        self.passed += report.passed;
-        for line in report.failures {
-            self.fail(&[line])?;
-        }
-        report.skips.into_iter().for_each(|why| self.skip_because(why));
-        Ok(())
-    }
-
-    /// Prints why something was skipped, then the closing line; says whether nothing failed.
+    /// Prints the closing line, and says whether nothing failed.
     pub(crate) fn close(mut self) -> anyhow::Result<bool> {
         let Self { passed, failed, skipped, .. } = self;
-        for (why, times) in &self.reasons {
-            writeln!(self.out, "skipped {times}: {why}")?;
-        }
         writeln!(self.out, "{passed} passed, {failed} failed, {skipped} skipped")?;
         Ok(failed == 0)
     }
@@ -74,10 +51,8 @@ mod tests {
         let mut tally = Tally::new(&mut out);
         tally.pass();
         tally.skip();
-        tally.skip_because("not here");
         tally.fail(&["a: wrong".to_owned()]).unwrap();
         assert!(!tally.close().unwrap());
-        let text = "a: wrong\nskipped 1: not here\n1 passed, 1 failed, 2 skipped\n";
-        assert_eq!(String::from_utf8(out).unwrap(), text);
+        assert_eq!(String::from_utf8(out).unwrap(), "a: wrong\n1 passed, 1 failed, 1 skipped\n");
     }
 }
