@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn rows_are_found_where_they_are_held() {
-        let bytes = |n: std::ops::Range<u8>| {
+        let bytes = |n: Range<u8>| {
             Column::new(Dtype::parse("uint8").unwrap(), 1, n.collect::<Vec<u8>>().into()).unwrap()
         };
         let parts = Held::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
