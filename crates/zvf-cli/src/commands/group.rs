@@ -55,7 +55,7 @@ impl Group {
 }
 
 /// The groups called `names`, a number being a name too.
-async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
+pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
     let catalogue = level.groups().await.map_err(zvf::Error::from)?;
     let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;
     let number = |name: &String| {

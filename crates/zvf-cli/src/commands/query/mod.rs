@@ -18,6 +18,7 @@ use zvf::{
 use self::region::Where;
 use self::write::{Format, Sink};
 use crate::cli::size;
+use crate::commands::group;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
@@ -46,9 +47,9 @@ pub(crate) struct Query {
     /// Only these objects, in this order: 7,9,20..30 (the last one is left out).
     #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true, help_heading = "Which")]
     objects: Option<Ids>,
-    /// Only objects in one of these groups: 0,3.
+    /// Only objects in one of these groups, by number or name: 0,left.
     #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = "Which")]
-    groups: Vec<u64>,
+    groups: Vec<String>,
     /// Only what this holds for, such as "intensity > 3 and object.kind in (1, 2)".
     #[arg(long = "where", value_name = "EXPR", help_heading = "Which")]
     predicate: Option<String>,
@@ -112,7 +113,10 @@ impl Query {
         let reader = session.reader(&self.store).await?;
         let axes: Vec<String> =
             reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let query = self.query(&axes)?;
+        let mut query = self.query(&axes)?;
+        if !self.groups.is_empty() {
+            query = query.in_groups(self.group_numbers(session, &reader).await?);
+        }
         let progress = session.progress("reading");
         if self.explain {
             let plan = advised(&reader, reader.plan(&query).await).await?;
@@ -162,9 +166,6 @@ impl Query {
         if let Some(Ids(ids)) = &self.objects {
             query = query.of_objects(ids.iter().copied());
         }
-        if !self.groups.is_empty() {
-            query = query.in_groups(self.groups.iter().copied());
-        }
         if let Some(text) = &self.predicate {
             let predicate: zvf::predicate::Predicate = text.parse().map_err(zvf::Error::from)?;
             query = query.filter(predicate);
@@ -190,6 +191,16 @@ impl Query {
             query = query.own_level_only();
         }
         Ok(if self.stream { query.uncached() } else { query })
+    }
+
+    /// The groups asked for; names are those of the level, or of level 0 where a rule chooses it.
+    async fn group_numbers(&self, session: &Session, reader: &Reader) -> anyhow::Result<Vec<u64>> {
+        let numbers: Option<Vec<u64>> = self.groups.iter().map(|name| name.parse().ok()).collect();
+        if let Some(numbers) = numbers {
+            return Ok(numbers);
+        }
+        let level = if let LevelRule::Number(level) = self.level { level.0 } else { 0 };
+        group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
     }
 
     /// Where the answer goes: the file asked for, or `out`.
