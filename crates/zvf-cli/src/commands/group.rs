@@ -49,7 +49,7 @@ impl Group {
             true => table::json(&groups, out)?,
             false => print(&groups, out)?,
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }

@@ -45,7 +45,7 @@ impl Info {
         } else {
             print(&self.store, &summary, out)?;
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }

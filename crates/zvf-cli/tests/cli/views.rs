@@ -74,7 +74,7 @@ fn cell_shows_fragments_links_and_rows() {
     let mesh = store("ms3_tri");
     let text = zvf(&["cell", mesh.arg(), "0.0.0", "--rows", "2"]).clean();
     for part in [
-        "chunk 0.0.0: 14 rows, 1 fragments",
+        "chunk 0.0.0: 14 rows, 1 fragment",
         "0: rows 0..14",
         "links in 0/links/0/0.0.0_0.0.0: ",
         "row  position",

@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
 use zvf::{
-    Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, QueryError,
-    Reader, UnknownIds,
+    Answer, Columns, Figures, Kind, Level, LevelRule, Missing, Mode, ObjectId, Order, Plan,
+    QueryError, Reader, Store, UnknownIds,
 };
 
 use self::region::Where;
@@ -20,7 +20,7 @@ use self::write::{Format, Sink};
 use crate::cli::size;
 use crate::commands::group;
 use crate::outcome::{Outcome, Usage};
-use crate::session::Session;
+use crate::session::{Session, sentences};
 use crate::table;
 use crate::target::{NewFile, Out};
 
@@ -128,26 +128,26 @@ impl Query {
                 sink.finish()?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            tell(session, &reader, Some(&answer))?;
+            tell(session, out, reader.store(), Some(&answer))?;
             return Ok(Outcome::Clean);
         }
-        let mut sink = self.sink(session, format, Some(out), &axes)?;
+        let mut sink = self.sink(session, format, Some(&mut *out), &axes)?;
         if self.stream {
             let written =
                 stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices")))
                     .await?;
             drop(progress);
             sink.finish()?;
-            tell(session, &reader, None)?;
-            session.tell(self.output.as_ref().map(|path| wrote(written, path)))?;
+            tell(session, out, reader.store(), None)?;
+            session.tell(out, self.output.as_ref().map(|path| wrote(written, path)))?;
             return Ok(Outcome::Clean);
         }
         let answer = advised(&reader, reader.run(&query).await).await?;
         drop(progress);
         sink.write(&answer.batch)?;
         sink.finish()?;
-        tell(session, &reader, Some(&answer))?;
-        session.tell(self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
+        tell(session, out, reader.store(), Some(&answer))?;
+        session.tell(out, self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
         Ok(Outcome::Clean)
     }
 
@@ -253,30 +253,37 @@ async fn advised<T>(reader: &Reader, found: Result<T, QueryError>) -> Result<T, 
 }
 
 fn wrote(vertices: usize, path: &std::path::Path) -> String {
-    let vertices = table::count(u64::try_from(vertices).unwrap_or(u64::MAX));
-    format!("{vertices} vertices in {}", path.display())
+    let vertices = u64::try_from(vertices).unwrap_or(u64::MAX);
+    let vertices = if vertices == 1 {
+        "1 vertex".to_owned()
+    } else {
+        format!("{} vertices", table::count(vertices))
+    };
+    format!("{vertices} in {}", path.display())
 }
 
 /// What the answer says besides its geometry.
-fn tell(session: &Session, reader: &Reader, answer: Option<&Answer>) -> anyhow::Result<()> {
-    session.tell_notices(reader.store())?;
-    let Some(answer) = answer else { return Ok(()) };
-    let missing = answer.missing.iter().map(|missing| {
-        format!(
-            "{} has no chunk {} although it is recorded: left out",
-            missing.array, missing.chunk
-        )
-    });
-    session.tell(missing)?;
-    let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
-    session.tell(
-        (!unknown.is_empty()).then(|| format!("there is no object {}", unknown.join(", "))),
-    )?;
-    session
-        .tell(answer.truncated.then(|| "the limit cut the answer off: there is more".to_owned()))?;
-    let kept = answer.notices.iter().map(ToString::to_string);
-    let store: Vec<String> = reader.store().notices().iter().map(ToString::to_string).collect();
-    Ok(session.tell(kept.filter(|notice| !store.contains(notice)))?)
+fn tell(
+    session: &Session,
+    out: &mut dyn Write,
+    store: &Store,
+    answer: Option<&Answer>,
+) -> anyhow::Result<()> {
+    let mut words = sentences(&store.notices());
+    if let Some(answer) = answer {
+        words.extend(sentences(&answer.notices));
+        words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
+            format!("{array} has no chunk {chunk} although it is recorded: left out")
+        }));
+        let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
+        if !unknown.is_empty() {
+            words.push(format!("there is no object {}", unknown.join(", ")));
+        }
+        if answer.truncated {
+            words.push("the limit cut the answer off: there is more".to_owned());
+        }
+    }
+    Ok(session.tell(out, words)?)
 }
 
 fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
