@@ -107,12 +107,13 @@ impl<'a> Table<'a> {
 /// A float of `dtype` as the number with the fewest digits that reads back as the same: what was
 /// stored as 0.1 in 32 bits is written so, and not with the seventeen digits of its wider self.
 pub(crate) fn shortest(dtype: Dtype, value: Value) -> Value {
-    match value {
-        Value::Float(x) if (dtype.kind, dtype.size) == (DtypeKind::Float, 4) && x.is_finite() => {
-            Value::Float(narrow(x).to_string().parse().unwrap_or(x))
-        }
-        value => value,
+    if let Value::Float(x) = value
+        && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
+        && x.is_finite()
+    {
+        return Value::Float(narrow(x).to_string().parse().unwrap_or(x));
     }
+    value
 }
 
 #[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
