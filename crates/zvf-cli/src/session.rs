@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zvf::inspect::advise;
 use zvf::{Level, LevelReader, Notice, Reader, Store, Timeouts};
 
@@ -58,7 +58,9 @@ impl Session {
         let shown = !self.common.quiet && io::stderr().is_terminal();
         let target =
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target).with_message(what);
+        let bar = ProgressBar::with_draw_target(None, target)
+            .with_style(ProgressStyle::default_spinner()) // the end is not known
+            .with_message(what);
         if shown {
             bar.enable_steady_tick(TICK);
         }

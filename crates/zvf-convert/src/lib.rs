@@ -24,7 +24,7 @@ mod ply;
 mod table;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowWriter, ParquetWriter, record_batch};
+pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
 pub use csv::CsvWriter;
 pub use elements::elements_as_rows;
 pub use error::ConvertError;

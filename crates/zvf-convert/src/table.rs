@@ -46,10 +46,10 @@ impl<'a> Table<'a> {
             columns.extend(scalars(field));
         }
         let parts = part_of_each(batch);
-        if !parts.is_empty() || !batch.parts().is_empty() {
+        if !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "part".into(), source: Source::Part });
         }
-        if batch.vertex_objects().is_some() || !batch.parts().is_empty() {
+        if batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "object".into(), source: Source::Object });
         }
         Self { batch, columns, parts }

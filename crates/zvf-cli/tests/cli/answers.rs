@@ -103,3 +103,14 @@ fn a_plan_before_and_figures_after() {
     let json = zvf(&[&args[..], &["--json"]].concat()).json();
     assert_eq!((&json["plan"]["cells"], &json["answer"]["complete"]), (&1.into(), &true.into()));
 }
+
+#[test]
+fn a_limit_below_the_first_object_says_so() {
+    let store = store("v060_sl3_pyramid");
+    let ran = zvf(&["query", store.arg(), "--limit", "3"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 1));
+    assert_eq!(
+        ran.err,
+        "zvf: note: the limit is below the first object, which is not cut: raise --limit\n"
+    );
+}

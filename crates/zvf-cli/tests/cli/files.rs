@@ -15,7 +15,11 @@ fn each_format_by_the_name_of_the_file() {
         ("some.PLY", b"ply\nformat binary_little_endian"),
     ];
     if cfg!(feature = "arrow") {
-        formats.extend([("some.arrow", &b"ARROW1"[..]), ("some.parquet", b"PAR1")]);
+        formats.extend([
+            ("some.arrow", &b"ARROW1"[..]),
+            ("some.arrows", b"\xff\xff\xff\xff"),
+            ("some.parquet", b"PAR1"),
+        ]);
     }
     for (name, start) in &formats {
         let file = folder.path().join(name);

@@ -279,7 +279,11 @@ fn tell(
         if !unknown.is_empty() {
             words.push(format!("there is no object {}", unknown.join(", ")));
         }
-        if answer.truncated {
+        if answer.truncated && answer.batch.is_empty() {
+            words.push(
+                "the limit is below the first object, which is not cut: raise --limit".to_owned(),
+            );
+        } else if answer.truncated {
             words.push("the limit cut the answer off: there is more".to_owned());
         }
     }

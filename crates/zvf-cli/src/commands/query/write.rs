@@ -26,6 +26,9 @@ pub(crate) enum Format {
     /// An Arrow file, one row a vertex.
     #[cfg(feature = "arrow")]
     Arrow,
+    /// The same as a stream, which can be read while it is written.
+    #[cfg(feature = "arrow")]
+    Arrows,
     /// A Parquet file, one row a vertex.
     #[cfg(feature = "arrow")]
     Parquet,
@@ -37,6 +40,8 @@ impl Format {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "ndjson" | "json" => Some(Self::Jsonl),
+            #[cfg(feature = "arrow")]
+            "feather" | "ipc" => Some(Self::Arrow),
             known => Self::from_str(known, true).ok(),
         }
     }
@@ -57,7 +62,7 @@ impl Format {
             Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
             Self::Csv | Self::Jsonl | Self::Ply => Out::Stream(out),
             #[cfg(feature = "arrow")]
-            Self::Arrow | Self::Parquet => Out::Stream(out),
+            Self::Arrow | Self::Arrows | Self::Parquet => Out::Stream(out),
         }
     }
 }
@@ -101,14 +106,18 @@ impl<'a> Sink<'a> {
             Format::Jsonl => Table::Jsonl(JsonlWriter::new(out)),
             Format::Ply => Table::Ply(out),
             #[cfg(feature = "arrow")]
-            Format::Arrow => Table::Arrow(ArrowWriter::new(out, "position")),
+            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "position")),
+            #[cfg(feature = "arrow")]
+            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "position")),
             #[cfg(feature = "arrow")]
             Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position")),
         };
         let elements = elements.map(|out| match format {
             Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
             #[cfg(feature = "arrow")]
-            Format::Arrow => Table::Arrow(ArrowWriter::new(out, "vertices")),
+            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "vertices")),
+            #[cfg(feature = "arrow")]
+            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "vertices")),
             #[cfg(feature = "arrow")]
             Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices")),
             Format::Csv | Format::Jsonl | Format::Ply => {
