@@ -98,9 +98,10 @@ pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
     let mut silent = Vec::new();
     let mut words = Vec::new();
     for notice in notices {
-        match notice {
-            Notice::CannotEnumerate { key } => silent.push(key.as_str()),
-            notice => words.push(notice.to_string()),
+        if let Notice::CannotEnumerate { key } = notice {
+            silent.push(key.as_str());
+        } else {
+            words.push(notice.to_string());
         }
     }
     if let [_, _, ..] = silent.as_slice() {

@@ -87,7 +87,7 @@ enum Table<'a> {
     #[cfg(feature = "arrow")]
     Arrow(ArrowWriter<Out<'a>>),
     #[cfg(feature = "arrow")]
-    Parquet(ParquetWriter<Out<'a>>),
+    Parquet(Box<ParquetWriter<Out<'a>>>),
 }
 
 impl<'a> Sink<'a> {
@@ -110,7 +110,7 @@ impl<'a> Sink<'a> {
             #[cfg(feature = "arrow")]
             Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "position")),
             #[cfg(feature = "arrow")]
-            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position")),
+            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position").into()),
         };
         let elements = elements.map(|out| match format {
             Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
@@ -119,7 +119,7 @@ impl<'a> Sink<'a> {
             #[cfg(feature = "arrow")]
             Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "vertices")),
             #[cfg(feature = "arrow")]
-            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices")),
+            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices").into()),
             Format::Csv | Format::Jsonl | Format::Ply => {
                 let names: Vec<String> = (0..MOST_CORNERS).map(|at| format!("v{at}")).collect();
                 Table::Csv(CsvWriter::new(out, &names))
