@@ -16,7 +16,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
@@ -50,7 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn store(name: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let store = inline(Store::open(path.to_str().ok_or("a path in UTF-8")?, OpenOptions::default()))?;
+    let store =
+        inline(Store::open(path.to_str().ok_or("a path in UTF-8")?, OpenOptions::default()))?;
     let corners = &store.root().zarr_vectors.bounds;
     let bounds: Vec<Vec<f64>> = vec![corners[0].clone(), corners[1].clone()];
     let reader = Reader::new(store);
@@ -70,7 +72,8 @@ fn store(name: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let mut id = || ObjectId((random.next() * n as f64) as i64);
         let ones: Vec<Query> = (0..60).map(|_| Query::objects([id()]).uncached()).collect();
         ask(&reader, &format!("{name}: one object"), &ones)?;
-        let many: Vec<Query> = (0..5).map(|_| Query::objects((0..2000).map(|_| id())).uncached()).collect();
+        let many: Vec<Query> =
+            (0..5).map(|_| Query::objects((0..2000).map(|_| id())).uncached()).collect();
         ask(&reader, &format!("{name}: 2000 objects"), &many)?;
     }
     Ok(())

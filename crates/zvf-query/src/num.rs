@@ -34,6 +34,12 @@ pub(crate) fn down_to_f32(x: f64) -> f32 {
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
+/// The nearest `f32`.
+#[expect(clippy::as_conversions, reason = "rounded to the nearest, as a stored coordinate is")]
+pub(crate) const fn to_f32(x: f64) -> f32 {
+    x as f32
+}
+
 /// A count as a float, rounded where it is above 2^53.
 #[expect(clippy::as_conversions, reason = "an estimate may be rounded")]
 pub(crate) const fn to_f64(n: u64) -> f64 {

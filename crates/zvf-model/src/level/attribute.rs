@@ -168,12 +168,6 @@ impl AttributeReader {
         self.known.cells.partial()
     }
 
-    /// What reading ranges of rows costs.
-    #[must_use]
-    pub fn partial(&self) -> Partial {
-        self.inner.cells.partial()
-    }
-
     /// `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {

@@ -156,6 +156,14 @@ impl Region {
         }
     }
 
+    /// The same, the upper faces of a half-open box included: what a cut at the boundary can reach.
+    pub(crate) fn contains_closed(&self, point: &[f64]) -> bool {
+        match &self.shape {
+            Shape::Box(_) => self.hull.contains(point),
+            Shape::Ball(_) | Shape::Convex(_) | Shape::Prism(_) => self.contains(point),
+        }
+    }
+
     /// How `cell` lies to the region; [`Overlap::Crosses`] where that is not cheap to tell.
     #[must_use]
     pub fn overlap(&self, cell: &Bounds) -> Overlap {

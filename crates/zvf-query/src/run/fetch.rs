@@ -119,9 +119,9 @@ impl Context {
                     None => Held::Nothing,
                 },
                 Kind::Some => match parts.next() {
-                    Some((columns, (_, ranges))) => {
-                        self.sift(columns)?.map_or(Held::Nothing, |columns| by_range(columns, &ranges))
-                    }
+                    Some((columns, (_, ranges))) => self
+                        .sift(columns)?
+                        .map_or(Held::Nothing, |columns| by_range(columns, &ranges)),
                     None => Held::Nothing,
                 },
             });

@@ -50,7 +50,10 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     }
     if !parts.is_empty() {
         let offsets = parts.offsets().iter().take(whole.saturating_add(1)).copied().collect();
-        short = short.with_parts(Parts::new(offsets, parts.objects().iter().take(whole).copied().collect())?)?;
+        short = short.with_parts(Parts::new(
+            offsets,
+            parts.objects().iter().take(whole).copied().collect(),
+        )?)?;
     }
     if let Some(elements) = batch.elements() {
         let left = |element: &&[usize]| element.iter().all(|row| *row < rows);
@@ -67,7 +70,8 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
 /// Those of `elements` at the places `kept`.
 pub(crate) fn chosen(elements: &Elements, kept: &[usize]) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
-    let rows = kept.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
+    let rows =
+        kept.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
     let mut short = Elements::new(elements.width(), rows.collect())?;
     for field in elements.fields() {
         let mut builder = ColumnBuilder::like(&field.column);
@@ -121,7 +125,8 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
     let first = batches.iter().find(|batch| batch.elements().is_some()).map(of).unwrap_or_default();
     let mut joined = Elements::new(width, rows)?;
     for (at, field) in first.iter().enumerate() {
-        let same = batches.iter().filter_map(|batch| Some(&batch.elements()?.fields().get(at)?.column));
+        let same =
+            batches.iter().filter_map(|batch| Some(&batch.elements()?.fields().get(at)?.column));
         if let Some(column) = columns(same) {
             joined = joined.with_field(field.with_column(column))?;
         }

@@ -6,6 +6,7 @@
 mod choose;
 mod fetch;
 mod join;
+mod objects;
 mod vertices;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Batch, Kind, ModelError};
+use zvf_model::{AttributeReader, Batch, Kind, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Figures, Missing, Plan};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize, wide};
-use crate::query::{Mode, Query};
+use crate::query::{Mode, Order, Query};
 use crate::reader::Warm;
 use crate::select::candidates::{self, candidates, chunks_of, everything};
 pub(crate) use choose::choose;
@@ -43,6 +44,7 @@ pub(crate) struct Context {
 #[derive(Debug, Default)]
 struct Found {
     missing: Mutex<Vec<Missing>>,
+    unknown: Mutex<Vec<ObjectId>>,
     cells: AtomicU64,
     rows: AtomicU64,
 }
@@ -52,6 +54,8 @@ struct Found {
 pub(crate) enum Wave {
     /// Chunks, by their place in the table of the level.
     Chunks(Vec<u32>),
+    /// Objects, by their row in the index, in the order of the answer.
+    Objects(Vec<u64>),
 }
 
 /// What the waves are for, which decides how large they are.
@@ -62,11 +66,7 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    pub(crate) async fn new(
-        query: Query,
-        warm: Arc<Warm>,
-        kind: Kind,
-    ) -> Result<Self, QueryError> {
+    pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
         let fields = warm.columns(&query.columns).await?;
         let chunks = warm.level.chunks().await?;
@@ -119,6 +119,7 @@ impl Context {
     pub(crate) async fn answer(&self, wave: &Wave, limit: usize) -> Result<Batch, QueryError> {
         match wave {
             Wave::Chunks(places) => self.vertices(places, limit).await,
+            Wave::Objects(rows) => self.objects(rows, limit).await,
         }
     }
 
@@ -173,6 +174,17 @@ impl Context {
         self.found.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unknown(&self) -> std::sync::MutexGuard<'_, Vec<ObjectId>> {
+        self.found.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_unknown(&self, id: ObjectId) {
+        let mut unknown = self.unknown();
+        if !unknown.contains(&id) {
+            unknown.push(id);
+        }
+    }
+
     pub(crate) fn count(&self, cells: usize, rows: u64) {
         self.found.cells.fetch_add(to_u64(cells), Ordering::Relaxed);
         self.found.rows.fetch_add(rows, Ordering::Relaxed);
@@ -181,6 +193,9 @@ impl Context {
 
 /// The waves of a question.
 pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+    if context.goes_by_objects() {
+        return context.object_waves(purpose).await;
+    }
     let candidates = context.candidates();
     if purpose == Purpose::Collect && candidates.len() > MOST_CELLS {
         let found = to_u64(candidates.len());
@@ -188,6 +203,51 @@ pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wav
     }
     let cells = context.cells_of_a_wave(purpose);
     Ok(candidates.chunks(cells).map(|places| Wave::Chunks(places.to_vec())).collect())
+}
+
+impl Context {
+    /// Whether the answer is put together object by object.
+    fn goes_by_objects(&self) -> bool {
+        let asked = self.query.objects.is_some() || self.query.groups.is_some();
+        match self.query.order {
+            _ if self.kind.has_links() => false,
+            _ if self.kind.is_chain() => true,
+            Some(Order::Storage) => false,
+            Some(Order::Objects) => true,
+            None => asked,
+        }
+    }
+
+    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+        let Some(index) = self.warm.level.objects().await? else {
+            // Chains without an index are no objects at all: a store of zero lines has none.
+            let asked = self.query.objects.is_some() || self.query.groups.is_some();
+            return if asked || !self.chunks.is_empty() {
+                Err(crate::error::BadQuery::NoObjects.into())
+            } else {
+                Ok(Vec::new())
+            };
+        };
+        let rows = match &self.query.objects {
+            Some(ids) => self.rows_of(&index, ids).await?,
+            None => (0..index.slots()).collect(),
+        };
+        let meta = self.warm.level.node().meta();
+        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
+        let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
+        let bytes = average.saturating_mul(self.row_bytes());
+        let objects = to_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
+        let objects = match self.query.limit {
+            Some(limit) if purpose == Purpose::Collect => {
+                objects.min(to_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1)))
+            }
+            _ => objects,
+        };
+        Ok(rows
+            .chunks(objects.clamp(1, MOST_OBJECTS_OF_A_WAVE))
+            .map(|rows| Wave::Objects(rows.to_vec()))
+            .collect())
+    }
 }
 
 impl Context {
@@ -242,7 +302,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         complete: missing.is_empty() && !truncated,
         truncated,
         missing,
-        unknown_objects: Vec::new(),
+        unknown_objects: std::mem::take(&mut *context.unknown()),
         notices: context.warm.level.store().notices(),
         figures,
     })
@@ -287,6 +347,8 @@ const MOST_ROWS: u64 = 100_000_000;
 const MOST_BYTES: u64 = 4 << 30;
 /// Cells that one wave may have: their keys and indexes are held at once.
 const MOST_CELLS_OF_A_WAVE: usize = 8192;
+/// Objects that one wave may have.
+const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
 /// Cells that are tried at once when only a few rows are wanted.
 const CELLS_FOR_A_LIMIT: usize = 16;
 /// Cells stay with the handle only where a question reads no more than this.

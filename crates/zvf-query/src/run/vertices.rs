@@ -147,9 +147,10 @@ impl Context {
         positions: &[Held],
         caching: zvf_store::Caching,
     ) -> Result<Batch, QueryError> {
-        let reads = self.fields.iter().map(|field| {
-            self.read_pieces(Of::Attribute(field), keys, rows, pieces, caching)
-        });
+        let reads = self
+            .fields
+            .iter()
+            .map(|field| self.read_pieces(Of::Attribute(field), keys, rows, pieces, caching));
         let mut columns = Vec::with_capacity(self.fields.len());
         for held in futures_util::future::join_all(reads).await {
             columns.push(held?);
@@ -261,7 +262,8 @@ fn in_memory(chunks: &[Chunk], row_bytes: u64, most: u64) -> impl Iterator<Item 
 }
 
 fn positions_stride(positions: &[Held]) -> usize {
-    let columns = positions.iter().find_map(|held| held.column(0).map(|(column, _)| column.stride()));
+    let columns =
+        positions.iter().find_map(|held| held.column(0).map(|(column, _)| column.stride()));
     columns.unwrap_or(8)
 }
 

@@ -30,9 +30,7 @@ pub(crate) fn chunks_of(
 /// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
 /// bin of an attribute, and may be any.
 pub(crate) fn candidates(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
-    let few = range.count().is_some_and(|count| {
-        count.saturating_mul(PROBE) < to_u64(table.len())
-    });
+    let few = range.count().is_some_and(|count| count.saturating_mul(PROBE) < to_u64(table.len()));
     if few && range.rank() == table.rank() {
         return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
     }
@@ -40,7 +38,10 @@ pub(crate) fn candidates(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
     // Keys that start alike lie together, unless the bin of an attribute comes first.
     let (from, to) = if range.rank() == table.rank() {
         let end = last.checked_add(1);
-        (table.first_not_below(&[first]), end.map_or(table.len(), |end| table.first_not_below(&[end])))
+        (
+            table.first_not_below(&[first]),
+            end.map_or(table.len(), |end| table.first_not_below(&[end])),
+        )
     } else {
         (0, table.len())
     };
@@ -62,9 +63,7 @@ fn place(at: usize) -> u32 {
 fn meets(range: &ChunkRange, components: &[i64]) -> bool {
     let spatial = components.len().saturating_sub(range.rank());
     let mut axes = components.iter().skip(spatial).enumerate();
-    axes.all(|(axis, at)| {
-        range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at))
-    })
+    axes.all(|(axis, at)| range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at)))
 }
 
 /// A look-up costs about as much as passing so many keys by.

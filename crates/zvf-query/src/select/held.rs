@@ -87,8 +87,11 @@ mod tests {
         };
         let parts = Held::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
         let whole = Held::Whole(bytes(0..9));
-        for (start, len, in_parts) in [(2, 3, true), (4, 1, true), (7, 2, true), (0, 1, false), (4, 2, false), (8, 2, false)] {
-            let wanted: Vec<u8> = (start..start + len).map(|row| u8::try_from(row).unwrap()).collect();
+        for (start, len, in_parts) in
+            [(2, 3, true), (4, 1, true), (7, 2, true), (0, 1, false), (4, 2, false), (8, 2, false)]
+        {
+            let wanted: Vec<u8> =
+                (start..start + len).map(|row| u8::try_from(row).unwrap()).collect();
             assert_eq!(parts.bytes(start, len), in_parts.then_some(&wanted[..]), "{start} {len}");
             if start + len <= 9 {
                 assert_eq!(whole.bytes(start, len), Some(&wanted[..]));

@@ -4,10 +4,12 @@
 //! candidates   keys of chunks, and the box of a region      which chunks can matter
 //! runs         the fragments of a chunk, and bins           which rows of it, in which order
 //! inside       positions, and a region                      which of these rows are in it
+//! chain        the rows of one object               how it lies to a region, and what of it is inside
 //! pieces       the rows that are left                       gathered into columns, each byte copied once
 //! ```
 
 pub(crate) mod candidates;
+pub(crate) mod chain;
 pub(crate) mod held;
 pub(crate) mod inside;
 pub(crate) mod pieces;

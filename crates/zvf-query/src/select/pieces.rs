@@ -145,11 +145,17 @@ fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Resul
     Ok(())
 }
 
-fn not_held() -> QueryError {
+/// A row that was not read, because its chunk does not have it.
+pub(crate) fn not_held() -> QueryError {
     use zvf_format::{Class, Expected};
     let expected = Expected::Rule("rows that the chunk has");
-    zvf_model::ModelError::refused(Class::OutOfBounds, "row of a fragment or link", expected, "one past the end")
-        .into()
+    zvf_model::ModelError::refused(
+        Class::OutOfBounds,
+        "row of a fragment or link",
+        expected,
+        "one past the end",
+    )
+    .into()
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.
@@ -169,7 +175,8 @@ mod tests {
 
     #[test]
     fn rows_are_gathered_in_order() {
-        let held = [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
+        let held =
+            [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
         let mut pieces = Pieces::default();
         for one in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
             pieces.push(one);

@@ -1,0 +1,249 @@
+//! One object as a chain of vertices, and how it lies to a region.
+//!
+//! The chain goes through its pieces in order; where one ends and the next begins there is a segment
+//! like any other. Coordinates are widened one by one, where they lie.
+
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Bounds, Column};
+
+use super::held::Held;
+use super::inside::position;
+use super::pieces::Piece;
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64, wide};
+use crate::region::Region;
+
+/// A vertex where it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) cell: u32,
+    pub(crate) row: u32,
+}
+
+/// A vertex of a cut: a stored one, or one between two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cut {
+    pub(crate) a: Place,
+    pub(crate) b: Place,
+    /// How far it is from `a` to `b`: 0 is `a` itself.
+    pub(crate) t: f64,
+}
+
+impl Cut {
+    pub(crate) const fn stored(a: Place) -> Self {
+        Self { a, b: a, t: 0.0 }
+    }
+}
+
+type Point = [f64; Bounds::MAX_AXES];
+
+/// The vertices of one object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain<'a> {
+    pieces: &'a [Piece],
+    held: &'a [Held],
+    axes: usize,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) const fn new(pieces: &'a [Piece], held: &'a [Held], axes: usize) -> Self {
+        Self { pieces, held, axes }
+    }
+
+    /// Shows each vertex to `visit`, until it is content.
+    fn any(&self, mut visit: impl FnMut(Place, &Point) -> bool) -> bool {
+        let mut point = [0.0; Bounds::MAX_AXES];
+        for piece in self.pieces {
+            let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
+            let Some((column, first)) = held else { continue };
+            for row in piece.start..piece.end() {
+                let own = point.get_mut(..self.axes).unwrap_or_default();
+                position(column, wide(row.saturating_sub(first)), own);
+                if visit(Place { cell: piece.cell, row }, &point) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether some point of the chain is in the region.
+    pub(crate) fn touches(&self, region: &Region) -> bool {
+        let mut last: Option<Point> = None;
+        self.any(|_, point| {
+            let here = cut(point, self.axes);
+            let hit = match &last {
+                None => region.contains(here),
+                Some(last) => meets(region, cut(last, self.axes), here),
+            };
+            last = Some(*point);
+            hit
+        })
+    }
+
+    /// Whether every vertex is in the region.
+    pub(crate) fn is_inside(&self, region: &Region) -> bool {
+        !self.any(|_, point| !region.contains(cut(point, self.axes)))
+    }
+
+    /// Calls `run` with the pieces of each run of vertices that are in the region.
+    pub(crate) fn runs_inside(&self, region: &Region, mut run: impl FnMut(&[Piece])) {
+        self.runs_where(|_, point| region.contains(cut(point, self.axes)), &mut run);
+    }
+
+    /// Calls `run` with the pieces of each run of vertices for which `holds`.
+    pub(crate) fn runs_where(
+        &self,
+        mut holds: impl FnMut(Place, &Point) -> bool,
+        run: &mut dyn FnMut(&[Piece]),
+    ) {
+        let mut now: Vec<Piece> = Vec::new();
+        self.any(|place, point| {
+            if holds(place, point) {
+                match now.last_mut() {
+                    Some(last) if last.cell == place.cell && last.end() == place.row => {
+                        last.len = last.len.saturating_add(1);
+                    }
+                    _ => {
+                        now.push(Piece { cell: place.cell, start: place.row, len: 1, fragment: 0 })
+                    }
+                }
+            } else if !now.is_empty() {
+                run(&now);
+                now.clear();
+            }
+            false
+        });
+        if !now.is_empty() {
+            run(&now);
+        }
+    }
+
+    /// Adds what of the chain is in the region to `out`, and calls `end` after each run. Contact in a
+    /// single point is a run of one vertex.
+    pub(crate) fn clip(&self, region: &Region, out: &mut Vec<Cut>, mut end: impl FnMut(&[Cut])) {
+        let mut parts = Vec::new();
+        let mut open = false; // the last vertex put out is `last`, or a point of the segment before
+        let mut last: Option<(Place, Point)> = None;
+        self.any(|place, point| {
+            let here = cut(point, self.axes);
+            match &last {
+                None => {
+                    if region.contains_closed(here) {
+                        out.push(Cut::stored(place));
+                        open = true;
+                    }
+                }
+                Some((before, from)) => {
+                    let from = cut(from, self.axes);
+                    if open || near(region, from, here) {
+                        region.clip_segment(from, here, &mut parts);
+                    } else {
+                        parts.clear();
+                    }
+                    if open && parts.first().is_none_or(|(start, _)| *start > 0.0) {
+                        end(out);
+                        open = false;
+                    }
+                    for &(start, stop) in &parts {
+                        if open && start > 0.0 {
+                            end(out);
+                            open = false;
+                        }
+                        if !open {
+                            out.push(between(*before, place, start));
+                        }
+                        if stop > start {
+                            out.push(between(*before, place, stop));
+                        }
+                        open = true;
+                    }
+                    if open && parts.last().is_some_and(|(_, stop)| *stop < 1.0) {
+                        end(out);
+                        open = false;
+                    }
+                }
+            }
+            last = Some((place, *point));
+            false
+        });
+        if open {
+            end(out);
+        }
+    }
+}
+
+/// The point so far from `a` to `b`.
+fn between(a: Place, b: Place, t: f64) -> Cut {
+    if t <= 0.0 {
+        Cut::stored(a)
+    } else if t >= 1.0 {
+        Cut::stored(b)
+    } else {
+        Cut { a, b, t }
+    }
+}
+
+/// Whether a segment has a point in the region.
+pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
+    near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
+}
+
+/// Whether the box around a segment meets the box around the region.
+fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
+    let hull = region.hull();
+    let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
+    sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)
+}
+
+fn cut(point: &Point, axes: usize) -> &[f64] {
+    point.get(..axes).unwrap_or(point)
+}
+
+/// The values of a column at the vertices of cuts: floats in between, others from the nearer vertex.
+pub(crate) fn mixed(
+    cuts: &[Cut],
+    held: &[Held],
+    dtype: Dtype,
+    width: u32,
+) -> Result<Column, QueryError> {
+    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+    let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
+    for one in cuts {
+        let row =
+            |place: Place| held.get(wide(place.cell)).and_then(|held| held.bytes(place.row, 1));
+        let (Some(a), Some(b)) = (row(one.a), row(one.b)) else {
+            return Err(super::pieces::not_held());
+        };
+        mix(&mut bytes, empty.dtype(), a, b, one.t);
+    }
+    Column::new(empty.dtype(), width, bytes.into()).map_err(QueryError::column)
+}
+
+/// Adds the value so far from `a` to `b`.
+pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
+    if t <= 0.0 {
+        return out.extend_from_slice(a);
+    }
+    let between = |a: f64, b: f64| a + (b - a) * t;
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 4) => {
+            for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
+                let [a, b] = [a, b].map(|bytes| f64::from(f32::from_le_bytes(*bytes)));
+                out.extend_from_slice(&crate::num::to_f32(between(a, b)).to_le_bytes());
+            }
+        }
+        (DtypeKind::Float, 8) => {
+            for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+                let [a, b] = [a, b].map(|bytes| f64::from_le_bytes(*bytes));
+                out.extend_from_slice(&between(a, b).to_le_bytes());
+            }
+        }
+        _ => out.extend_from_slice(if t < 0.5 { a } else { b }),
+    }
+}
+
+/// How many vertices some pieces have.
+pub(crate) fn vertices(pieces: &[Piece]) -> u32 {
+    narrow(pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(to_u64(wide(piece.len)))))
+}
