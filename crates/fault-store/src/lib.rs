@@ -51,6 +51,8 @@ pub enum Fault {
     Missing,
     /// The object is replaced by these bytes before the reply.
     Changed(Bytes),
+    /// The object is replaced by these bytes before the reply, and no condition is looked at.
+    ChangedUnseen(Bytes),
     /// The backend says it cannot do this.
     NotSupported,
 }
@@ -184,17 +186,20 @@ impl FaultStore {
             }
             Some(Fault::Missing) => Err(status_error(404, path)),
             Some(Fault::NotSupported) => Err(Error::NotSupported { source: "not here".into() }),
-            Some(Fault::Changed(bytes)) => {
+            Some(Fault::Changed(bytes) | Fault::ChangedUnseen(bytes)) => {
                 self.inner.put(path, PutPayload::from(bytes.clone())).await.map(drop)
             }
             _ => Ok(()),
         }
     }
 
-    async fn reply(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+    async fn reply(&self, path: &Path, mut options: GetOptions) -> Result<GetResult> {
         let what = if options.head { "head" } else { "get" };
         let fault = self.note(what, path, Some(&options));
         self.before(fault.as_ref(), path).await?;
+        if matches!(fault, Some(Fault::ChangedUnseen(_))) {
+            (options.if_match, options.if_none_match) = (None, None);
+        }
         let reply = self.inner.get_opts(path, options).await?;
         let Some(fault) = fault else { return Ok(reply) };
         let (meta, range) = (reply.meta.clone(), reply.range.clone());

@@ -93,6 +93,47 @@ pub enum Class {
 }
 
 impl Class {
+    /// Every class, in the order in which they are listed above.
+    pub const ALL: [Self; 37] = [
+        Self::Truncated,
+        Self::BadMagic,
+        Self::UnsupportedVersion,
+        Self::UnsupportedFlags,
+        Self::CountMismatch,
+        Self::NotMonotonic,
+        Self::OutOfBounds,
+        Self::Overflow,
+        Self::Negative,
+        Self::Misaligned,
+        Self::BadTag,
+        Self::BadShape,
+        Self::Duplicate,
+        Self::Trailing,
+        Self::NonCanonical,
+        Self::LimitExceeded,
+        Self::Checksum,
+        Self::Encoding,
+        Self::Codec,
+        Self::InvalidKey,
+        Self::InvalidArgument,
+        Self::Unsupported,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::PermissionDenied,
+        Self::Unauthenticated,
+        Self::NoSpace,
+        Self::FileChanged,
+        Self::Throttled,
+        Self::Timeout,
+        Self::Unavailable,
+        Self::Io,
+        Self::Conflict,
+        Self::WriterFenced,
+        Self::CommitUnknown,
+        Self::Poisoned,
+        Self::Cancelled,
+    ];
+
     /// The stable name, as errors print it and scripts match it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -561,6 +602,14 @@ mod tests {
         ] {
             assert_eq!((class.name(), class.exit_code()), (name, code));
             assert_eq!(class.retryable(), code == 5, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_class_is_listed_once_under_its_own_name() {
+        for (i, class) in Class::ALL.iter().enumerate() {
+            assert_eq!(std::format!("{class:?}"), class.name());
+            assert!(Class::ALL[..i].iter().all(|other| other < class), "{class}");
         }
     }
 

@@ -20,7 +20,7 @@ use thiserror::Error;
 pub struct Bounds {
     low: [f64; Self::MAX_AXES],  // no NaN, unused axes 0
     high: [f64; Self::MAX_AXES], // likewise; not below `low`
-    axes: usize,                   // 1 to MAX_AXES
+    axes: usize,                 // 1 to MAX_AXES
 }
 
 impl Bounds {

@@ -116,7 +116,9 @@ impl Categories {
     pub fn check(&self, column: &Column) -> Result<(), BadCode> {
         let known = i128::try_from(self.values.len()).unwrap_or(i128::MAX);
         let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
-        let stray = |code: &i128| !(0..known).contains(code) && (self.missing.is_none() || *code != missing);
+        let stray = |code: &i128| {
+            !(0..known).contains(code) && (self.missing.is_none() || *code != missing)
+        };
         let first = if let Some(codes) = column.as_slice::<u8>() {
             codes.iter().copied().map(i128::from).find(stray)
         } else if let Some(codes) = column.as_slice::<i8>() {

@@ -23,6 +23,9 @@ mod tests {
     fn the_edges_survive() {
         assert_eq!(to_u64(usize::MAX), usize::MAX as u64);
         assert_eq!(to_usize(u64::MAX), usize::MAX);
-        assert_eq!(int64s(b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\x09").collect::<Vec<_>>(), [-1, 1]);
+        assert_eq!(
+            int64s(b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\x09").collect::<Vec<_>>(),
+            [-1, 1]
+        );
     }
 }

@@ -115,15 +115,20 @@ pub enum BadQuery {
         /// Axes of the store.
         wanted: usize,
     },
+    /// A part of a question that this version does not answer. Refused, so that no answer is wrong.
+    #[error("this version does not answer {what}: {advice}")]
+    NotAnswered {
+        /// The part.
+        what: &'static str,
+        /// What to ask instead.
+        advice: &'static str,
+    },
     /// A mode without a region.
     #[error("{0} says how geometry lies to a region: give a region")]
     ModeWithoutRegion(Mode),
     /// A kind that the store does not hold.
     #[error("the store holds no {0}")]
     NoSuchKind(Kind),
-    /// A store that names no kind of geometry that is known.
-    #[error("the store names no kind of geometry that is known")]
-    NoKind,
     /// No level at all, or none that the rule allows.
     #[error("the store lists no level")]
     NoLevel,

@@ -40,6 +40,12 @@ pub(crate) const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 
+/// A component of a key as a float, rounded where it is beyond 2^53.
+#[expect(clippy::as_conversions, reason = "the border of a chunk so far out is rounded itself")]
+pub(crate) const fn float(n: i64) -> f64 {
+    n as f64
+}
+
 /// A count as a float, rounded where it is above 2^53.
 #[expect(clippy::as_conversions, reason = "an estimate may be rounded")]
 pub(crate) const fn to_f64(n: u64) -> f64 {

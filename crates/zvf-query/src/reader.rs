@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader};
+use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader, LinkAttribute, LinkFamily};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Plan};
@@ -108,6 +108,7 @@ impl Reader {
         let warm = self.warm(level).await?;
         let kind = kind_of(&warm.level, query.kind)?;
         query.check(kind, warm.level.axes())?;
+        query.check_answered(warm.level.node().meta().is_additive())?;
         Context::new(query, warm, kind).await
     }
 
@@ -170,6 +171,23 @@ impl Warm {
         }
     }
 
+    /// The attributes of links that `columns` asks for.
+    pub(crate) async fn link_attributes(
+        &self,
+        family: &LinkFamily,
+        columns: &Columns,
+    ) -> Result<Vec<LinkAttribute>, QueryError> {
+        let names = match columns {
+            Columns::None | Columns::Named(_) => return Ok(Vec::new()),
+            Columns::All => self.level.link_attribute_names().await?.names,
+        };
+        let mut attributes = Vec::with_capacity(names.len());
+        for name in names {
+            attributes.extend(family.attribute(&name).await?);
+        }
+        Ok(attributes)
+    }
+
     async fn names(&self) -> Result<Arc<[String]>, QueryError> {
         let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let held = known().clone();
@@ -187,12 +205,12 @@ pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQ
     BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
 }
 
-/// The kind that the level is read as.
+/// The kind that the level is read as: points, where the store names none.
 fn kind_of(level: &LevelReader, asked: Option<Kind>) -> Result<Kind, BadQuery> {
     match asked {
-        Some(kind) if level.kinds().contains(&kind) => Ok(kind),
+        Some(kind) if level.kinds().is_empty() || level.kinds().contains(&kind) => Ok(kind),
         Some(kind) => Err(BadQuery::NoSuchKind(kind)),
-        None => level.kinds().first().copied().ok_or(BadQuery::NoKind),
+        None => Ok(level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
     }
 }
 

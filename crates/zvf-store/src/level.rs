@@ -1,21 +1,5 @@
 //! One resolution level: its document, and the arrays by name.
 //!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), zvf_store::StoreError> {
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
-//! # use zvf_store::{Caching, OpenOptions, Store};
-//! let store = Store::open(path, OpenOptions::default()).await?;
-//! let level = store.level(0).await?;
-//! let vertices = level.required_cells("vertices").await?;
-//! let keys: Vec<_> = vertices.presence().await?.iter().collect();
-//! for payload in vertices.read_many(&keys, Caching::Once).await {
-//!     assert_eq!(payload?.map(|bytes| bytes.len()), Some(8));
-//! }
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! Not here: what the arrays hold, and which of them belong together.
 
 use std::sync::Arc;
@@ -67,11 +51,6 @@ impl LevelNode {
             StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
         })?;
         Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
-    }
-
-    /// The path of `name` below this level; an empty name is the level itself.
-    fn below(&self, name: &str) -> Result<Key, StoreError> {
-        if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
     }
 
     /// Its number; 0 is the full data.
@@ -165,5 +144,10 @@ impl LevelNode {
     /// When the backend fails.
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
         node::children(&self.shared, &self.below(name)?).await
+    }
+
+    /// The path of `name` below this level; an empty name is the level itself.
+    fn below(&self, name: &str) -> Result<Key, StoreError> {
+        if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
     }
 }

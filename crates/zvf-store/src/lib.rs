@@ -8,6 +8,23 @@
 //! batch costs one hop to a blocking thread. Remote stores need a tokio runtime of the caller's, with
 //! timers. Nothing here starts a runtime or keeps global state.
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), zvf_store::StoreError> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+//! use zvf_store::{Caching, OpenOptions, Store};
+//!
+//! let store = Store::open(path, OpenOptions::default()).await?;
+//! let vertices = store.level(0).await?.required_cells("vertices").await?;
+//! let keys: Vec<_> = vertices.presence().await?.iter().collect();
+//! for (key, payload) in keys.iter().zip(vertices.read_many(&keys, Caching::Once).await) {
+//!     let bytes = payload?.map_or(0, |payload| payload.len());
+//!     assert_eq!(bytes, 8, "chunk {key}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Features
 //!
 //! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a

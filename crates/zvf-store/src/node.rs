@@ -140,8 +140,12 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
 /// The names below `key`. Without a listing: those of `specs` that have a node.
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
     if shared.source.can_list() {
+        // Chunks lie below arrays only: below a group, the same name is any name.
+        let is_array = matches!(shared.node(key).await?.as_deref(), Some(Node::Array(_)));
         let children = shared.source.children(key).await?;
-        let nodes = children.into_iter().filter(|child| child.is_dir && child.name != CHUNKS);
+        let nodes = children
+            .into_iter()
+            .filter(|child| child.is_dir && !(is_array && child.name == CHUNKS));
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
     shared.notices.add(Notice::CannotEnumerate { key: key.clone() });

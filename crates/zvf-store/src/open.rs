@@ -32,7 +32,7 @@ use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{IoStats, Source};
+use crate::source::{self, IoStats, Source};
 
 /// An open store, for reading.
 ///
@@ -70,6 +70,16 @@ impl Store {
         Self::begin(source, budget, options).await
     }
 
+    /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
+    /// a directory of this machine takes none.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither a path nor a URL that is known.
+    pub fn needs_runtime(address: &str) -> Result<bool, StoreError> {
+        source::needs_runtime(address)
+    }
+
     /// The store below `prefix` of the caller's own backend.
     ///
     /// # Errors
@@ -99,8 +109,7 @@ impl Store {
             docs.node(&source, &first),
             docs.node(&source, &vertices),
         );
-        let root = root_of(root?)?;
-        let family = checked_family(&root)?;
+        let (root, family) = root_of(root?)?;
         // A fault of the level shows when the level is asked for; one that may pass is one of opening.
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
             if !is_about_content(&error) {
@@ -251,15 +260,36 @@ impl Store {
         node::dense(&self.shared, &Key::root().below(path)?).await
     }
 
+    /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.
+    ///
+    /// # Errors
+    ///
+    /// When the document cannot be read.
+    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
+        self.shared.node(&key_of(path)?).await
+    }
+
+    /// Every stored object below `path` with its size, by key; an empty path is the whole store.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
+    /// objects; otherwise when it fails.
+    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
+        let key = key_of(path)?;
+        if !self.shared.source.can_list() {
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        self.shared.source.list(&key).await
+    }
+
     /// The names below the node at `path`; an empty path is the root.
     ///
     /// # Errors
     ///
     /// As [`LevelNode::children`].
     pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
-        let root = Key::root();
-        let key = if path.is_empty() { root } else { root.below(path)? };
-        node::children(&self.shared, &key).await
+        node::children(&self.shared, &key_of(path)?).await
     }
 
     /// What a reader should know and that is no error.
@@ -307,14 +337,21 @@ impl Store {
     }
 }
 
-/// The root document, or why there is none.
-fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
+/// The key of a path that may be empty.
+fn key_of(path: &str) -> Result<Key, StoreError> {
+    let root = Key::root();
+    if path.is_empty() { Ok(root) } else { root.below(path) }
+}
+
+/// The root document and the family of its version, or why the store cannot be used.
+fn root_of(node: Option<Arc<Node>>) -> Result<(Root, Family), StoreError> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
         Some(Node::Group(group)) => {
             let root = Root::from_group(group.clone()).and_then(|root| {
                 root.open_checks()?;
-                Ok(root)
+                let family = root.zarr_vectors.zv_version.supported()?;
+                Ok((root, family))
             });
             root.map_err(|error| StoreError::from(error).with_key(&document))
         }
@@ -325,23 +362,6 @@ fn root_of(node: Option<Arc<Node>>) -> Result<Root, StoreError> {
                 .with_key(&document))
         }
         None => Err(StoreError::absent(&document, "every store starts with it")),
-    }
-}
-
-/// The family of the version, when nothing is required that is unknown.
-fn checked_family(root: &Root) -> Result<Family, StoreError> {
-    let document = crate::docs::document(&Key::root())?;
-    let block = &root.zarr_vectors;
-    let family = block
-        .zv_version
-        .supported()
-        .map_err(|error| StoreError::from(error).with_key(&document))?;
-    match block.required_capabilities.iter().find(|token| token.known().is_none()) {
-        None => Ok(family),
-        Some(token) => {
-            let what = "required capability";
-            Err(StoreError::unsupported(Op::Open, what, token.as_str()).with_key(&document))
-        }
     }
 }
 

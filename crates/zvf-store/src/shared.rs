@@ -9,11 +9,13 @@ use zvf_format::metadata::{Family, Node, Root};
 
 use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Keep};
+use crate::codec::Caps;
 use crate::docs::Docs;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::node::Opened;
 use crate::notice::Notices;
+use crate::num::to_u64;
 use crate::source::Source;
 
 /// One open store.
@@ -75,6 +77,14 @@ impl Shared {
         (self.budget.max_bytes() / 2).min(LARGEST_CHUNK)
     }
 
+    /// How much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
+    /// beside those that are done.
+    pub(crate) fn caps(&self, chunk: u64) -> Caps {
+        let buffers = to_u64(rayon::current_num_threads()).saturating_mul(BUFFERS);
+        let share = self.budget.max_bytes().checked_div(buffers).unwrap_or(0);
+        Caps { chunk, thread: share.max(SMALLEST_SHARE) }
+    }
+
     /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
     /// places in `slots` it is given.
     pub(crate) async fn through_cache<F: Future<Output = Vec<Answer>>>(
@@ -92,5 +102,9 @@ impl Shared {
     }
 }
 
+/// What a thread takes at most, counted in finished chunks.
+const BUFFERS: u64 = 4;
+/// What each thread may make whatever the budget: few chunks are larger.
+const SMALLEST_SHARE: u64 = 2 << 20;
 /// The most that one chunk of any store may hold, decoded.
 const LARGEST_CHUNK: u64 = 1 << 30;

@@ -1,3 +1,5 @@
+//! Streams of every codec, whole, cut and too long.
+
 use super::*;
 
 const TEXT: &[u8] = b"abcabcabcabcabcabcabcabcabcabcab"; // 32 bytes

@@ -1,3 +1,5 @@
+//! Blocks, ranges and whole chunks: what comes out, and what is refused.
+
 use super::*;
 use crate::chunk::Chunk;
 

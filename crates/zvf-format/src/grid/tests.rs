@@ -1,3 +1,5 @@
+//! Positions, bins and grids: tables at the edges, and properties against plain arithmetic.
+
 use std::string::ToString;
 use std::vec::Vec;
 

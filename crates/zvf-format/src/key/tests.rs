@@ -1,3 +1,5 @@
+//! Keys and segments: what parses, what prints, and both orders.
+
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;

@@ -21,7 +21,9 @@ impl Counts {
             all.resize_with(chunks.len(), || AtomicU32::new(UNKNOWN));
             all.into()
         });
-        if let (Ok(rows), Some(one)) = (u32::try_from(rows), chunks.find(key).and_then(|i| all.get(i))) {
+        if let (Ok(rows), Some(one)) =
+            (u32::try_from(rows), chunks.find(key).and_then(|i| all.get(i)))
+        {
             one.store(rows, Ordering::Relaxed);
         }
     }

@@ -39,9 +39,8 @@ impl ChunkFragments {
     /// When it is not a fragment index.
     pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self, ModelError> {
         let parsed = FragmentIndex::parse(&blob);
-        let len = parsed
-            .map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?
-            .len();
+        let len =
+            parsed.map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?.len();
         Ok(Self { blob, len, array: array.clone(), chunk })
     }
 
@@ -107,7 +106,12 @@ impl ChunkFragments {
         if bytes > MOST_BYTES {
             let expected = Expected::AtMost(MOST_BYTES.into());
             let what = "bytes of the rows of all fragments";
-            return Err(self.place(ModelError::refused(Class::LimitExceeded, what, expected, bytes)));
+            return Err(self.place(ModelError::refused(
+                Class::LimitExceeded,
+                what,
+                expected,
+                bytes,
+            )));
         }
         let mut ordered = ColumnBuilder::like(column);
         ordered.reserve(to_usize(total));
@@ -199,13 +203,18 @@ mod tests {
             builder.range(*start, *count).unwrap();
         }
         let chunk = ChunkKey::new(&[7]).unwrap();
-        ChunkFragments::new(builder.encode().into(), &Key::root().below("0/vertex_fragments").unwrap(), chunk)
-            .unwrap()
+        ChunkFragments::new(
+            builder.encode().into(),
+            &Key::root().below("0/vertex_fragments").unwrap(),
+            chunk,
+        )
+        .unwrap()
     }
 
     #[test]
     fn rows_by_fragment_or_why_not() {
-        let column = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![10, 11, 12].into()).unwrap();
+        let column =
+            Column::new(Dtype::parse("uint8").unwrap(), 1, vec![10, 11, 12].into()).unwrap();
         for (ranges, rows) in [
             (&[(0, 3)][..], Ok(&[10, 11, 12][..])),
             (&[(2, 1), (0, 2)], Ok(&[12, 10, 11])),
@@ -213,19 +222,23 @@ mod tests {
             (&[], Ok(&[])),
             (
                 &[(0, 4)],
-                Err("OutOfBounds in fragment index, start + count at byte 24: expected at most 3, found 4 \
-                     (in 0/vertex_fragments, chunk 7)"),
+                Err(
+                    "OutOfBounds in fragment index, start + count at byte 24: expected at most 3, found 4 \
+                     (in 0/vertex_fragments, chunk 7)",
+                ),
             ),
         ] {
             let found = fragments(ranges).in_order(&column);
-            let found = found.as_ref().map(|column| &column.bytes()[..]).map_err(ToString::to_string);
+            let found =
+                found.as_ref().map(|column| &column.bytes()[..]).map_err(ToString::to_string);
             assert_eq!(found, rows.map_err(str::to_owned), "{ranges:?}");
         }
     }
 
     #[test]
     fn repeated_rows_have_a_limit() {
-        let wide = Column::new(Dtype::parse("<U300000").unwrap(), 1, vec![0; 1_200_000].into()).unwrap();
+        let wide =
+            Column::new(Dtype::parse("<U300000").unwrap(), 1, vec![0; 1_200_000].into()).unwrap();
         let error = fragments(&[(0, 1); 1000]).in_order(&wide).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -18,10 +18,12 @@ mod counts;
 mod fragments;
 mod rows;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::key::Delta;
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
 use zvf_format::{Class, Expected};
@@ -36,9 +38,27 @@ pub(crate) use rows::{CellRows, absent};
 use attribute::Attributes;
 use counts::Counts;
 
-use crate::{Kind, Level, ModelError, ObjectIndex, Value};
+use crate::owners::Kept;
+use crate::{Kind, Level, LinkFamily, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_model::{Level, LevelReader};
+/// use zvf_store::Caching;
+///
+/// let level = LevelReader::open(&store, Level(0)).await?;
+/// let chunks: Vec<_> = level.chunks().await?.iter().collect();
+/// let positions = level.positions(&chunks, Caching::Once).await;
+/// let rows: Vec<usize> = positions.into_iter().map(|rows| rows.map_or(0, |rows| rows.len())).collect();
+/// assert_eq!((level.axes(), rows), (2, vec![2, 1]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LevelReader {
     inner: Arc<Inner>,
@@ -59,6 +79,10 @@ struct Inner {
     counts: Counts,
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
+    owners: OnceCell<Kept>,
+    links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
+    link_groups: OnceCell<bool>,
+    index_bytes: u64,
 }
 
 impl LevelReader {
@@ -69,6 +93,21 @@ impl LevelReader {
     /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
     /// say what is needed to read it.
     pub async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
+        Self::open_within(store, level, store.budget().max_bytes() / 4).await
+    }
+
+    /// As [`open`](Self::open), where each table that is made from an index (ids by value, objects by
+    /// fragment) may take `index_bytes`; a quarter of the budget otherwise. What does not fit is looked up
+    /// by reading the index each time.
+    ///
+    /// # Errors
+    ///
+    /// As `open`.
+    pub async fn open_within(
+        store: &Store,
+        level: Level,
+        index_bytes: u64,
+    ) -> Result<Self, ModelError> {
         let node = store.level(level.0).await?;
         let root = store.root();
         let shape = node.meta().effective_chunk_shape(root);
@@ -81,8 +120,9 @@ impl LevelReader {
         let fragments = node.required_cells("vertex_fragments").await?;
         let attributes = Vertices::parse(vertices.attributes().clone())
             .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
-        let dtype =
-            attributes.dtype().map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+        let dtype = attributes
+            .dtype()
+            .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
         let kinds = root.zarr_vectors.geometry_types.iter().map(Token::as_str);
         let kinds = kinds.filter_map(|token| token.parse().ok()).collect();
         let encoding = attributes.encoding;
@@ -100,6 +140,10 @@ impl LevelReader {
             counts: Counts::default(),
             attributes: Attributes::default(),
             objects: OnceCell::new(),
+            owners: OnceCell::new(),
+            links: Mutex::default(),
+            link_groups: OnceCell::new(),
+            index_bytes,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -211,9 +255,25 @@ impl LevelReader {
         &self.inner.objects
     }
 
+    /// The owners of fragments, once they were gathered.
+    pub(crate) fn kept_owners(&self) -> &OnceCell<Kept> {
+        &self.inner.owners
+    }
+
+    /// The link family `delta`, once it was opened.
+    pub(crate) fn opened_links(&self, delta: Delta) -> Arc<OnceCell<Option<LinkFamily>>> {
+        let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(links.entry(delta.0).or_default())
+    }
+
+    /// Whether groups of links follow fragments, once that was settled.
+    pub(crate) fn kept_link_groups(&self) -> &OnceCell<bool> {
+        &self.inner.link_groups
+    }
+
     /// Bytes that one table made from an index may take.
     pub(crate) fn index_cap(&self) -> u64 {
-        self.inner.store.budget().max_bytes() / 4
+        self.inner.index_bytes
     }
 
     fn counts(&self) -> &Counts {
@@ -239,9 +299,15 @@ impl LevelReader {
         match &self.inner.encoding {
             None | Some(Token::Known(CellEncoding::Raw)) => Ok(()),
             Some(_) => {
-                let expected = Expected::Rule("raw vertices: cells with Draco or another encoding cannot be read");
-                let error =
-                    ModelError::refused(Class::Unsupported, "encoding of vertices", expected, "another encoding");
+                let expected = Expected::Rule(
+                    "raw vertices: cells with Draco or another encoding cannot be read",
+                );
+                let error = ModelError::refused(
+                    Class::Unsupported,
+                    "encoding of vertices",
+                    expected,
+                    "another encoding",
+                );
                 Err(error.in_array(self.inner.vertices.path()))
             }
         }

@@ -69,8 +69,12 @@ impl LevelReader {
         let known = |key| chunks.as_deref().and_then(|chunks| self.counts().known(chunks, key));
         let mut answers: Vec<Option<Result<u64, ModelError>>> =
             keys.iter().map(|key| known(key).map(Ok)).collect();
-        let open: Vec<ChunkKey> =
-            keys.iter().zip(&answers).filter(|(_, known)| known.is_none()).map(|(key, _)| *key).collect();
+        let open: Vec<ChunkKey> = keys
+            .iter()
+            .zip(&answers)
+            .filter(|(_, known)| known.is_none())
+            .map(|(key, _)| *key)
+            .collect();
         let mut found = rows.counts(&open).await.into_iter();
         for (answer, key) in answers.iter_mut().zip(keys).filter(|(answer, _)| answer.is_none()) {
             let count = match found.next() {
@@ -133,17 +137,21 @@ impl CellRows<'_> {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         let stride = self.stride();
-        let bytes = |rows: &Range<u64>| {
-            rows.start.saturating_mul(stride)..rows.end.saturating_mul(stride)
-        };
+        let bytes =
+            |rows: &Range<u64>| rows.start.saturating_mul(stride)..rows.end.saturating_mul(stride);
         let parts: Vec<(ChunkKey, Vec<Range<u64>>)> =
             asks.iter().map(|(key, rows)| (*key, rows.iter().map(bytes).collect())).collect();
         let found = self.cells.read_parts(&parts).await;
         let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
-            let parts = found.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
+            let parts =
+                found.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
             let column = |bytes| Column::new(self.dtype, self.width, bytes);
-            parts.into_iter().map(column).collect::<Result<_, _>>().map_err(|error| place(error.into()))
+            parts
+                .into_iter()
+                .map(column)
+                .collect::<Result<_, _>>()
+                .map_err(|error| place(error.into()))
         });
         each.collect()
     }

@@ -74,7 +74,9 @@ pub(super) async fn manifests(
         .as_chunks::<2>()
         .0
         .iter()
-        .map(|[start, count]| span(*start, *count, blocks.len()).map_err(|e| e.in_array(spans.path())))
+        .map(|[start, count]| {
+            span(*start, *count, blocks.len()).map_err(|e| e.in_array(spans.path()))
+        })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
     let stride = to_usize(rank.saturating_add(1)).saturating_mul(8);
@@ -173,8 +175,11 @@ mod tests {
     fn rows_become_blocks() {
         let rows: Vec<u8> = [1_i64, -2, 5, 0, 0, 7].iter().flat_map(|n| n.to_le_bytes()).collect();
         let manifest = ObjectManifest::new(0, 2, blob(&rows, 24, 2).unwrap()).unwrap();
-        let references: Vec<_> =
-            manifest.references().unwrap().map(|(chunk, fragment)| (chunk.to_string(), fragment)).collect();
+        let references: Vec<_> = manifest
+            .references()
+            .unwrap()
+            .map(|(chunk, fragment)| (chunk.to_string(), fragment))
+            .collect();
         assert_eq!(references, [("1.-2".to_owned(), 5), ("0.0".to_owned(), 7)]);
         let negative: Vec<u8> = [1_i64, -2, -5].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(

@@ -29,7 +29,8 @@ impl IdTable {
     /// The table of these ids; `None` when rows have no number of 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
-        let value = |row: &u32| numbers.get(to_usize((*row).into())).map(|id| i64::from_le_bytes(*id));
+        let value =
+            |row: &u32| numbers.get(to_usize((*row).into())).map(|id| i64::from_le_bytes(*id));
         let rows = u32::try_from(numbers.len()).ok()?;
         let ascending = int64s(&ids).is_sorted_by(|a, b| a < b);
         let order = (!ascending).then(|| {

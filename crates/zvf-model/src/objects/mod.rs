@@ -14,8 +14,9 @@
 //!
 //! Rows are asked for in batches, and nothing here ever holds all of them: an index may have 10^8.
 //!
-//! Not here: which object a fragment belongs to (`owners`), and values of objects (`rows`).
+//! Not here: which object a fragment belongs to (`owners`), and how values of objects are read (`rowwise`).
 
+mod attributes;
 mod dense;
 mod follow;
 mod ids;
@@ -32,12 +33,29 @@ use zvf_store::{Dense, Rows};
 
 pub use follow::{Followed, ObjectRuns, Run};
 pub use manifest::ObjectManifest;
+pub(crate) use manifest::chunk_key;
 
 use crate::num::{int64s, to_u64};
 use crate::{LevelReader, ModelError, ObjectId};
 use ids::IdTable;
 
 /// The objects of a level; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::ObjectId;
+///
+/// let objects = level.objects().await?.expect("the level has an index");
+/// assert_eq!(objects.find(&[ObjectId(7), ObjectId(8)]).await?, [Some(0), None]);
+/// let manifest = objects.manifests(&[0]).await?.remove(0);
+/// assert_eq!(manifest.references()?.count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ObjectIndex {
     inner: Arc<Inner>,
@@ -166,7 +184,8 @@ impl ObjectIndex {
     pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>, ModelError> {
         let found = match &self.inner.ids {
             Ids::Row => {
-                let row = |id: &ObjectId| u64::try_from(id.0).ok().filter(|row| *row < self.slots());
+                let row =
+                    |id: &ObjectId| u64::try_from(id.0).ok().filter(|row| *row < self.slots());
                 return Ok(ids.iter().map(row).collect());
             }
             Ids::Column { ids: column, .. } => match self.table().await? {
@@ -197,7 +216,8 @@ impl ObjectIndex {
         match self.table().await? {
             Some(table) => Ok(table.duplicates()),
             None => {
-                let (what, expected) = ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
+                let (what, expected) =
+                    ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
                 let found = self.slots().saturating_mul(IdTable::BYTES);
                 Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
                     .in_array(self.ids_path()))
@@ -237,16 +257,30 @@ impl ObjectIndex {
     ///
     /// # Errors
     ///
-    /// As [`manifests`](Self::manifests), and the first error of `visit`.
+    /// As [`manifests`](Self::manifests), and the first error of `visit`, to which the object is added.
     pub async fn scan(
         &self,
         mut visit: impl FnMut(&ObjectManifest) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        self.scan_while(|manifest| visit(manifest).map(|()| true)).await
+    }
+
+    /// As [`scan`](Self::scan), for as long as `visit` says so.
+    pub(crate) async fn scan_while(
+        &self,
+        mut visit: impl FnMut(&ObjectManifest) -> Result<bool, ModelError>,
     ) -> Result<(), ModelError> {
         let mut start = 0;
         while start < self.slots() {
             let end = start.saturating_add(BATCH).min(self.slots());
             let rows: Vec<u64> = (start..end).collect();
-            self.manifests(&rows).await?.iter().try_for_each(&mut visit)?;
+            for manifest in self.manifests(&rows).await? {
+                match visit(&manifest) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error) => return Err(self.blame(error, manifest.row()).await),
+                }
+            }
             start = end;
         }
         Ok(())
@@ -337,7 +371,8 @@ impl Form {
 
 fn missing(path: &str, name: &str) -> ModelError {
     let expected = Expected::Rule("the arrays that the layout of the object index has");
-    ModelError::refused(Class::NotFound, "array", expected, "nothing").in_array(format!("{path}/{name}"))
+    ModelError::refused(Class::NotFound, "array", expected, "nothing")
+        .in_array(format!("{path}/{name}"))
 }
 
 const INDEX: &str = "object_index";

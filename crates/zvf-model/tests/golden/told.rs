@@ -6,7 +6,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Level, LevelReader};
 use zvf_store::Store;
 
-use crate::archive::{Unpacked, ids, inline, json};
+use archives::{Unpacked, ids, inline, json};
 
 /// One level of one store, and what is expected of it.
 pub struct Told {
@@ -14,7 +14,7 @@ pub struct Told {
     pub store: Store,
     pub level: LevelReader,
     pub expected: Value,
-    pub format: String,
+    pub whole: Value,
 }
 
 /// Visits every level of every store.
@@ -23,14 +23,14 @@ pub fn every_level(mut visit: impl FnMut(&Told)) {
         let mut expected = json(&format!("{id}.expected.json"));
         let unpacked = Unpacked::new(&id);
         let store = inline(unpacked.open());
-        let format = expected["format"].as_str().unwrap().to_owned();
+        let whole = expected.clone();
         for (number, expected) in expected["reference"]["levels"].as_object_mut().unwrap() {
             let name = format!("{id} level {number}");
             let level = Level(number.parse().unwrap());
             let level = inline(LevelReader::open(&store, level));
             let level = level.unwrap_or_else(|error| panic!("{name}: {error}"));
             let expected = expected.take();
-            visit(&Told { name, store: store.clone(), level, expected, format: format.clone() });
+            visit(&Told { name, store: store.clone(), level, expected, whole: whole.clone() });
         }
     }
 }
@@ -63,4 +63,16 @@ pub fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
         assert_eq!(sha256(bytes), expected["sha256"], "{told}: rows in order");
     }
     assert_eq!(sha256_sorted(bytes, stride), expected["sha256_sorted"], "{told}: rows");
+}
+
+impl Told {
+    /// The chunks of the level, in numeric order.
+    pub fn chunks(&self) -> Vec<ChunkKey> {
+        inline(self.level.chunks()).unwrap().iter().collect()
+    }
+
+    /// Whether the vertices are streams that nobody here decodes.
+    pub fn is_draco(&self) -> bool {
+        self.name.starts_with("ms3_draco")
+    }
 }

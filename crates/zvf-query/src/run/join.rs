@@ -8,7 +8,9 @@ use crate::num::to_u64;
 
 /// All rows of `batches`, in order.
 pub(crate) fn joined(context: &Context, mut batches: Vec<Batch>) -> Result<Batch, QueryError> {
-    batches.retain(|batch| !batch.is_empty() || !batch.parts().is_empty());
+    if batches.len() > 1 && batches.iter().any(|batch| !batch.is_empty()) {
+        batches.retain(|batch| !batch.is_empty());
+    }
     if batches.len() < 2 {
         return batches.pop().map_or_else(|| context.empty(), Ok);
     }

@@ -3,8 +3,11 @@
 //! A wave is a piece of work that fits in memory: some chunks, or some objects. Collecting answers the
 //! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
 
+mod chains;
 mod choose;
+mod elements;
 mod fetch;
+mod groups;
 mod join;
 mod objects;
 mod vertices;
@@ -56,6 +59,8 @@ pub(crate) enum Wave {
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
     Objects(Vec<u64>),
+    /// Link cells, and chunks whose vertices count.
+    Elements(elements::Work),
 }
 
 /// What the waves are for, which decides how large they are.
@@ -120,6 +125,7 @@ impl Context {
         match wave {
             Wave::Chunks(places) => self.vertices(places, limit).await,
             Wave::Objects(rows) => self.objects(rows, limit).await,
+            Wave::Elements(work) => self.elements(work).await,
         }
     }
 
@@ -196,6 +202,9 @@ pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wav
     if context.goes_by_objects() {
         return context.object_waves(purpose).await;
     }
+    if context.kind.has_links() {
+        return context.element_waves(purpose).await;
+    }
     let candidates = context.candidates();
     if purpose == Purpose::Collect && candidates.len() > MOST_CELLS {
         let found = to_u64(candidates.len());
@@ -211,11 +220,70 @@ impl Context {
         let asked = self.query.objects.is_some() || self.query.groups.is_some();
         match self.query.order {
             _ if self.kind.has_links() => false,
-            _ if self.kind.is_chain() => true,
             Some(Order::Storage) => false,
+            _ if self.kind.is_chain() => true,
             Some(Order::Objects) => true,
             None => asked,
         }
+    }
+
+    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+        let mut chunks = self.candidates();
+        if let Some(rows) = self.asked_rows().await? {
+            let index = self.index().await?;
+            let followed = self.warm.level.follow(&index, &rows).await?;
+            let places = followed.chunks.iter().filter_map(|one| self.chunks.find(one.chunk()));
+            let own: Vec<u32> = places.map(|place| crate::num::narrow(to_u64(place))).collect();
+            chunks.retain(|place| own.binary_search(place).is_ok());
+        }
+        let cells = match self.family().await? {
+            Some(family) => self.link_cells(&family, &chunks).await?,
+            None => Vec::new(),
+        };
+        if purpose == Purpose::Collect {
+            return Ok(vec![Wave::Elements(elements::Work { chunks, cells })]);
+        }
+        self.split(chunks, cells).await
+    }
+
+    /// Parts of the work by the source of its cells, so that each element comes once.
+    async fn split(
+        &self,
+        chunks: Vec<u32>,
+        cells: Vec<(usize, usize)>,
+    ) -> Result<Vec<Wave>, QueryError> {
+        let Some(family) = self.family().await? else {
+            let each = self.cells_of_a_wave(Purpose::Stream);
+            let work =
+                |chunks: &[u32]| elements::Work { chunks: chunks.to_vec(), cells: Vec::new() };
+            return Ok(chunks.chunks(each).map(|chunks| Wave::Elements(work(chunks))).collect());
+        };
+        let mut by_source: std::collections::BTreeMap<u32, elements::Work> = Default::default();
+        for place in chunks {
+            by_source.entry(place).or_default().chunks.push(place);
+        }
+        for (number, segment) in family.segments().iter().enumerate() {
+            let listed = segment.cells().await?;
+            for (_, place) in cells.iter().filter(|(one, _)| *one == number) {
+                let source =
+                    listed.source(*place).or_else(|| listed.chunks(*place).ok()?.first().copied());
+                let source = source.and_then(|source| self.chunks.find(&source));
+                let source = source.map_or(u32::MAX, |source| crate::num::narrow(to_u64(source)));
+                by_source.entry(source).or_default().cells.push((number, *place));
+            }
+        }
+        let each = self.cells_of_a_wave(Purpose::Stream);
+        let all: Vec<elements::Work> = by_source.into_values().collect();
+        let joined = all.chunks(each).map(|works| {
+            let mut one = elements::Work::default();
+            for work in works {
+                one.chunks.extend_from_slice(&work.chunks);
+                one.cells.extend_from_slice(&work.cells);
+            }
+            one.cells.sort_unstable();
+            Wave::Elements(one)
+        });
+        Ok(joined.collect())
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
@@ -228,9 +296,21 @@ impl Context {
                 Ok(Vec::new())
             };
         };
-        let rows = match &self.query.objects {
-            Some(ids) => self.rows_of(&index, ids).await?,
-            None => (0..index.slots()).collect(),
+        let asked = self.asked_rows().await?;
+        let rows = match (asked, &self.reach) {
+            (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
+            (Some(rows), None) => rows,
+            (None, None) => (0..index.slots()).collect(),
+            (asked, Some((_, range))) => {
+                let near = self.near_region(&index, range).await?;
+                match asked {
+                    None => near,
+                    Some(mut rows) => {
+                        rows.retain(|row| near.binary_search(row).is_ok());
+                        rows
+                    }
+                }
+            }
         };
         let meta = self.warm.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
@@ -347,6 +427,8 @@ const MOST_ROWS: u64 = 100_000_000;
 const MOST_BYTES: u64 = 4 << 30;
 /// Cells that one wave may have: their keys and indexes are held at once.
 const MOST_CELLS_OF_A_WAVE: usize = 8192;
+/// So few objects are read rather than looked for.
+const FEW_OBJECTS: u64 = 16;
 /// Objects that one wave may have.
 const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
 /// Cells that are tried at once when only a few rows are wanted.

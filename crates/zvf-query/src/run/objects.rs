@@ -15,7 +15,7 @@ use zvf_format::fragment::RankTable;
 use zvf_format::key::ChunkKey;
 use zvf_model::{Batch, Followed, ObjectId, ObjectIndex, Parts};
 
-use super::fetch::Of;
+use super::fetch::{Need, Of, needs};
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
 use crate::num::{narrow, to_u64, wide};
@@ -82,14 +82,18 @@ impl Context {
         let caching = self.caching(to_u64(parted.pieces.rows).saturating_mul(self.row_bytes()));
 
         let of = Of::Positions(&self.warm.level);
-        let positions =
-            self.read_pieces(of, &chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
-        let held =
-            |piece: &Piece| !matches!(positions.get(wide(piece.cell)), None | Some(Held::Nothing));
-        let mut parted = parted;
-        if !self.missing().is_empty() {
-            parted = parted.filtered(held);
+        let mut needs = needs(of, &chunks.rows, &parted.pieces);
+        if self.mode == Mode::Crop || !self.kind.is_chain() {
+            self.only_near(&chunks.keys, &mut needs);
         }
+        let positions = self.read(of, &chunks.keys, needs, caching).await?;
+        let parted = if self.missing().is_empty() {
+            parted
+        } else {
+            parted.held(|piece| {
+                !matches!(positions.get(wide(piece.cell)), None | Some(Held::Nothing))
+            })
+        };
         if self.mode == Mode::Clip && self.query.region.is_some() && self.kind.is_chain() {
             return self.clipped(&chunks, &parted, &positions, limit, caching).await;
         }
@@ -97,6 +101,18 @@ impl Context {
         let batch =
             self.batch(&chunks.keys, &chunks.rows, &parted.pieces, &positions, caching).await?;
         self.with_parts(batch, &parted)
+    }
+
+    /// Nothing of chunks that the region does not meet, where only vertices in it count.
+    fn only_near(&self, keys: &[ChunkKey], needs: &mut [Need]) {
+        let Some((_, range)) = &self.reach else { return };
+        if self.mode != Mode::Cells {
+            for (key, need) in keys.iter().zip(needs) {
+                if !range.contains(key) {
+                    *need = Need::Nothing;
+                }
+            }
+        }
     }
 
     fn with_parts(&self, batch: Batch, parted: &Parted) -> Result<Batch, QueryError> {
@@ -188,11 +204,13 @@ impl Parted {
         }
     }
 
-    /// The same without the pieces that `keep` refuses.
-    fn filtered(&self, keep: impl Fn(&Piece) -> bool) -> Self {
+    /// The same without the pieces that are not held: an object that lacks some is the runs between.
+    fn held(&self, held: impl Fn(&Piece) -> bool) -> Self {
         let mut left = Self::default();
         for span in &self.spans {
-            left.push(span.id, self.of(span).iter().filter(|piece| keep(piece)).copied());
+            for run in self.of(span).split(|piece| !held(piece)) {
+                left.push(span.id, run.iter().copied());
+            }
         }
         left
     }
@@ -244,7 +262,7 @@ fn within(context: &Context, parted: Parted, positions: &[Held]) -> Parted {
             Mode::Crop if chain => {
                 object.runs_inside(region, |run| left.push(span.id, run.iter().copied()));
             }
-            _ => {
+            Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop | Mode::Cells => {
                 let mut inside = Vec::new();
                 object.runs_inside(region, |run| inside.extend_from_slice(run));
                 left.push(span.id, inside);

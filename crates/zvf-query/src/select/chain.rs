@@ -10,11 +10,11 @@ use super::held::Held;
 use super::inside::position;
 use super::pieces::Piece;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::wide;
 use crate::region::Region;
 
 /// A vertex where it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) cell: u32,
     pub(crate) row: u32,
@@ -35,7 +35,7 @@ impl Cut {
     }
 }
 
-type Point = [f64; Bounds::MAX_AXES];
+pub(crate) type Point = [f64; Bounds::MAX_AXES];
 
 /// The vertices of one object.
 #[derive(Clone, Copy, Debug)]
@@ -50,16 +50,22 @@ impl<'a> Chain<'a> {
         Self { pieces, held, axes }
     }
 
-    /// Shows each vertex to `visit`, until it is content.
-    fn any(&self, mut visit: impl FnMut(Place, &Point) -> bool) -> bool {
+    /// Shows each vertex to `visit`, until it is content; nothing where rows are not held, so that what
+    /// comes before and after is not joined.
+    fn any(&self, mut visit: impl FnMut(Option<(Place, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
             let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
-            let Some((column, first)) = held else { continue };
+            let Some((column, first)) = held else {
+                if visit(None) {
+                    return true;
+                }
+                continue;
+            };
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
                 position(column, wide(row.saturating_sub(first)), own);
-                if visit(Place { cell: piece.cell, row }, &point) {
+                if visit(Some((Place { cell: piece.cell, row }, &point))) {
                     return true;
                 }
             }
@@ -70,7 +76,11 @@ impl<'a> Chain<'a> {
     /// Whether some point of the chain is in the region.
     pub(crate) fn touches(&self, region: &Region) -> bool {
         let mut last: Option<Point> = None;
-        self.any(|_, point| {
+        self.any(|vertex| {
+            let Some((_, point)) = vertex else {
+                last = None;
+                return false;
+            };
             let here = cut(point, self.axes);
             let hit = match &last {
                 None => region.contains(here),
@@ -81,9 +91,31 @@ impl<'a> Chain<'a> {
         })
     }
 
+    /// Whether some vertex is in the region.
+    pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
+        self.any(|vertex| vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes))))
+    }
+
+    /// The last vertex, or the first.
+    pub(crate) fn end(&self, last: bool) -> Option<Point> {
+        let pieces = || self.pieces.iter().filter(|piece| piece.len > 0);
+        let (piece, row) = if last {
+            let piece = pieces().next_back()?;
+            (piece, piece.end().saturating_sub(1))
+        } else {
+            let piece = pieces().next()?;
+            (piece, piece.start)
+        };
+        let (column, first) = self.held.get(wide(piece.cell))?.column(row)?;
+        let mut point = [0.0; Bounds::MAX_AXES];
+        let own = point.get_mut(..self.axes)?;
+        position(column, wide(row.saturating_sub(first)), own);
+        Some(point)
+    }
+
     /// Whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
-        !self.any(|_, point| !region.contains(cut(point, self.axes)))
+        !self.any(|vertex| vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes))))
     }
 
     /// Calls `run` with the pieces of each run of vertices that are in the region.
@@ -98,8 +130,10 @@ impl<'a> Chain<'a> {
         run: &mut dyn FnMut(&[Piece]),
     ) {
         let mut now: Vec<Piece> = Vec::new();
-        self.any(|place, point| {
-            if holds(place, point) {
+        self.any(|vertex| {
+            if let Some((place, point)) = vertex
+                && holds(place, point)
+            {
                 match now.last_mut() {
                     Some(last) if last.cell == place.cell && last.end() == place.row => {
                         last.len = last.len.saturating_add(1);
@@ -125,7 +159,15 @@ impl<'a> Chain<'a> {
         let mut parts = Vec::new();
         let mut open = false; // the last vertex put out is `last`, or a point of the segment before
         let mut last: Option<(Place, Point)> = None;
-        self.any(|place, point| {
+        self.any(|vertex| {
+            let Some((place, point)) = vertex else {
+                if open {
+                    end(out);
+                    open = false;
+                }
+                last = None;
+                return false;
+            };
             let here = cut(point, self.axes);
             match &last {
                 None => {
@@ -190,7 +232,7 @@ pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
 }
 
 /// Whether the box around a segment meets the box around the region.
-fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
+pub(crate) fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
     sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)
@@ -241,9 +283,4 @@ pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
         }
         _ => out.extend_from_slice(if t < 0.5 { a } else { b }),
     }
-}
-
-/// How many vertices some pieces have.
-pub(crate) fn vertices(pieces: &[Piece]) -> u32 {
-    narrow(pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(to_u64(wide(piece.len)))))
 }

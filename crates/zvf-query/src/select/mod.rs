@@ -5,11 +5,13 @@
 //! runs         the fragments of a chunk, and bins           which rows of it, in which order
 //! inside       positions, and a region                      which of these rows are in it
 //! chain        the rows of one object               how it lies to a region, and what of it is inside
+//! faces        edges and faces                     cut at the boundary
 //! pieces       the rows that are left                       gathered into columns, each byte copied once
 //! ```
 
 pub(crate) mod candidates;
 pub(crate) mod chain;
+pub(crate) mod faces;
 pub(crate) mod held;
 pub(crate) mod inside;
 pub(crate) mod pieces;

@@ -4,9 +4,9 @@
 //! where they are. Large ones are spread over the current rayon pool; inside a tokio runtime they
 //! leave the thread that polls, in one hop.
 //!
-//! A chunk that grows beyond what ordinary data does waits until all others are done, and these then
-//! go one after the other, under one allowance together: however many bombs a batch holds, one of
-//! them at a time takes memory.
+//! A chunk that grows beyond what ordinary data does, or beyond the share of a thread, waits until all
+//! others are done, and these then go one after the other, under one allowance together: however many
+//! bombs a batch holds, one of them at a time takes memory.
 
 use std::sync::Arc;
 
@@ -18,19 +18,28 @@ use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
 use crate::num::to_u64;
 
+/// How much may be decoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caps {
+    /// The most one chunk may hold.
+    pub(crate) chunk: u64,
+    /// The most that each of several threads may make at once.
+    pub(crate) thread: u64,
+}
+
 /// One chunk to undo.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) chain: Arc<Chain>,
     pub(crate) stored: Bytes,
-    /// The most it may hold.
-    pub(crate) cap: u64,
+    pub(crate) caps: Caps,
 }
 
 impl Job {
-    /// What ordinary data of this length holds at most.
+    /// What ordinary data of this length holds at most, as far as several threads may make it at once.
     fn plausible(&self) -> u64 {
-        to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALL)
+        let most = to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALL);
+        most.min(self.caps.thread).min(self.caps.chunk)
     }
 
     fn undo(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
@@ -47,11 +56,11 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
     let first = Arc::clone(&jobs);
     let mut undone = spread(places, work, move |place, scratch| match first.get(place) {
         None => Err(stopped()),
-        Some(job) => job.undo(job.cap.min(job.plausible()), scratch),
+        Some(job) => job.undo(job.plausible(), scratch),
     })
     .await;
     let grown = |(_, (job, undone)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
-        job.plausible() < job.cap
+        job.plausible() < job.caps.chunk
             && undone.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
     };
     let late: Vec<usize> =
@@ -61,10 +70,10 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
     }
     let places = late.clone();
     let one_by_one = move |_, scratch: &mut Scratch| {
-        let mut left = places.iter().filter_map(|&place| Some(jobs.get(place)?.cap)).max();
+        let mut left = places.iter().filter_map(|&place| Some(jobs.get(place)?.caps.chunk)).max();
         let undo = |&place: &usize| {
             let job = jobs.get(place).ok_or_else(stopped)?;
-            let undone = job.undo(job.cap.min(left.unwrap_or(0)), scratch)?;
+            let undone = job.undo(job.caps.chunk.min(left.unwrap_or(0)), scratch)?;
             left = left.map(|left| left.saturating_sub(to_u64(undone.len())));
             Ok(undone)
         };
@@ -94,7 +103,7 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
             Ok(done) => done,
             Err(stopped) => match stopped.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is going down, and this future with it.
+                // The runtime is going down, and this future with it: nobody will poll it again.
                 Err(_cancelled) => std::future::pending().await,
             },
         },
@@ -138,7 +147,11 @@ mod tests {
         let chain = Arc::new(Chain::new(vec![Step::Zstd]));
         let job = |plain: Vec<u8>| {
             let stored = zstd::bulk::compress(&plain, 3).unwrap().into();
-            Job { chain: Arc::clone(&chain), stored, cap: 5 << 20 }
+            Job {
+                chain: Arc::clone(&chain),
+                stored,
+                caps: Caps { chunk: 5 << 20, thread: 1 << 20 },
+            }
         };
         let jobs = vec![
             job(vec![1; 4 << 20]),

@@ -131,15 +131,27 @@ mod tests {
         );
     }
 
+    /// Ranges and spans by their first byte and the one after the last.
+    type Pairs<'a> = &'a [(u64, u64)];
+
+    fn ranges(pairs: Pairs<'_>) -> Vec<Range<u64>> {
+        pairs.iter().map(|&(start, end)| start..end).collect()
+    }
+
+    fn check(chunk: &[u8], front: usize, wanted: Pairs<'_>, spans: Pairs<'_>, decoded: &[&[u8]]) {
+        let blocks = Blocks::parse(&chunk[..front]).unwrap();
+        let found = blocks.spans(&ranges(wanted));
+        assert_eq!(found, ranges(spans), "{wanted:?}");
+        let parts = found.iter().map(|s| (s.start, &chunk[s.start as usize..s.end as usize]));
+        let mut decoder = Decoder::new(24);
+        let found = blocks.decode(&mut decoder, parts.collect(), &ranges(wanted)).unwrap();
+        assert_eq!(found, decoded, "{wanted:?}");
+    }
+
     #[test]
     fn what_is_stored_raw_is_fetched_with_what_lies_between() {
         let chunk = b"\x02\x01\x02\x04\x0c\0\0\0\x0c\0\0\0\x1c\0\0\0twelve bytes";
-        let blocks = Blocks::parse(&chunk[..16]).unwrap();
-        let ranges = [0..2, 7..12];
-        assert_eq!(blocks.spans(&ranges), [16..28]);
-        let parts = vec![(16, &chunk[16..])];
-        let found = blocks.decode(&mut Decoder::new(12), parts, &ranges).unwrap();
-        assert_eq!(found, [&b"tw"[..], b"bytes"]);
+        check(chunk, 16, &[(0, 2), (7, 12)], &[(16, 28)], &[b"tw", b"bytes"]);
     }
 
     #[test]
@@ -147,18 +159,10 @@ mod tests {
         assert_eq!(header_len(&CHUNK[..16]).unwrap(), 28);
         let blocks = Blocks::parse(&CHUNK[..28]).unwrap();
         assert_eq!((blocks.decoded_len(), blocks.block_len()), (24, 8));
-        #[rustfmt::skip]
-        let table: [(&[Range<u64>], &[Range<u64>], &[&[u8]]); 4] = [
-            (&[0..3], &[28..40], &[b"abc"]),
-            (&[17..20, 1..2, 18..24], &[28..40, 52..64], &[b"rst", b"b", b"stuvwx"]),
-            (&[6..10, 5..5], &[28..52], &[b"ghij", b""]),
-            (&[], &[], &[]),
-        ];
-        for (ranges, spans, decoded) in table {
-            assert_eq!(blocks.spans(ranges), spans, "{ranges:?}");
-            let parts = spans.iter().map(|s| (s.start, &CHUNK[s.start as usize..s.end as usize]));
-            let found = blocks.decode(&mut Decoder::new(24), parts.collect(), ranges).unwrap();
-            assert_eq!(found, decoded, "{ranges:?}");
-        }
+        check(CHUNK, 28, &[(0, 3)], &[(28, 40)], &[b"abc"]);
+        let three: [&[u8]; 3] = [b"rst", b"b", b"stuvwx"];
+        check(CHUNK, 28, &[(17, 20), (1, 2), (18, 24)], &[(28, 40), (52, 64)], &three);
+        check(CHUNK, 28, &[(6, 10), (5, 5)], &[(28, 52)], &[b"ghij", b""]);
+        check(CHUNK, 28, &[], &[], &[]);
     }
 }

@@ -1,28 +1,43 @@
 //! Gzip members, decoded under a cap; their own checksums are verified.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 
 use flate2::read::MultiGzDecoder;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 use super::within_cap;
+use crate::num::{to_u64, to_usize};
 
 /// All of `input`, decoded, when that is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
-    let mut decoded = Vec::new();
-    let read = MultiGzDecoder::new(input).take(cap.saturating_add(1)).read_to_end(&mut decoded);
-    if let Err(error) = read {
-        let (class, found) = if error.kind() == ErrorKind::UnexpectedEof {
-            (Class::Truncated, "the end")
-        } else {
-            (Class::Codec, "something else")
-        };
-        let expected = Expected::Rule("whole gzip members");
-        return Err(FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found));
+    let (mut stream, mut decoded) = (MultiGzDecoder::new(input), Vec::new());
+    loop {
+        // One byte more than the cap, so that passing it is seen.
+        let room = to_usize(cap).saturating_add(1).saturating_sub(decoded.len());
+        let step = decoded.len().clamp(SMALLEST, LARGEST).min(room);
+        decoded.reserve_exact(step);
+        let read = stream.by_ref().take(to_u64(step)).read_to_end(&mut decoded);
+        match read {
+            Ok(read) if read < step => return Ok(decoded),
+            Ok(_) => within_cap("gzip", decoded.len(), cap)?,
+            Err(error) => return Err(refuse(&error)),
+        }
     }
-    within_cap("gzip", decoded.len(), cap)?;
-    Ok(decoded)
 }
+
+fn refuse(error: &io::Error) -> FormatError {
+    let (class, found) = if error.kind() == ErrorKind::UnexpectedEof {
+        (Class::Truncated, "the end")
+    } else {
+        (Class::Codec, "something else")
+    };
+    let expected = Expected::Rule("whole gzip members");
+    FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found)
+}
+
+/// How much room is made at a time.
+const SMALLEST: usize = 64 << 10;
+const LARGEST: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

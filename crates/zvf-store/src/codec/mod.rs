@@ -25,7 +25,7 @@ mod gzip;
 mod order;
 mod zstd;
 
-pub(crate) use batch::{Job, spread, undo_many};
+pub(crate) use batch::{Caps, Job, spread, undo_many};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub(crate) use order::{swap, untranspose};

@@ -67,8 +67,9 @@ mod tests {
 
     #[test]
     fn axes_come_back() {
+        type Row<'a> = (&'a [usize], &'a [usize], usize, &'a [u8], &'a [u8]);
         #[rustfmt::skip]
-        let table: [(&[usize], &[usize], usize, &[u8], &[u8]); 5] = [
+        let table: [Row<'_>; 5] = [
             (&[2, 3], &[0, 1], 1, b"abcdef", b"abcdef"),
             (&[2, 3], &[1, 0], 1, b"adbecf", b"abcdef"),
             (&[2, 3], &[1, 0], 2, b"aADdbBEecCFf", b"aAbBcCDdEeFf"),

@@ -58,7 +58,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
         }
         if full {
             let more = decoded.capacity().max(SMALLEST);
-            decoded.reserve(more.min(room(cap, decoded.len())));
+            decoded.reserve_exact(more.min(room(cap, decoded.len())));
         } else if source.pos() == before_in && decoded.len() == before_out {
             // The input is used up and a frame still wants more of it.
             return Err(refuse(Class::Truncated, input.len(), "the rest of a frame", "the end"));

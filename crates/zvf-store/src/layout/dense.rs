@@ -412,8 +412,8 @@ impl Dense {
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
-            let cap = chunk_bytes.min(self.shared.chunk_cap());
-            let chunks = chunked.array.chunks(&self.shared.source, &wanted, cap).await;
+            let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
+            let chunks = chunked.array.chunks(&self.shared.source, &wanted, caps).await;
             chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
         };
         self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await

@@ -181,8 +181,9 @@ mod tests {
 
     #[test]
     fn rows_touch_chunks() {
+        type Row<'a> = (&'a [u64], &'a [u64], Range<u64>, Option<&'a [&'a [u64]]>);
         #[rustfmt::skip]
-        let table: [(&[u64], &[u64], Range<u64>, Option<&[&[u64]]>); 7] = [
+        let table: [Row<'_>; 7] = [
             (&[10], &[4], 3..5, Some(&[&[0], &[1]])),
             (&[10], &[4], 4..4, Some(&[])),
             (&[10], &[4], 8..10, Some(&[&[2]])),
@@ -222,12 +223,7 @@ mod tests {
             assert_eq!(to, expected, "{rows:?}");
         }
         let mut one = [0];
-        super::Grid { shape: [].into(), chunk: [].into(), width: 1 }.paste(
-            b"a",
-            &[],
-            &(0..1),
-            &mut one,
-        );
+        Grid { shape: [].into(), chunk: [].into(), width: 1 }.paste(b"a", &[], &(0..1), &mut one);
         assert_eq!(one, *b"a");
     }
 

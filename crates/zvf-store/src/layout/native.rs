@@ -213,8 +213,8 @@ impl Native {
             Ok(array) => array,
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
         };
-        let cap = shared.chunk_cap();
-        let chunks = array.chunks(&shared.source, &indexes, cap).await;
+        let caps = shared.caps(shared.chunk_cap());
+        let chunks = array.chunks(&shared.source, &indexes, caps).await;
         let payload = |(wanted, chunk): (&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {

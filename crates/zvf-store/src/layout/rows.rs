@@ -203,7 +203,8 @@ impl Rows {
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
-            let chunks = array.chunks(&self.shared.source, &wanted, self.shared.chunk_cap()).await;
+            let caps = self.shared.caps(self.shared.chunk_cap());
+            let chunks = array.chunks(&self.shared.source, &wanted, caps).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => {

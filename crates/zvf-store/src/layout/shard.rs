@@ -176,8 +176,9 @@ mod tests {
 
     #[test]
     fn chunks_have_a_shard_and_a_place() {
+        type Row<'a> = (&'a [u64], &'a [u64], &'a [u64], usize);
         #[rustfmt::skip]
-        let table: [(&[u64], &[u64], &[u64], usize); 5] = [
+        let table: [Row<'_>; 5] = [
             (&[2, 2], &[7, 2], &[3, 1], 2),
             (&[2, 2], &[0, 1], &[0, 0], 1),
             (&[2, 3, 4], &[5, 5, 5], &[2, 1, 1], 21),

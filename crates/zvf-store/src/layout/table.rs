@@ -171,8 +171,9 @@ mod tests {
 
     #[test]
     fn keys_are_numbers_first_and_text_on_request() {
+        type Row<'a> = (usize, &'a [&'a str], &'a [&'a str], &'a [usize]);
         #[rustfmt::skip]
-        let table: [(usize, &[&str], &[&str], &[usize]); 5] = [
+        let table: [Row<'_>; 5] = [
             (1, &[], &[], &[]),
             (1, &["10", "9", "-1", "9"], &["-1", "9", "10"], &[0, 2, 1]),
             (2, &["0.-1", "0.-10", "-2.5"], &["-2.5", "0.-10", "0.-1"], &[0, 2, 1]),

@@ -127,11 +127,22 @@ impl Tiny {
             if self.packed && matches!(payload, Ok(None)) {
                 *payload = self.unpack(shared, key).await;
             }
-            if matches!(payload, Ok(Some(bytes)) if bytes.is_empty()) {
-                *payload = Ok(None);
+            match payload {
+                Ok(Some(bytes)) if bytes.is_empty() => *payload = Ok(None),
+                Ok(None) if self.was_listed(key) => *payload = self.vanished(key),
+                _ => {}
             }
         }
         payloads
+    }
+
+    /// Whether a listing showed the array of `key`.
+    fn was_listed(&self, key: &ChunkKey) -> bool {
+        self.names.get().is_some_and(|names| names.table.find(key).is_some())
+    }
+
+    fn vanished<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
+        Err(StoreError::absent(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
     /// A payload that lies in a shard.
@@ -181,7 +192,7 @@ pub(crate) async fn flat_many(
             Flat::new(shared, array, &doc, data?).map(Some)
         })
         .collect();
-    let jobs = stored.iter().flatten().flatten().filter_map(Flat::job);
+    let jobs = stored.iter().flatten().flatten().filter_map(|flat| flat.job(shared));
     let mut undone = undo_many(jobs.collect()).await.into_iter();
     stored
         .into_iter()
@@ -226,9 +237,9 @@ impl Flat {
         Ok(Self { key: key.clone(), len, chunk, fill, coding, stored })
     }
 
-    fn job(&self) -> Option<Job> {
+    fn job(&self, shared: &Shared) -> Option<Job> {
         let stored = self.stored.clone()?;
-        Some(Job { chain: Arc::clone(&self.coding.chain), stored, cap: self.chunk })
+        Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }
 
     /// The content, given what is stored, undone.

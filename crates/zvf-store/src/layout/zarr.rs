@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::shard::{Shards, Spans};
-use crate::codec::{Chain, Job, undo_many};
+use crate::codec::{Caps, Chain, Job, undo_many};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::num::to_u64;
@@ -156,22 +156,22 @@ impl ZarrArray {
         places.into_iter().map(|place| place?.map_or(Ok(None), &mut answer)).collect()
     }
 
-    /// What each of the chunks `wanted` holds, none more than `cap` bytes, and where it was.
+    /// What each of the chunks `wanted` holds, within `caps`, and where it was.
     pub(crate) async fn chunks(
         &self,
         source: &Source,
         wanted: &[Vec<u64>],
-        cap: u64,
+        caps: Caps,
     ) -> Vec<Result<Stored, StoreError>> {
         let stored = self.stored(source, wanted).await;
         if self.chain.is_empty()
-            && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= cap)
+            && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= caps.chunk)
         {
             return stored;
         }
         let jobs = stored.iter().filter_map(|stored| {
             let (_, stored) = stored.as_ref().ok()?.as_ref()?;
-            Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), cap })
+            Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), caps })
         });
         let mut undone = undo_many(jobs.collect()).await.into_iter();
         let mut next = |(place, stored): (Place, Bytes)| match undone.next() {

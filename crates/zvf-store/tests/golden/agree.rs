@@ -8,8 +8,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::metadata::Family;
 use zvf_store::{Caching, Cells, Dense, Rows, Store};
 
-use crate::archive::{Unpacked, files, ids, in_memory, inline};
 use crate::walk::{Found, Kind, arrays};
+use archives::{Unpacked, files, ids, in_memory, inline};
 
 /// Numbers that look random and are the same each time.
 struct Dice(u64);

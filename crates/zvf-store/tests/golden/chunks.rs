@@ -3,9 +3,9 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use zvf_format::key::ChunkKey;
-use zvf_store::Caching;
+use zvf_store::{Caching, OpenOptions, Store};
 
-use crate::archive::{Unpacked, ids, inline, json};
+use archives::{files, ids, in_memory, json};
 
 fn key(value: &Value) -> ChunkKey {
     let components: Vec<i64> =
@@ -17,20 +17,21 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[test]
-fn every_level_of_every_store_has_its_chunks() {
+#[tokio::test]
+async fn every_level_of_every_store_has_its_chunks() {
     let (mut levels, mut cells) = (0, 0);
     for id in ids() {
         let expected = json(&format!("{id}.expected.json"));
-        let unpacked = Unpacked::new(&id);
-        let store = inline(unpacked.open());
+        let (memory, root) = (in_memory(&files(&id)).await, "".into());
+        let options = OpenOptions::default();
+        let store = Store::from_object_store(memory, &root, options).await.unwrap();
         assert_eq!(store.version().to_string(), expected["format"].as_str().unwrap(), "{id}");
         for (number, expected) in expected["reference"]["levels"].as_object().unwrap() {
             let told = format!("{id} level {number}");
-            let level = inline(store.level(number.parse().unwrap())).unwrap();
+            let level = store.level(number.parse().unwrap()).await.unwrap();
             assert_eq!(level.meta().vertex_count, expected["meta"]["vertex_count"], "{told}");
-            let vertices = inline(level.required_cells("vertices")).unwrap();
-            let table = inline(vertices.presence()).unwrap();
+            let vertices = level.required_cells("vertices").await.unwrap();
+            let table = vertices.presence().await.unwrap();
             assert_eq!(table.len(), expected["chunk_count"], "{told}");
             if let Some(chunks) = expected["chunks"].as_array() {
                 let chunks: Vec<ChunkKey> = chunks.iter().map(key).collect();
@@ -41,14 +42,14 @@ fn every_level_of_every_store_has_its_chunks() {
                 * store.root().axes().len();
             for expected in expected["cells"].as_array().into_iter().flatten() {
                 let key = key(&expected["chunk"]);
-                let payload = inline(vertices.read(&key, Caching::Keep)).unwrap().unwrap();
+                let payload = vertices.read(&key, Caching::Keep).await.unwrap().unwrap();
                 if !expected["buffer_sha256"].is_null() {
                     assert_eq!(sha256(&payload), expected["buffer_sha256"], "{told} {key}");
                 }
                 if vertices.attributes()["encoding"] != "draco" {
                     assert_eq!(payload.len() / row, expected["rows"], "{told} {key}");
                 }
-                assert_eq!(inline(vertices.raw(&key)).unwrap().unwrap(), payload);
+                assert_eq!(vertices.raw(&key).await.unwrap().unwrap(), payload);
                 cells += 1;
             }
             levels += 1;

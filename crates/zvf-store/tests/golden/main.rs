@@ -2,6 +2,8 @@
 //! broken ones.
 
 mod agree;
-mod archive;
+mod broken;
 mod chunks;
+mod families;
+mod requests;
 mod walk;

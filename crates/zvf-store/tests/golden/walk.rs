@@ -23,7 +23,7 @@ pub fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> {
     let mut groups_of_cells = std::collections::BTreeSet::new();
     for (path, bytes) in files {
         let Some(path) = path.strip_suffix("/zarr.json") else { continue };
-        let doc: Value = serde_json::from_slice(bytes).unwrap();
+        let Ok(doc) = serde_json::from_slice::<Value>(bytes) else { continue };
         if doc["node_type"] != "array" {
             continue;
         }

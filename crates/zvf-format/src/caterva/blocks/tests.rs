@@ -1,3 +1,5 @@
+//! Block tables: spans in any order, dictionaries, and tables that lead out of their chunk.
+
 use std::string::ToString;
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Chunk headers: every field both ways, and one row per check.
+
 use std::string::ToString;
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Whole frames: what opens, what does not, and where things lie in it.
+
 use std::string::ToString;
 use std::vec::Vec;
 

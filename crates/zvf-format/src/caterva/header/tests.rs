@@ -1,3 +1,5 @@
+//! Frame headers with their metalayers, byte for byte, and one row per check.
+
 use std::string::ToString;
 use std::vec::Vec;
 

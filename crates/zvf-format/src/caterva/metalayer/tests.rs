@@ -1,3 +1,5 @@
+//! Metalayers of both names, byte for byte, and one row per check.
+
 use std::string::{String, ToString};
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Chunk offsets: stored, special and wrong entries.
+
 use std::string::ToString;
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Selections: chunks, blocks and runs, against a walk over every item.
+
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;

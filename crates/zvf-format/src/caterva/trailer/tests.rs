@@ -1,3 +1,5 @@
+//! Frame trailers, byte for byte, and one row per check.
+
 use std::string::ToString;
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Where records are stored, for every policy, and the way back.
+
 use std::string::ToString;
 use std::vec::Vec;
 

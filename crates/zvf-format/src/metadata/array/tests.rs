@@ -1,3 +1,5 @@
+//! Array documents that writers left behind, and one row per check.
+
 use std::string::ToString as _;
 use std::vec;
 

@@ -1,3 +1,5 @@
+//! Attributes of arrays, and one row per check.
+
 use std::string::ToString as _;
 use std::vec;
 

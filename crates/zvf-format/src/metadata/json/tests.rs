@@ -1,3 +1,5 @@
+//! JSON: limits, depth, and what is not JSON though writers print it.
+
 use std::string::{String, ToString as _};
 
 use serde_json::json;

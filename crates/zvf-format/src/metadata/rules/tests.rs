@@ -1,3 +1,5 @@
+//! Validation: one document per rule that breaks it.
+
 use std::string::{String, ToString as _};
 use std::vec;
 

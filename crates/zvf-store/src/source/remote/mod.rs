@@ -12,9 +12,11 @@
 //! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
 //! when ([`retry`]).
 
+mod part;
 #[cfg(feature = "net")]
 pub(super) mod refusal;
 pub(super) mod retry;
+mod tries;
 mod verdict;
 
 use std::hash::{BuildHasher, RandomState};
@@ -25,20 +27,21 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 use zvf_format::{Class, Expected};
 
+use self::part::Part;
 use self::retry::{Policy, Retry};
-use self::verdict::Verdict;
+use self::tries::{Miss, Tries};
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
-use crate::budget::{Budget, Reservation};
+use crate::budget::Budget;
 use crate::error::{Change, Op, Said, StoreError};
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
+use crate::num::to_u64;
 use crate::options::OpenOptions;
 
 /// A backend and the place of the store in it; cheap to clone.
@@ -424,174 +427,11 @@ impl Shared {
     }
 }
 
-/// The tries of one get.
-#[derive(Debug)]
-struct Tries {
-    op: Op,
-    tried: u32,
-    first_byte: Duration,
-    /// None outside a runtime, where nothing can wait.
-    deadline: Option<Instant>,
-}
-
-impl Tries {
-    fn new(shared: &Shared, op: Op) -> Self {
-        shared.retry.sends();
-        let timed = tokio::runtime::Handle::try_current().is_ok();
-        let policy = &shared.retry.policy;
-        let deadline = timed.then(|| Instant::now().checked_add(policy.all)).flatten();
-        Self { op, tried: 0, first_byte: policy.first_byte, deadline }
-    }
-
-    /// Waits for the next try, or gives up with what `miss` means.
-    async fn again(&mut self, shared: &Shared, miss: Miss) -> Result<(), StoreError> {
-        self.tried = self.tried.saturating_add(1);
-        let (error, again, after) = miss.judge(self.op);
-        let deadline = self.deadline.filter(|_| again);
-        let pause = deadline.and_then(|deadline| shared.retry.next(self.tried, deadline, after));
-        let Some(pause) = pause else { return Err(error) };
-        tokio::time::sleep(pause).await;
-        shared.retries.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// What `work` gives, if it does so in time.
-    async fn within<T>(
-        &self,
-        what: &'static str,
-        limit: Duration,
-        work: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T, Miss> {
-        let Some(deadline) = self.deadline else { return work.await.map_err(Miss::Fault) };
-        let after = limit.min(deadline.saturating_duration_since(Instant::now()));
-        match tokio::time::timeout(after, work).await {
-            Ok(done) => done.map_err(Miss::Fault),
-            Err(_) => Err(Miss::Late { what, after }),
-        }
-    }
-
-    /// Begins to count the time anew.
-    fn restart(&mut self, shared: &Shared) {
-        let all = shared.retry.policy.all;
-        self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
-    }
-
-    fn extend(&mut self, by: Duration) {
-        self.deadline = self.deadline.map(|at| at.checked_add(by).unwrap_or(at));
-    }
-}
-
 /// A reply that has begun, or an answer that needed none.
 enum Begun {
     /// With the range that it must have.
     Reply(GetResult, Range<u64>),
     Known(Read),
-}
-
-/// A body that is coming in, perhaps over several tries.
-#[derive(Debug)]
-struct Part {
-    /// All that is wanted.
-    range: Range<u64>,
-    size: u64,
-    version: Version,
-    /// By what the store can be asked for the same version; without it a try cannot be continued.
-    tag: Option<String>,
-    /// From the start of `range`.
-    bytes: BytesMut,
-    _held: Reservation,
-}
-
-impl Part {
-    fn next(&self) -> u64 {
-        self.range.start.saturating_add(to_u64(self.bytes.len()))
-    }
-
-    /// The request for what is missing.
-    fn rest(&self) -> GetOptions {
-        GetOptions {
-            range: Some(GetRange::Bounded(self.next()..self.range.end)),
-            if_match: self.tag.clone(),
-            ..GetOptions::default()
-        }
-    }
-
-    fn continues(&self, reply: &GetResult) -> bool {
-        reply.range == (self.next()..self.range.end)
-            && Version::of_meta(&reply.meta) == self.version
-    }
-
-    /// Adds a body. A body that comes as one buffer is handed on as it is.
-    async fn fill(
-        &mut self,
-        mut body: BoxStream<'static, object_store::Result<Bytes>>,
-        counter: &AtomicU64,
-    ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
-        let expected = self.range.end.saturating_sub(self.range.start);
-        let mut whole = None;
-        let mut found = to_u64(self.bytes.len());
-        while let Some(chunk) = body.next().await {
-            let chunk = chunk?;
-            counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
-            found = found.saturating_add(to_u64(chunk.len()));
-            if found > expected {
-                let change = Change::Length { expected, found };
-                return Ok(Err(Miss::Final(StoreError::changed(change))));
-            }
-            if self.bytes.is_empty() && found == expected {
-                whole = Some(chunk);
-            } else {
-                self.bytes.reserve(to_usize(expected).saturating_sub(self.bytes.len()));
-                self.bytes.extend_from_slice(&chunk);
-            }
-        }
-        if found == expected { Ok(Ok(whole)) } else { Ok(Err(Miss::Length { expected, found })) }
-    }
-}
-
-/// Why one try did not give an answer.
-#[derive(Debug)]
-enum Miss {
-    /// The backend failed.
-    Fault(object_store::Error),
-    /// Nothing came in time.
-    Late { what: &'static str, after: Duration },
-    /// The body ended early.
-    Length { expected: u64, found: u64 },
-    /// No further try can help.
-    Final(StoreError),
-}
-
-impl Miss {
-    /// The class of the backend's fault, if it is one.
-    fn class(&self) -> Option<Class> {
-        match self {
-            Self::Fault(error) => Some(Verdict::of(error).class),
-            Self::Late { .. } | Self::Length { .. } | Self::Final(_) => None,
-        }
-    }
-
-    /// The error, whether to try again, and the pause that the store asks for.
-    fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
-        match self {
-            Self::Fault(error) => {
-                let Verdict { class, said, again, after } = Verdict::of(&error);
-                (StoreError::backend(class, op, said, error), again, after)
-            }
-            Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
-            Self::Length { expected, found } => {
-                (StoreError::changed(Change::Length { expected, found }), true, None)
-            }
-            Self::Final(error) => (error, false, None),
-        }
-    }
-}
-
-impl Version {
-    fn of_meta(meta: &ObjectMeta) -> Self {
-        let tag = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
-        Self { tag: Some(tag.into()), ..Self::of_size(meta.size) }
-    }
 }
 
 /// `read`, unless another piece of the object was of another version.
@@ -618,5 +458,7 @@ fn is_seen(prefix: &Key, name: &str) -> bool {
 /// On a network a request costs about as much as this many bytes.
 const MERGE_GAP: u64 = 256 << 10;
 
+#[cfg(all(test, feature = "http"))]
+mod http_tests;
 #[cfg(test)]
 mod tests;

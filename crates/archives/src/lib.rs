@@ -1,0 +1,108 @@
+//! Stores from the archives in `testdata/zvf`: into a directory, or into memory.
+//!
+//! For tests of every layer; whatever is missing or broken here is a panic.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use object_store::{ObjectStoreExt as _, PutPayload};
+use serde_json::Value;
+use tempfile::TempDir;
+use zvf_store::{OpenOptions, Store};
+
+/// The folder of archives.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf")
+}
+
+/// A JSON document of that folder.
+pub fn json(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(folder().join(name)).unwrap()).unwrap()
+}
+
+/// The names of all stores that are not broken.
+pub fn ids() -> Vec<String> {
+    let mut ids: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".tar.zst").map(str::to_owned)
+        })
+        .collect();
+    ids.sort();
+    ids
+}
+
+/// The files of a store, by their path below its root.
+pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
+    let packed = File::open(folder().join(format!("{id}.tar.zst"))).unwrap();
+    let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
+    let mut files = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().to_str().unwrap().to_owned();
+        let Some((store, path)) = path.split_once('/') else { continue };
+        if store.ends_with(".zarrvectors") && entry.header().entry_type().is_file() {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            files.push((path.to_owned(), bytes));
+        }
+    }
+    files
+}
+
+/// A store in a directory that goes away.
+#[derive(Debug)]
+pub struct Unpacked {
+    dir: TempDir,
+}
+
+impl Unpacked {
+    /// The archived store `id`.
+    pub fn new(id: &str) -> Self {
+        Self::of(&files(id))
+    }
+
+    /// A store of these files.
+    pub fn of(files: &[(String, Vec<u8>)]) -> Self {
+        let dir = TempDir::new().unwrap();
+        for (path, bytes) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        Self { dir }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The store, opened as a local one.
+    pub async fn open(&self) -> Store {
+        Store::open(self.dir.path().to_str().unwrap(), OpenOptions::default()).await.unwrap()
+    }
+}
+
+/// A store in memory.
+pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
+    let memory = Arc::new(InMemory::new());
+    for (path, bytes) in files {
+        memory.put(&path.as_str().into(), PutPayload::from(bytes.clone())).await.unwrap();
+    }
+    memory
+}
+
+/// A future that never waits for anything, driven to its end without a runtime.
+pub fn inline<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("a local read waited"),
+    }
+}

@@ -1,0 +1,163 @@
+//! A corpus as it lies on disk: `cases.jsonl` and the blobs.
+//!
+//! Fields that are not known are ignored, and so are kinds (their cases are skipped, and counted):
+//! a newer corpus still runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A folder of cases.
+#[derive(Debug)]
+pub struct Corpus {
+    folder: PathBuf,
+    /// In the order of the file.
+    pub cases: Vec<Case>,
+}
+
+/// One line of `cases.jsonl`.
+#[derive(Debug, Deserialize)]
+pub struct Case {
+    /// Its name, unique in the corpus.
+    pub id: String,
+    /// The blob, below the folder.
+    pub file: String,
+    /// Which decoder it is for.
+    pub kind: String,
+    /// What the decoder is told besides the blob.
+    #[serde(default)]
+    pub params: Params,
+    /// How far to go.
+    pub stage: Stage,
+    /// The verdict in default mode.
+    pub expect: Expect,
+    /// Classes that an error in default mode may have.
+    #[serde(default)]
+    pub classes: Vec<String>,
+    /// The verdict in strict mode.
+    pub strict: Expect,
+    /// Classes that an error in strict mode may have.
+    #[serde(default)]
+    pub strict_classes: Vec<String>,
+    /// Bytes the decoder may hold at its peak.
+    pub max_alloc: usize,
+    /// Milliseconds it may take.
+    pub max_ms: u64,
+    /// Whether many blobs are made from this one.
+    pub sweep: Option<Sweep>,
+    /// Truncation: the lengths to cut to.
+    #[serde(default)]
+    pub lengths: Vec<usize>,
+    /// Truncation: the lengths at which the cut cannot be seen.
+    #[serde(default)]
+    pub accept_lengths: Vec<usize>,
+    /// Truncation: whether an error of any class will do.
+    #[serde(default)]
+    pub classes_any: bool,
+    /// Bit flips: how many bits there are.
+    #[serde(default)]
+    pub bits: usize,
+    /// A word of the hint that the error must give.
+    pub hint: Option<String>,
+}
+
+/// How far a case goes.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Decode, then visit every item once.
+    Decode,
+    /// The same, with the surroundings known.
+    Resolve,
+    /// Turn a name inside the blob into a path.
+    Export,
+}
+
+/// What a reader owes.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// An error.
+    Reject,
+    /// No error.
+    Accept,
+    /// No panic, and the budget.
+    Either,
+    /// What the sweep says.
+    Sweep,
+}
+
+/// How blobs are made from one.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Sweep {
+    /// Cut to each of `lengths`.
+    Truncate,
+    /// Each bit flipped in turn.
+    Bitflip,
+}
+
+/// What a decoder is told besides the blob.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Params(Map<String, Value>);
+
+impl Corpus {
+    /// Reads the cases in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When `cases.jsonl` is missing, or a line of it is no case.
+    pub fn open(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join("cases.jsonl");
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut cases = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let case = serde_json::from_str(line);
+            cases.push(case.with_context(|| format!("{}:{number}", path.display()))?);
+        }
+        Ok(Self { folder: folder.to_path_buf(), cases })
+    }
+
+    /// The blob of a case.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or its name leads out of the folder.
+    pub fn blob(&self, case: &Case) -> anyhow::Result<Vec<u8>> {
+        if case.file.split('/').any(|part| part == "..") {
+            bail!("{} leads out of the corpus", case.file);
+        }
+        fs::read(self.folder.join(&case.file)).with_context(|| format!("cannot read {}", case.file))
+    }
+}
+
+impl Params {
+    /// A number, where there is one under that name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+
+    /// A list of numbers, where there is one under that name.
+    #[must_use]
+    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+        self.0.get(name)?.as_array()?.iter().map(Value::as_u64).collect()
+    }
+
+    /// A text, where there is one under that name.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// Whether something is said to be so.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool) == Some(true)
+    }
+}

@@ -1,0 +1,55 @@
+//! Reads a metadata document, validates it, prints it, and reads what was printed.
+
+use std::fmt::Debug;
+use std::hint::black_box;
+
+use zvf_format::metadata::{ArrayDoc, GroupDoc, Level, MetadataError, Root, validate};
+
+/// Which document it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// Of the root group.
+    Root,
+    /// Of a level group.
+    Level,
+    /// Of an array.
+    Array,
+}
+
+impl Document {
+    /// Reads and prints `text`.
+    pub(crate) fn decode(self, text: &[u8]) -> Result<(), MetadataError> {
+        match self {
+            Self::Root => {
+                let root = Root::parse(text)?;
+                black_box((validate(&root, &[]), root.ome(), root.zarr_vectors.attribute_specs()));
+                again(&root, &root.print(), Root::parse);
+            }
+            Self::Level => {
+                let level = Level::parse(text)?;
+                again(&level, &level.print(), Level::parse);
+            }
+            Self::Array => {
+                let array = ArrayDoc::parse(text)?;
+                black_box((array.items(), array.chunk_bytes(), array.inner_chunk_shape()));
+                again(&array, &array.print(), ArrayDoc::parse);
+            }
+        }
+        if let Ok(group) = GroupDoc::parse(text) {
+            again(&group, &group.print(), GroupDoc::parse);
+        }
+        Ok(())
+    }
+}
+
+/// What is printed reads as the same document, and prints the same text.
+fn again<T: PartialEq + Debug>(
+    document: &T,
+    printed: &str,
+    parse: impl Fn(&[u8]) -> Result<T, MetadataError>,
+) {
+    match parse(printed.as_bytes()) {
+        Ok(again) => assert_eq!(again, *document, "printed {printed}"),
+        Err(error) => panic!("{error}, in what was printed: {printed}"),
+    }
+}

@@ -1,0 +1,61 @@
+//! Payloads of `.tet` files: decoded in pieces that are thrown away, only to see whether they can be.
+//!
+//! The codec keeps tables and a window of its own, which the budget of a case says nothing about; a
+//! reader caps the window instead ([`CODEC_HOLDS`]). It stops at most one piece past what the index
+//! claims.
+
+use std::io::Read;
+
+use ruzstd::decoding::StreamingDecoder;
+use zvf_format::Class;
+use zvf_format::tet::{Codec, DECODED_CAP, Row};
+
+use crate::decode::Fault;
+
+/// Decodes the payload of one row.
+pub(crate) fn decode(file: &[u8], row: &Row) -> Result<(), Fault> {
+    let claimed = row.decoded_len(DECODED_CAP)?;
+    if row.codec() == Codec::Raw {
+        return Ok(()); // as long as it claims: the index checked it
+    }
+    let from = usize::try_from(row.payload_offset());
+    let to = usize::try_from(row.payload_end());
+    let stored = from.ok().zip(to.ok()).and_then(|(from, to)| file.get(from..to));
+    let stored = stored.ok_or(Fault::Payload(Class::OutOfBounds, "outside the file"))?;
+    frames(stored, claimed)
+}
+
+/// Decodes frames until the stored bytes end.
+fn frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
+    let mut decoded = 0;
+    while !stored.is_empty() {
+        let frame = StreamingDecoder::new(&mut stored);
+        let mut frame = frame.map_err(|_source| Fault::Payload(Class::Codec, "no zstd frame"))?;
+        // What the header promises is checked, and never reserved. 0: it promises nothing.
+        if frame.decoder.content_size() > claimed {
+            return Err(Fault::Payload(
+                Class::CountMismatch,
+                "promises more than the index claims",
+            ));
+        }
+        loop {
+            let mut piece = [0; 4096];
+            let read = frame.read(&mut piece);
+            match read.map_err(|_source| Fault::Payload(Class::Codec, "the frame breaks off"))? {
+                0 => break,
+                n => decoded += u64::try_from(n).unwrap(),
+            }
+            if decoded > claimed {
+                return Err(Fault::Payload(Class::CountMismatch, "decodes to more than it claims"));
+            }
+        }
+    }
+    if decoded == claimed {
+        Ok(())
+    } else {
+        Err(Fault::Payload(Class::CountMismatch, "decodes to less than it claims"))
+    }
+}
+
+/// What the codec may hold: the largest window a reader allows, and tables.
+pub(crate) const CODEC_HOLDS: usize = (1 << 27) + (1 << 20);

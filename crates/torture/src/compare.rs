@@ -1,0 +1,244 @@
+//! Holds what the library reads against what a naive decoder reads: verdict, strict verdict, values.
+//!
+//! For kinds without a naive decoder, only what must hold for any input is checked: strict accepts
+//! nothing that default refuses, and walking a view ends.
+
+use zvf_format::caterva::{Axes, Metalayer, MetalayerName};
+use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
+use zvf_format::link::{Body, Element, LinkCell, RowShape};
+use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
+use zvf_format::ragged::{self, Ragged};
+use zvf_format::shard::ShardIndex;
+use zvf_format::tet::{Codec, Index};
+use zvf_format::vlen::VlenRows;
+
+use crate::naive::{self, Read};
+
+pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
+    let naive = naive::fragment_index(blob);
+    let view = FragmentIndex::parse(blob);
+    verdicts(&naive, view.is_ok(), FragmentIndex::parse_strict(blob).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
+    let mut extent = 0;
+    for (f, (naive, fragment)) in naive.value.iter().zip(view.iter()).enumerate() {
+        let owned = match fragment {
+            fragment::Fragment::Range { start, count } => {
+                extent = extent.max(i128::from(start) + i128::from(count));
+                naive::Fragment::Range(start.into(), count.into())
+            }
+            fragment::Fragment::Rows(rows) => {
+                let rows: Vec<_> = rows.iter().map(|row| i128::from(row.get())).collect();
+                extent = rows.iter().fold(extent, |extent, row| extent.max(row + 1));
+                naive::Fragment::Rows(rows)
+            }
+        };
+        same("fragment", naive, &owned)?;
+        same("random access", &view.get(u64::try_from(f).unwrap()), &Some(fragment))?;
+    }
+    same("extent", &extent, &view.extent().into())?;
+    same("tiles", &tiles(&naive.value, extent), &view.tiles(view.extent()))?;
+    if naive.canonical {
+        encodes_fragments(blob, &view)?;
+    }
+    Ok(())
+}
+
+/// Whether the fragments are ranges, one after the other, from 0 to `rows`.
+fn tiles(fragments: &[naive::Fragment], rows: i128) -> bool {
+    let mut next = 0;
+    let joined = fragments.iter().all(|fragment| match fragment {
+        naive::Fragment::Range(start, count) => {
+            let here = *start == next;
+            next += count;
+            here
+        }
+        naive::Fragment::Rows(_) => false,
+    });
+    joined && !fragments.is_empty() && next == rows
+}
+
+/// What is canonical comes out of the builder as it went in, but for lists that are ranges.
+fn encodes_fragments(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
+    let mut builder = FragmentIndexBuilder::new();
+    let mut promoted = false;
+    for fragment in view.iter() {
+        if let fragment::Fragment::Rows(rows) = fragment {
+            let ascending =
+                rows.windows(2).all(|two| two[0].get().checked_add(1) == Some(two[1].get()));
+            promoted |= ascending && !rows.is_empty();
+        }
+        builder.fragment(fragment).map_err(|error| format!("cannot be built again: {error}"))?;
+    }
+    let again = builder.encode();
+    if !promoted {
+        return same("bytes", &blob, &&again[..]);
+    }
+    let again = FragmentIndex::parse_strict(&again).map_err(|error| error.to_string())?;
+    for (one, other) in view.iter().zip(again.iter()) {
+        same("length", &one.len(), &other.len())?;
+        if one.len() < 100 {
+            same("rows", &one.rows().collect::<Vec<_>>(), &other.rows().collect())?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn manifest(blob: &[u8], axes: u64) -> Result<(), String> {
+    let naive = naive::manifest(blob, axes);
+    let view = Manifest::parse(blob, axes);
+    verdicts(&naive, view.is_ok(), view.is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let mut builder = ManifestBuilder::new(axes).unwrap();
+    let mut total = 0_i128;
+    let mut blocks = view.blocks();
+    for naive in &naive.value {
+        let block = blocks.next().ok_or("blocks end early")?;
+        let chunk: Vec<i128> = block.chunk.iter().map(|c| c.get().into()).collect();
+        let raw: Vec<i64> = block.chunk.iter().map(|c| c.get()).collect();
+        let built = match block.fragments {
+            BlockFragments::Single(fragment) => builder.single(&raw, fragment),
+            BlockFragments::Range { start, count } => builder.range(&raw, start, count),
+            BlockFragments::Explicit(_) => {
+                builder.explicit(&raw, &block.fragments.iter().collect::<Vec<_>>())
+            }
+        };
+        built.map_err(|error| format!("cannot be built again: {error}"))?;
+        total += i128::from(block.fragments.len());
+        let owned = match block.fragments {
+            BlockFragments::Single(fragment) => naive::Block::Single(chunk, fragment.into()),
+            BlockFragments::Range { start, count } => {
+                naive::Block::Range(chunk, start.into(), count.into())
+            }
+            BlockFragments::Explicit(list) => {
+                naive::Block::List(chunk, list.iter().map(|n| n.get().into()).collect())
+            }
+        };
+        same("block", naive, &owned)?;
+    }
+    same("end", &None, &blocks.next())?;
+    same("length", &u64::try_from(total).ok(), &view.len())?;
+    if total < 100 {
+        let expected: Vec<i128> = naive.value.iter().flat_map(expand).collect();
+        let found: Vec<i128> = view.references().map(|r| r.fragment.into()).collect();
+        same("references", &expected, &found)?;
+    }
+    same("bytes", &blob, &&builder.encode()[..])
+}
+
+fn expand(block: &naive::Block) -> Vec<i128> {
+    match block {
+        naive::Block::Single(_, fragment) => vec![*fragment],
+        naive::Block::Range(_, start, count) => (*start..start + count).collect(),
+        naive::Block::List(_, list) => list.clone(),
+    }
+}
+
+pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), String> {
+    let naive = naive::ragged(blob, itemsize, ncols);
+    let (size, columns) = (u8::try_from(itemsize).unwrap(), u32::try_from(ncols).unwrap());
+    let view = Ragged::parse(blob, size, columns);
+    verdicts(&naive, view.is_ok(), Ragged::parse_strict(blob, size, columns).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let groups: Vec<&[u8]> = view.groups().collect();
+    same("groups", &naive.value, &groups.iter().map(|group| group.to_vec()).collect())?;
+    same("rows", &naive.value.concat(), &view.rows().flatten().copied().collect())?;
+    if naive.canonical && !blob.is_empty() {
+        let again = ragged::encode(&groups, size, columns).map_err(|error| error.to_string())?;
+        same("bytes", &blob, &&again[..])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn link_cell(
+    blob: &[u8],
+    inline: bool,
+    itemsize: u64,
+    width: u64,
+    has_perm: bool,
+) -> Result<(), String> {
+    let naive = naive::link_rows(blob, inline, itemsize, width, has_perm);
+    let element = Element::new(itemsize.try_into().unwrap(), true).unwrap();
+    let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
+    let body = if inline { Body::Inline } else { Body::Flat };
+    let view = LinkCell::parse(blob, body, shape);
+    verdicts(&naive, view.is_ok(), LinkCell::parse_strict(blob, body, shape).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let rows = view.records().map(|record| {
+        let code = has_perm.then(|| i128::from(record.order().code()));
+        code.into_iter().chain(record.rows().iter().map(|row| i128::from(*row))).collect()
+    });
+    same("rows", &naive.value, &rows.collect())
+}
+
+pub(crate) fn vlen(blob: &[u8], cells: u64) -> Result<(), String> {
+    let naive = naive::vlen_rows(blob, cells);
+    let view = VlenRows::parse(blob, cells);
+    verdicts(&naive, view.is_ok(), VlenRows::parse_strict(blob, cells).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    same("rows", &naive.value, &view.iter().map(<[u8]>::to_vec).collect())
+}
+
+pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(), String> {
+    let naive = naive::shard_index(blob, cells, checksum);
+    let view = ShardIndex::parse(blob, cells, checksum);
+    verdicts(&naive, view.is_ok(), view.is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let wide = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
+    same("cells", &naive.value, &view.iter().map(|cell| cell.map(wide)).collect())
+}
+
+pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
+    let naive = naive::tidx(blob, file_len);
+    let view = Index::parse(blob, file_len);
+    let strict = view.is_ok_and(|view| view.lints().is_empty());
+    verdicts(&naive, view.is_ok(), strict)?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let rows = view.rows().iter().map(|row| naive::Row {
+        dataset: row.dataset_id().into(),
+        coordinates: row.chunk_index().map(i128::from).to_vec(),
+        offset: row.payload_offset().into(),
+        raw: row.raw_byte_len().into(),
+        stored: row.stored_byte_len().into(),
+        zstd: row.codec() == Codec::Zstd,
+    });
+    same("rows", &naive.value, &rows.collect())
+}
+
+pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
+    let name = if b2nd { MetalayerName::B2nd } else { MetalayerName::Caterva };
+    let naive = naive::metalayer(blob, b2nd);
+    let view = Metalayer::parse(name, blob);
+    verdicts(&naive, view.is_ok(), Metalayer::parse_strict(name, blob).is_ok())?;
+    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let wide = |axes: &Axes| axes.as_slice().iter().map(|extent| i128::from(*extent)).collect();
+    let partition = view.partition();
+    let owned = naive::Metalayer {
+        shape: wide(partition.shape()),
+        chunk: wide(partition.chunkshape()),
+        block: wide(partition.blockshape()),
+        dtype: view.dtype().map(<[u8]>::to_vec),
+    };
+    same("extents", &naive.value, &owned)?;
+    if partition.shape().len() < 16 {
+        same("bytes", &blob, &&view.encode()[..])?;
+    }
+    Ok(())
+}
+
+/// Both verdicts of the library against those of a naive decoder.
+fn verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(), String> {
+    let word = |accepted| if accepted { "accepts" } else { "refuses" };
+    let naive_strict = naive.as_ref().is_some_and(|read| read.canonical);
+    if naive.is_some() != default {
+        return Err(format!("library {}, naive {}", word(default), word(naive.is_some())));
+    }
+    if naive_strict != strict {
+        return Err(format!("strict: library {}, naive {}", word(strict), word(naive_strict)));
+    }
+    Ok(())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, naive: &T, found: &T) -> Result<(), String> {
+    if naive == found { Ok(()) } else { Err(format!("{what}: naive {naive:?}, library {found:?}")) }
+}

@@ -1,0 +1,94 @@
+//! One random edit of a blob: the kinds of damage that copying, cutting, swapping and lying make.
+
+use crate::random::Random;
+
+/// Edits `blob` in place. One edit in eight is followed by another.
+pub(crate) fn edit(blob: &mut Vec<u8>, random: &mut Random) {
+    loop {
+        once(blob, random);
+        if random.below(8) != 0 {
+            return;
+        }
+    }
+}
+
+fn once(blob: &mut Vec<u8>, random: &mut Random) {
+    if blob.is_empty() {
+        blob.extend_from_slice(&random.next().to_le_bytes());
+        return;
+    }
+    let at = random.below(blob.len());
+    match random.below(10) {
+        0 => blob[at] ^= 1 << random.below(8),
+        1 => blob[at] = random.one_of(&BYTES),
+        2 => put(blob, at & !3, &random.one_of(&NUMBERS).to_le_bytes()[..4]),
+        3 => put(blob, at & !7, &random.one_of(&NUMBERS).to_le_bytes()),
+        4 => put(blob, at, &random.one_of(&NUMBERS).to_le_bytes()),
+        5 => put(blob, at & !7, &random.one_of(&NUMBERS).swap_bytes().to_le_bytes()),
+        6 => blob.truncate(at),
+        7 => {
+            let n = random.below(17);
+            let fill = random.one_of(&BYTES);
+            blob.splice(at..at, std::iter::repeat_n(fill, n));
+        }
+        8 => {
+            let n = random.below(17).min(blob.len() - at);
+            blob.drain(at..at + n);
+        }
+        _ => {
+            // A piece of it, somewhere else.
+            let n = random.below(33).min(blob.len() - at);
+            let piece = blob[at..at + n].to_vec();
+            let to = random.below(blob.len());
+            put(blob, to, &piece);
+        }
+    }
+}
+
+/// Writes `bytes` at `at`, as far as there is room.
+fn put(blob: &mut [u8], at: usize, bytes: &[u8]) {
+    let n = bytes.len().min(blob.len() - at);
+    blob[at..at + n].copy_from_slice(&bytes[..n]);
+}
+
+const BYTES: [u8; 8] = [0x00, 0x01, 0x02, 0x7f, 0x80, 0x90, 0xd2, 0xff];
+
+/// Numbers at which something overflows, wraps or changes its sign.
+const NUMBERS: [u64; 16] = [
+    0,
+    1,
+    2,
+    3,
+    8,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x1_0000_0000,
+    0x1fff_ffff_ffff_ffff,
+    0x2000_0000_0000_0000,
+    0x7fff_ffff_ffff_fffe,
+    0x7fff_ffff_ffff_ffff,
+    0x8000_0000_0000_0000,
+    0xffff_ffff_ffff_fffe,
+    0xffff_ffff_ffff_ffff,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_reach_every_byte_and_length() {
+        let mut random = Random::new(1);
+        let (mut changed, mut longer, mut shorter) = ([false; 40], false, false);
+        for _ in 0..10_000 {
+            let mut blob = vec![0xa5; 40];
+            edit(&mut blob, &mut random);
+            (longer, shorter) = (longer || blob.len() > 40, shorter || blob.len() < 40);
+            for (changed, byte) in changed.iter_mut().zip(&blob) {
+                *changed |= *byte != 0xa5;
+            }
+        }
+        assert!(longer && shorter && changed.iter().all(|changed| *changed));
+    }
+}

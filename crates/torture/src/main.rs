@@ -1,0 +1,89 @@
+//! Tries to break on purpose what the library promises.
+//!
+//! Each subcommand prints one JSON line, `{"name","n","failures","seed"}`, and ends with an error when
+//! anything failed. What failed goes to standard error, one line each, the first few only. The same
+//! seed does the same thing again.
+//!
+//! The decoders that the library is compared with are written a second time, in [`naive`]: plain,
+//! slow, from the description of the format and not from the library.
+
+mod compare;
+mod edit;
+mod exhaust;
+mod more;
+mod mutate;
+mod naive;
+mod random;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// Tries to break on purpose what the library promises.
+#[derive(Debug, Parser)]
+#[command(name = "torture")]
+struct Torture {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Random edits of good blobs.
+    Mutate(mutate::Mutate),
+    /// Every small blob there is.
+    Exhaust(exhaust::Exhaust),
+}
+
+/// What a subcommand found.
+#[derive(Debug, Default)]
+struct Report {
+    name: &'static str,
+    n: u64,
+    failures: u64,
+    seed: u64,
+}
+
+impl Report {
+    /// Counts one try, and says what went wrong with it.
+    fn count(&mut self, tried: Result<(), String>) {
+        self.n += 1;
+        if let Err(failure) = tried {
+            self.failures += 1;
+            if self.failures <= SHOWN {
+                drop(writeln!(io::stderr(), "{}: {failure}", self.name));
+            }
+        }
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let report = match Torture::parse().command {
+        Command::Mutate(mutate) => mutate.run()?,
+        Command::Exhaust(exhaust) => exhaust.run(),
+    };
+    let Report { name, n, failures, seed } = report;
+    writeln!(
+        io::stdout(),
+        "{{\"name\":\"{name}\",\"n\":{n},\"failures\":{failures},\"seed\":{seed}}}"
+    )?;
+    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where the corpus is when nobody says otherwise.
+fn corpus() -> PathBuf {
+    testdata().join("hostile")
+}
+
+fn testdata() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))
+}
+
+/// How many failures are printed.
+const SHOWN: u64 = 20;

@@ -1,0 +1,162 @@
+//! `mutate`: random edits of good blobs of every kind. Nothing may panic or hold more memory than R3
+//! allows, and where a naive decoder exists, both must say the same.
+
+use std::fmt::Write;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use hostile::{Case, Corpus, Expect, Kind};
+
+use crate::edit::edit;
+use crate::random::Random;
+use crate::{HEAP, Report, compare, corpus, more};
+
+/// Random edits of good blobs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mutate {
+    /// Edits of each blob.
+    #[arg(long, default_value_t = 100_000)]
+    n: u64,
+    /// Where the randomness starts.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The corpus whose good blobs are edited.
+    #[arg(long, value_name = "DIR")]
+    corpus: Option<PathBuf>,
+    /// Only blobs of this kind.
+    #[arg(long)]
+    kind: Option<String>,
+}
+
+/// One blob that is edited.
+pub(crate) struct Golden {
+    /// Kind and name.
+    pub(crate) id: String,
+    pub(crate) blob: Vec<u8>,
+    pub(crate) kind: Kind,
+    pub(crate) compare: Option<Compare>,
+}
+
+/// The library against a naive decoder.
+pub(crate) type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+
+impl Mutate {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "mutate", seed: self.seed, ..Report::default() };
+        let mut random = Random::new(self.seed);
+        let golden = self.golden()?;
+        ensure!(!golden.is_empty(), "no good blob of this kind");
+        for golden in golden {
+            for _ in 0..self.n {
+                let mut blob = golden.blob.clone();
+                edit(&mut blob, &mut random);
+                report.count(attempt(&golden, &blob));
+            }
+        }
+        Ok(report)
+    }
+
+    /// The good blobs of the corpus.
+    fn golden(&self) -> anyhow::Result<Vec<Golden>> {
+        let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus))?;
+        let mut golden = Vec::new();
+        for case in &corpus.cases {
+            let wanted = self.kind.as_ref().is_none_or(|kind| *kind == case.kind);
+            if !wanted || case.expect != Expect::Accept || case.sweep.is_some() {
+                continue;
+            }
+            let Some(kind) = Kind::of(case)? else { continue };
+            let (id, blob) = (case.id.clone(), corpus.blob(case)?);
+            golden.push(Golden { id, blob, kind, compare: comparison(case)? });
+        }
+        golden.extend(more::golden()?.into_iter().filter(|golden| {
+            self.kind.as_ref().is_none_or(|kind| golden.id.split('/').next() == Some(kind))
+        }));
+        for golden in &golden {
+            let good = golden.kind.decode(&golden.blob, false);
+            let good = good.and_then(|()| golden.kind.decode_payloads(&golden.blob));
+            ensure!(good.is_ok(), "{} is not good: {}", golden.id, good.unwrap_err());
+        }
+        Ok(golden)
+    }
+}
+
+/// One edited blob.
+fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
+    let steps =
+        |strict| golden.kind.decode(blob, strict).and_then(|()| golden.kind.decode_payloads(blob));
+    HEAP.reset_peak_usage();
+    let before = HEAP.current_usage();
+    let verdicts =
+        panic::catch_unwind(AssertUnwindSafe(|| (steps(false).is_ok(), steps(true).is_ok())));
+    let held = HEAP.peak_usage().saturating_sub(before);
+    let allowed = golden.kind.may_hold(blob.len()) + golden.kind.payloads_hold();
+    let fault = match verdicts {
+        Err(_) => Some("panicked".to_owned()),
+        Ok((false, true)) => Some("strict accepts what default refuses".to_owned()),
+        Ok(_) if held > allowed => Some(format!("held {held} bytes")),
+        Ok(_) => golden.compare.as_ref().and_then(|compare| compare(blob).err()),
+    };
+    match fault {
+        None => Ok(()),
+        Some(fault) => Err(format!("{}: {fault}, on {}", golden.id, hex(blob))),
+    }
+}
+
+/// The comparison for a case, if its kind has a naive decoder.
+fn comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
+    let params = &case.params;
+    let need = |name: &str| {
+        params.number(name).with_context(|| format!("{} has no parameter {name}", case.id))
+    };
+    Ok(match case.kind.as_str() {
+        "fragment_index" => Some(Box::new(compare::fragment_index)),
+        "manifest" => {
+            let axes = need("sid_ndim")?;
+            Some(Box::new(move |blob| compare::manifest(blob, axes)))
+        }
+        "ragged" => {
+            let (itemsize, ncols) = (need("itemsize")?, need("ncols")?);
+            Some(Box::new(move |blob| compare::ragged(blob, itemsize, ncols)))
+        }
+        "link_cell" => {
+            let inline = params.text("branch") == Some("inline");
+            let (itemsize, width) = (need("itemsize")?, need("link_width")?);
+            let has_perm = params.is("has_perm");
+            Some(Box::new(move |blob| compare::link_cell(blob, inline, itemsize, width, has_perm)))
+        }
+        "vlen" => {
+            let cells = need("cells")?;
+            Some(Box::new(move |blob| compare::vlen(blob, cells)))
+        }
+        "tidx" => {
+            let file_len = need("file_len")?;
+            Some(Box::new(move |blob| compare::tidx(blob, file_len)))
+        }
+        "caterva" => Some(Box::new(|blob| compare::metalayer(blob, false))),
+        _ => None,
+    })
+}
+
+/// At most the first few hundred bytes, to be pasted into a case.
+fn hex(blob: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in blob.iter().take(300) {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_edits_of_each_blob_hold() {
+        let mutate = Mutate { n: 200, seed: 1, corpus: None, kind: None };
+        let report = mutate.run().unwrap();
+        assert_eq!(report.failures, 0);
+        assert!(report.n > 5_000);
+    }
+}

@@ -1,0 +1,219 @@
+//! The blobs of a vector store.
+
+use super::{I64_MAX, Read, Rest, must};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fragment {
+    Range(i128, i128),
+    Rows(Vec<i128>),
+}
+
+pub(crate) fn fragment_index(blob: &[u8]) -> Option<Read<Vec<Fragment>>> {
+    let mut rest = Rest(blob);
+    must(rest.bytes(4)? == b"GFVZ")?;
+    must(rest.u16()? == 1)?;
+    must(rest.u16()? == 0)?;
+    let (f, r) = (rest.u32()?, rest.u32()?);
+    must(r <= f)?;
+    if f == 0 {
+        return Some(Read { value: Vec::new(), canonical: rest.len() == 0 });
+    }
+    let bitmap = rest.bytes((f + 63) / 64 * 8)?;
+    let bit = |i: i128| bitmap[usize::try_from(i / 8).unwrap()] >> (i % 8) & 1 == 1;
+    let padding = (f..(f + 63) / 64 * 64).any(bit);
+    must((0..f).filter(|&i| bit(i)).count() == usize::try_from(r).ok()?)?;
+    must(rest.len() >= 16 * r)?;
+    let mut ranges = Vec::new();
+    for _ in 0..r {
+        let (start, count) = (rest.i64()?, rest.i64()?);
+        must(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
+        ranges.push((start, count));
+    }
+    must(rest.len() >= 4 * (f - r + 1))?;
+    let mut bounds = Vec::new();
+    for _ in 0..=f - r {
+        bounds.push(rest.u32()?);
+    }
+    must(bounds[0] == 0 && bounds.is_sorted())?;
+    let total = bounds[bounds.len() - 1];
+    must(rest.len() >= 8 * total)?;
+    let mut rows = Vec::new();
+    for _ in 0..total {
+        let row = rest.i64()?;
+        must(row >= 0)?;
+        rows.push(row);
+    }
+    let (mut ranges, mut rows) = (ranges.into_iter(), rows.into_iter());
+    let mut lists = bounds.windows(2);
+    let mut value = Vec::new();
+    for i in 0..f {
+        value.push(if bit(i) {
+            let (start, count) = ranges.next()?;
+            Fragment::Range(start, count)
+        } else {
+            let list = lists.next()?;
+            let n = usize::try_from(list[1] - list[0]).ok()?;
+            Fragment::Rows(rows.by_ref().take(n).collect())
+        });
+    }
+    Some(Read { value, canonical: !padding && rest.len() == 0 })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    Single(Vec<i128>, i128),
+    Range(Vec<i128>, i128, i128),
+    List(Vec<i128>, Vec<i128>),
+}
+
+pub(crate) fn manifest(blob: &[u8], axes: u64) -> Option<Read<Vec<Block>>> {
+    let mut rest = Rest(blob);
+    let blocks = rest.u32()?;
+    let mut value = Vec::new();
+    for _ in 0..blocks {
+        let mut chunk = Vec::new();
+        for _ in 0..axes {
+            chunk.push(rest.i64()?);
+        }
+        value.push(match rest.u8()? {
+            0 => {
+                let fragment = rest.i64()?;
+                must(fragment >= 0)?;
+                Block::Single(chunk, fragment)
+            }
+            1 => {
+                let (start, count) = (rest.i64()?, rest.i64()?);
+                must(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
+                Block::Range(chunk, start, count)
+            }
+            2 => {
+                let n = rest.u32()?;
+                must(rest.len() >= 8 * n)?;
+                let mut list = Vec::new();
+                for _ in 0..n {
+                    let fragment = rest.i64()?;
+                    must(fragment >= 0)?;
+                    list.push(fragment);
+                }
+                Block::List(chunk, list)
+            }
+            _ => return None,
+        });
+    }
+    must(rest.len() == 0)?;
+    Some(Read { value, canonical: true })
+}
+
+/// Groups as bytes.
+pub(crate) type Groups = Vec<Vec<u8>>;
+
+pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Read<Groups>> {
+    if blob.is_empty() {
+        return Some(Read { value: Vec::new(), canonical: true });
+    }
+    let row = i128::from(itemsize) * i128::from(ncols);
+    let mut rest = Rest(blob);
+    let k = rest.i64()?;
+    must(k >= 0 && rest.len() >= 8 * k)?;
+    let mut bounds = Vec::new();
+    for _ in 0..k {
+        bounds.push(rest.i64()?);
+    }
+    let end = rest.len();
+    bounds.push(end);
+    must(bounds.iter().all(|bound| (0..=end).contains(bound)) && bounds.is_sorted())?;
+    let mut value = Vec::new();
+    for group in bounds.windows(2) {
+        must((group[1] - group[0]) % row == 0)?;
+        let (from, to) = (usize::try_from(group[0]).ok()?, usize::try_from(group[1]).ok()?);
+        value.push(rest.0[from..to].to_vec());
+    }
+    // With no group, the only bound is the end: what lies before it belongs to nobody.
+    Some(Read { value, canonical: bounds[0] == 0 })
+}
+
+/// Rows of a link cell: the code, if there is a column for it, then the endpoints.
+pub(crate) fn link_rows(
+    blob: &[u8],
+    inline: bool,
+    itemsize: u64,
+    width: u64,
+    has_perm: bool,
+) -> Option<Read<Vec<Vec<i128>>>> {
+    let columns = width + u64::from(has_perm);
+    let (data, canonical) = if inline {
+        let read = ragged(blob, itemsize, columns)?;
+        (read.value.concat(), read.canonical)
+    } else {
+        (blob.to_vec(), true)
+    };
+    let size = usize::try_from(itemsize).ok()?;
+    let row = size * usize::try_from(columns).ok()?;
+    must(data.len() % row == 0)?;
+    let codes: i128 = (1..=i128::from(width)).product();
+    let mut value = Vec::new();
+    for row in data.chunks(row) {
+        let mut items = Vec::new();
+        for item in row.chunks(size) {
+            // Two's complement of any width: shift the sign to the top, and back.
+            let mut wide = [0; 16];
+            wide[16 - size..].copy_from_slice(item);
+            items.push(i128::from_le_bytes(wide) >> (128 - 8 * size));
+        }
+        let vertices = if has_perm {
+            must((0..codes).contains(&items[0]))?;
+            &items[1..]
+        } else {
+            &items[..]
+        };
+        must(vertices.iter().all(|vertex| *vertex >= 0))?;
+        value.push(items);
+    }
+    Some(Read { value, canonical })
+}
+
+pub(crate) fn vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
+    let mut rest = Rest(blob);
+    must(rest.u32()? == i128::from(cells))?;
+    let mut value = Vec::new();
+    for _ in 0..cells {
+        let n = rest.u32()?;
+        value.push(rest.bytes(n)?.to_vec());
+    }
+    Some(Read { value, canonical: rest.len() == 0 })
+}
+
+/// First byte and end of each cell that is there.
+pub(crate) type Spans = Vec<Option<(i128, i128)>>;
+
+pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Read<Spans>> {
+    let mut rest = Rest(blob);
+    must(rest.len() == 16 * i128::from(cells) + if checksum { 4 } else { 0 })?;
+    let mut value = Vec::new();
+    for _ in 0..cells {
+        let (offset, length) = (rest.u64()?, rest.u64()?);
+        let none = i128::from(u64::MAX);
+        value.push(if (offset, length) == (none, none) {
+            None
+        } else {
+            must(offset != none && length != none && offset + length <= none)?;
+            Some((offset, offset + length))
+        });
+    }
+    if checksum {
+        must(rest.u32()? == i128::from(crc32c(&blob[..blob.len() - 4])))?;
+    }
+    Some(Read { value, canonical: true })
+}
+
+/// CRC-32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}

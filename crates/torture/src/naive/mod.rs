@@ -1,0 +1,64 @@
+//! Decoders written a second time: plain, slow, from the description of the format.
+//!
+//! Each returns what a blob says, as owned values, and whether it is canonical; `None` when it must be
+//! refused. They share nothing with the library, not even the arithmetic: numbers are `i128`, in which
+//! nothing that a blob can say overflows.
+
+mod blobs;
+mod caterva;
+mod tidx;
+
+pub(crate) use blobs::{
+    Block, Fragment, fragment_index, link_rows, manifest, ragged, shard_index, vlen_rows,
+};
+pub(crate) use caterva::{Metalayer, metalayer};
+pub(crate) use tidx::{Row, tidx};
+
+/// What a blob says.
+#[derive(Debug)]
+pub(crate) struct Read<T> {
+    pub(crate) value: T,
+    pub(crate) canonical: bool,
+}
+
+/// Bytes not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn bytes(&mut self, n: i128) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(usize::try_from(n).ok()?)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u8(&mut self) -> Option<i128> {
+        Some(self.bytes(1)?[0].into())
+    }
+
+    fn u16(&mut self) -> Option<i128> {
+        Some(u16::from_le_bytes(self.bytes(2)?.try_into().ok()?).into())
+    }
+
+    fn u32(&mut self) -> Option<i128> {
+        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?).into())
+    }
+
+    fn u64(&mut self) -> Option<i128> {
+        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?).into())
+    }
+
+    fn i64(&mut self) -> Option<i128> {
+        Some(i64::from_le_bytes(self.bytes(8)?.try_into().ok()?).into())
+    }
+
+    fn len(&self) -> i128 {
+        self.0.len().try_into().unwrap()
+    }
+}
+
+/// Asks for a condition inside a function that returns an option.
+fn must(condition: bool) -> Option<()> {
+    condition.then_some(())
+}
+
+const I64_MAX: i128 = i64::MAX as i128;

@@ -1,0 +1,42 @@
+//! The chunk index of a `.tet` file.
+
+use super::{Read, Rest, must};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) dataset: i128,
+    pub(crate) coordinates: Vec<i128>,
+    pub(crate) offset: i128,
+    pub(crate) raw: i128,
+    pub(crate) stored: i128,
+    pub(crate) zstd: bool,
+}
+
+/// The rows of an index that is all of `blob`, in a file whose payloads end at `payload_end`.
+pub(crate) fn tidx(blob: &[u8], payload_end: u64) -> Option<Read<Vec<Row>>> {
+    let mut rest = Rest(blob);
+    must(rest.bytes(4)? == b"TIDX")?;
+    must(rest.u32()? == 1)?;
+    let rows = rest.u64()?;
+    let percent = rest.u16()?;
+    let mut canonical = percent <= 10_000;
+    canonical &= rest.u16()? == 0;
+    rest.u32()?; // a cap in bytes: any will do
+    canonical &= rest.u64()? == 0;
+    must(rest.len() == 104 * rows)?;
+    let mut value = Vec::new();
+    for _ in 0..rows {
+        let dataset = rest.u64()?;
+        let mut coordinates = Vec::new();
+        for _ in 0..8 {
+            coordinates.push(rest.u64()?);
+        }
+        let (offset, raw, stored, codec) = (rest.u64()?, rest.u64()?, rest.u64()?, rest.u32()?);
+        canonical &= rest.u32()? == 0;
+        must(codec <= 1)?;
+        must(codec == 1 || raw == stored)?;
+        must(offset + stored <= i128::from(payload_end))?;
+        value.push(Row { dataset, coordinates, offset, raw, stored, zstd: codec == 1 });
+    }
+    Some(Read { value, canonical })
+}

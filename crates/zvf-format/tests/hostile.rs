@@ -1,0 +1,33 @@
+//! The hostile corpus: every verdict, class and budget, at all eight alignments.
+//!
+//! One test, because it counts the bytes of the one heap the process has.
+
+use std::path::Path;
+
+use hostile::{Corpus, Heap, Outcome, Runner};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+#[test]
+fn every_case_is_judged_as_it_should_be() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/hostile");
+    let corpus = Corpus::open(&folder).unwrap();
+    let heap = Heap {
+        held: || HEAP.current_usage(),
+        peak: || HEAP.peak_usage(),
+        reset: || HEAP.reset_peak_usage(),
+    };
+    let runner = Runner { heap, timed: false };
+    let mut failures = Vec::new();
+    for case in &corpus.cases {
+        match runner.run(&corpus, case).unwrap() {
+            Outcome::Passed => {}
+            Outcome::Skipped => failures.push(format!("{}: of no known kind", case.id)),
+            Outcome::Failed(lines) => failures.extend(lines),
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(corpus.cases.len(), 158);
+}

@@ -1,0 +1,120 @@
+//! Composite stores: more geometries of a level, each in arrays of its own.
+//!
+//! ```text
+//! geometry_index       attributes: a name for each geometry, its arrays, its counts
+//! vertices_<name>      rows by chunk, without fragments: all rows count, chunk after chunk
+//! links_<name>         rows of numbers of vertices, in the order in which they were given to the writer
+//! ```
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::arrays::{GeometryIndex, Vertices};
+use zvf_format::{Class, Expected};
+use zvf_store::{Caching, Cells, Dense, KeyTable};
+
+use crate::level::CellRows;
+use crate::{Column, LevelReader, ModelError};
+
+/// One more geometry of a level.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// assert!(level.geometries().await?.is_empty(), "this store is not composite");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    name: String,
+    vertices: Cells,
+    links: Option<Dense>,
+    dtype: zvf_format::metadata::Dtype,
+    width: u32,
+}
+
+impl LevelReader {
+    /// The geometries that the level holds beside its own, in the order they are listed.
+    ///
+    /// # Errors
+    ///
+    /// When the index of them, or the documents of their arrays, cannot be used.
+    pub async fn geometries(&self) -> Result<Vec<Geometry>, ModelError> {
+        let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
+        let index = GeometryIndex::parse(group.attributes).map_err(|error| {
+            ModelError::from(error).in_array(format!("{}/{INDEX}", self.node().path()))
+        })?;
+        let mut geometries = Vec::with_capacity(index.entries.len());
+        for (name, entry) in index.entries {
+            let vertices = self.node().required_cells(&entry.array).await?;
+            let place = |error: ModelError| error.in_array(vertices.path());
+            let doc =
+                Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
+            let dtype = doc.dtype().map_err(|error| place(error.into()))?;
+            let axes = i64::try_from(self.axes()).unwrap_or(i64::MAX);
+            let width = doc.ndim.unwrap_or(axes);
+            let width = u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| {
+                let expected = Expected::AtLeast(1);
+                place(ModelError::refused(Class::BadShape, "ndim", expected, width))
+            })?;
+            let links = match entry.links_array.filter(|_| entry.has_links) {
+                Some(array) => self.node().dense(&array).await?,
+                None => None,
+            };
+            geometries.push(Geometry { name, vertices, links, dtype, width });
+        }
+        Ok(geometries)
+    }
+}
+
+impl Geometry {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The chunks that have vertices, in numeric order.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelReader::chunks`].
+    pub async fn chunks(&self) -> Result<std::sync::Arc<KeyTable>, ModelError> {
+        Ok(self.vertices.presence().await?)
+    }
+
+    /// All rows of the chunks `keys`, in their order.
+    ///
+    /// Each answer has its own fault: a chunk that is absent, or no whole number of rows.
+    pub async fn positions(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Column, ModelError>> {
+        let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
+        let columns = rows.whole(keys, caching).await.into_iter().zip(keys);
+        let each = columns.map(|(column, key)| {
+            column?
+                .ok_or_else(|| crate::level::absent().in_array(self.vertices.path()).in_chunk(key))
+        });
+        each.collect()
+    }
+
+    /// The elements: each a row of numbers of vertices; `None` when it has none.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn links(&self) -> Result<Option<Column>, ModelError> {
+        let Some(links) = &self.links else { return Ok(None) };
+        let place = |error: ModelError| error.in_array(links.path());
+        let columns = links.shape().get(1).copied().unwrap_or(1);
+        let width = u32::try_from(columns).unwrap_or(u32::MAX);
+        let column = Column::new(links.dtype(), width, links.whole().await?);
+        column.map(Some).map_err(|error| place(error.into()))
+    }
+}
+
+const INDEX: &str = "geometry_index";

@@ -1,0 +1,216 @@
+//! Groups of objects: names, members, and values.
+//!
+//! ```text
+//! groups                     row g: ids of the members, i64, in the order they were given
+//!   group_ranges             {"g": [start, stop)}: every id between, and an empty row
+//!   group_names              names by row; without one, row g is called group_<g>
+//! group_attributes/<name>    row g: values of group g
+//! ```
+//!
+//! A range may claim any number of ids, so it is handed out as a range and never written out.
+
+use std::sync::Arc;
+
+use zvf_format::metadata::arrays::Groups as Doc;
+use zvf_format::{Class, Expected};
+use zvf_store::{Listing, Rows, Store};
+
+use crate::num::{int64s, to_u64};
+use crate::{LevelReader, ModelError, ObjectId, RowAttribute};
+
+/// The groups of a level, or of the parametric objects of a store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::{Members, ObjectId};
+///
+/// let groups = level.groups().await?.expect("the level has groups");
+/// assert_eq!((groups.find("left"), groups.name(1).as_deref()), (Some(0), Some("group_1")));
+/// let members = groups.members(&[0, 1]).await?;
+/// assert_eq!(members, [Members::Ids(vec![ObjectId(7)]), Members::Range { start: 0, stop: 10 }]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Groups {
+    doc: Arc<Doc>,
+    rows: Rows,
+}
+
+/// The members of one group.
+///
+/// ```
+/// use zvf_model::{Members, ObjectId};
+///
+/// let range = Members::Range { start: 2, stop: i64::MAX };
+/// assert!(range.contains(ObjectId(1 << 40)) && !range.contains(ObjectId(1)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// These, in the order they were given.
+    Ids(Vec<ObjectId>),
+    /// Every id from `start` up to `stop`; none where they do not ascend.
+    Range {
+        /// The first id.
+        start: i64,
+        /// One past the last.
+        stop: i64,
+    },
+}
+
+impl Members {
+    /// Whether `object` is one of them.
+    #[must_use]
+    pub fn contains(&self, object: ObjectId) -> bool {
+        match self {
+            Self::Ids(ids) => ids.contains(&object),
+            Self::Range { start, stop } => (*start..*stop).contains(&object.0),
+        }
+    }
+
+    /// How many there are, repeated ones counted each time.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Ids(ids) => to_u64(ids.len()),
+            Self::Range { start, stop } if start < stop => start.abs_diff(*stop),
+            Self::Range { .. } => 0,
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl LevelReader {
+    /// The groups of the level; `None` when it has none.
+    ///
+    /// # Errors
+    ///
+    /// When their document does not say what is needed to read them.
+    pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
+        self.node().rows("groups").await?.map(Groups::new).transpose()
+    }
+
+    /// The attribute of groups called `name`, by group; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When its document does not say what is needed to read it.
+    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+        let array = self.node().dense(&format!("group_attributes/{name}")).await?;
+        array.map(|array| RowAttribute::new(name, array)).transpose()
+    }
+
+    /// The names of the attributes of groups, and whether that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn group_attribute_names(&self) -> Result<Listing, ModelError> {
+        Ok(self.node().children("group_attributes").await?)
+    }
+}
+
+impl Groups {
+    pub(crate) fn new(rows: Rows) -> Result<Self, ModelError> {
+        let doc = Doc::parse(rows.attributes().clone())
+            .map_err(|error| ModelError::from(error).in_array(rows.path()))?;
+        Ok(Self { doc: Arc::new(doc), rows })
+    }
+
+    /// The groups of parametric objects.
+    pub(crate) async fn parametric(store: &Store) -> Result<Option<Self>, ModelError> {
+        store.rows("parametric/groups").await?.map(Self::new).transpose()
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.doc.num_groups
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of group `group`: its own, or one made of its number; `None` past the last.
+    #[must_use]
+    pub fn name(&self, group: u64) -> Option<String> {
+        let group = usize::try_from(group).ok().filter(|_| group < self.len())?;
+        Some(self.doc.name(group))
+    }
+
+    /// The first group called `name`; `group_<g>` is group g, unless that one has a name of its own.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<u64> {
+        let named = self.doc.names.as_deref().unwrap_or_default();
+        let own = named.iter().position(|own| own == name).map(to_u64);
+        let made = || {
+            let group: u64 = name.strip_prefix("group_")?.parse().ok()?;
+            (self.name(group)? == name).then_some(group)
+        };
+        own.filter(|group| *group < self.len()).or_else(made)
+    }
+
+    /// The members of `groups`, in that order.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] when there is no such group, [`Class::Misaligned`] when its row is no whole
+    /// number of ids; otherwise when the rows cannot be read.
+    pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, ModelError> {
+        let place = |error: ModelError| error.in_array(self.rows.path());
+        if let Some(past) = groups.iter().find(|group| **group >= self.len()) {
+            let expected = Expected::AtMost(i128::from(self.len()).saturating_sub(1));
+            return Err(place(ModelError::refused(Class::OutOfBounds, "group", expected, *past)));
+        }
+        let rows = self.rows.rows(groups).await?;
+        let members = rows.iter().zip(groups).map(|(row, group)| {
+            let ranges = self.doc.ranges.as_deref().unwrap_or_default();
+            if let Some(range) = ranges.iter().find(|range| range.group == *group) {
+                return Ok(Members::Range { start: range.start, stop: range.stop });
+            }
+            if row.len().checked_rem(8) != Some(0) {
+                let (what, expected) = ("bytes of a group", Expected::MultipleOf(8));
+                return Err(place(ModelError::refused(
+                    Class::Misaligned,
+                    what,
+                    expected,
+                    row.len(),
+                )));
+            }
+            Ok(Members::Ids(int64s(row).map(ObjectId).collect()))
+        });
+        members.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_counted_and_found() {
+        let ids = Members::Ids(vec![ObjectId(3), ObjectId(-1), ObjectId(3)]);
+        assert_eq!(
+            (ids.len(), ids.contains(ObjectId(-1)), ids.contains(ObjectId(0))),
+            (3, true, false)
+        );
+        for (start, stop, len) in [(0, 4, 4), (4, 4, 0), (4, 0, 0), (i64::MIN, i64::MAX, u64::MAX)]
+        {
+            let range = Members::Range { start, stop };
+            assert_eq!((range.len(), range.is_empty()), (len, len == 0));
+            assert!(!range.contains(ObjectId(stop)));
+        }
+    }
+}

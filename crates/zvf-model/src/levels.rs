@@ -1,0 +1,164 @@
+//! From one level to others: parents, children, and levels that only make sense together.
+//!
+//! ```text
+//! links/+N at level L       records (row at L, row at L + N)        wherever the writer stored them:
+//! links/-N at level L + N   records (row at L + N, row at L)        one of the two may be missing
+//! refinement "add"          a level that holds only what the next coarser one does not
+//! ```
+
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::{Class, Expected};
+use zvf_store::{Caching, Store};
+
+use crate::skeleton::VertexRow;
+use crate::{Level, LevelReader, LinkFamily, LinkRecords, ModelError};
+
+/// The links between a level and another one; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// // This store has one level only, so nothing links it to a coarser one.
+/// assert!(level.level_links(zvf_format::key::Delta(1)).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LevelLinks {
+    family: LinkFamily,
+    other: LevelReader,
+    reversed: bool, // the family is the other level's
+}
+
+/// A row of a level, and one of another level that stands for it or that it stands for.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_model::{LevelLink, VertexRow};
+///
+/// let chunk = ChunkKey::new(&[4, 2])?;
+/// let link = LevelLink { here: VertexRow { chunk, row: 9 }, there: VertexRow { chunk, row: 0 } };
+/// assert_ne!(link.here, link.there);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelLink {
+    /// The row at this level.
+    pub here: VertexRow,
+    /// The row at the other level.
+    pub there: VertexRow,
+}
+
+impl LevelReader {
+    /// The links to the level `delta` levels coarser (parents), or finer where it is negative (children),
+    /// whichever of the two directions is stored; `None` when neither is, or there is no such level.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::InvalidArgument`] when `delta` is 0; otherwise when a level or its links cannot be opened.
+    pub async fn level_links(&self, delta: Delta) -> Result<Option<LevelLinks>, ModelError> {
+        if delta == Delta::SAME {
+            let expected = Expected::Rule("another level");
+            let found = "this level";
+            return Err(ModelError::refused(Class::InvalidArgument, "delta", expected, found));
+        }
+        let other = i64::from(self.level().0).saturating_add(delta.0.into());
+        let known = self.store().level_numbers();
+        let Some(other) = u32::try_from(other).ok().filter(|other| known.contains(other)) else {
+            return Ok(None);
+        };
+        let other = Self::open(self.store(), Level(other)).await?;
+        if let Some(family) = self.links(delta).await? {
+            return Ok(Some(LevelLinks { family, other, reversed: false }));
+        }
+        let back = Delta(delta.0.saturating_neg());
+        let family = other.links(back).await?;
+        Ok(family.map(|family| LevelLinks { family, other, reversed: true }))
+    }
+
+    /// The levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
+    /// for as long as each says that it only adds to the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::BadShape`] when the coarsest level says so too; otherwise when a level cannot be opened.
+    pub async fn chain(store: &Store, level: Level) -> Result<Vec<Self>, ModelError> {
+        let mut chain = vec![Self::open(store, level).await?];
+        let coarser = store.level_numbers().into_iter().filter(|number| *number > level.0);
+        let mut adds = chain.iter().any(|level| level.node().meta().is_additive());
+        for number in coarser {
+            if !adds {
+                break;
+            }
+            let next = Self::open(store, Level(number)).await?;
+            adds = next.node().meta().is_additive();
+            chain.push(next);
+        }
+        if adds {
+            let expected = Expected::Rule("a coarser level that it adds to");
+            let error = ModelError::refused(Class::BadShape, "refinement", expected, "none");
+            let last = chain.last().map(|level| level.node().path().to_string());
+            return Err(error.in_array(last.unwrap_or_default()));
+        }
+        Ok(chain)
+    }
+}
+
+impl LevelLinks {
+    /// The level at the other end.
+    #[must_use]
+    pub fn other(&self) -> &LevelReader {
+        &self.other
+    }
+
+    /// The family they are stored in: this level's, or the other one's where only that is there.
+    #[must_use]
+    pub fn family(&self) -> &LinkFamily {
+        &self.family
+    }
+
+    /// The links of the rows of `chunks` of this level, in the order of the family; a record of more than
+    /// two endpoints gives one for each after the first.
+    ///
+    /// # Errors
+    ///
+    /// When links cannot be enumerated or read.
+    pub async fn of_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
+        let mut wanted: Vec<&ChunkKey> = chunks.iter().collect();
+        wanted.sort_unstable_by(|a, b| a.cmp_numeric(b));
+        let is_wanted =
+            |chunk: &ChunkKey| wanted.binary_search_by(|one| one.cmp_numeric(chunk)).is_ok();
+        let mut links = Vec::new();
+        for segment in self.family.segments() {
+            let cells = segment.cells().await?;
+            let mut places = Vec::new();
+            for place in cells.in_order() {
+                let chunks = cells.chunks(place)?;
+                let mut here = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
+                if here.take().unwrap_or_default().iter().any(is_wanted) {
+                    places.push(place);
+                }
+            }
+            for records in segment.read(&places, Caching::Keep).await {
+                self.push(&records?, &mut links);
+            }
+        }
+        links.retain(|link| is_wanted(&link.here.chunk));
+        Ok(links)
+    }
+
+    fn push(&self, records: &LinkRecords, links: &mut Vec<LevelLink>) {
+        for i in 0..records.len() {
+            let mut ends =
+                records.endpoints(i).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
+            let Some(first) = ends.next() else { continue };
+            links.extend(ends.map(|end| match self.reversed {
+                false => LevelLink { here: first, there: end },
+                true => LevelLink { here: end, there: first },
+            }));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Attributes of links: a row of values for each stored record.
+//!
+//! ```text
+//! 0.9        link_attributes/<name>/<delta>/<offsets>                cell for cell
+//! 0.6, 0.7   link_attributes/<name>/<delta>/<key>                    cell for cell, within chunks
+//!            cross_chunk_link_attributes/<name>/<delta>/data         by the number of the stored row
+//! ```
+
+use std::sync::Arc;
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::Dtype;
+use zvf_format::metadata::arrays::LinkAttribute as Doc;
+use zvf_format::{Class, Expected};
+use zvf_store::{Caching, Cells, Dense, Listing};
+
+use super::{LinkFamily, LinkRecords};
+use crate::level::CellRows;
+use crate::num::to_u64;
+use crate::{Column, LevelReader, ModelError};
+
+/// One attribute of the links of a family; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_store::Caching;
+///
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let records = links.segments()[0].read(&[0], Caching::Once).await.remove(0)?;
+/// let weight = links.attribute("weight").await?.expect("links have it");
+/// let values = weight.values(0, &[0], &[records], Caching::Once).await.remove(0)?;
+/// assert_eq!(values.map(|column| column.value(0, 0)), Some(zvf_model::Value::UInt(20)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LinkAttribute {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    family: LinkFamily,
+    parts: Vec<Option<Part>>, // one a segment
+    dtype: Dtype,
+    width: u32,
+}
+
+#[derive(Debug)]
+enum Part {
+    Cells(Cells),
+    Rows(Dense),
+}
+
+impl LevelReader {
+    /// The names of the attributes of links, and whether that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn link_attribute_names(&self) -> Result<Listing, ModelError> {
+        let mut listing = self.node().children("link_attributes").await?;
+        let between = self.node().children("cross_chunk_link_attributes").await?;
+        listing.names.extend(between.names);
+        listing.names.sort_unstable();
+        listing.names.dedup();
+        Ok(Listing { complete: listing.complete && between.complete, ..listing })
+    }
+}
+
+impl LinkFamily {
+    /// The attribute of its links called `name`; `None` when no segment has it.
+    ///
+    /// # Errors
+    ///
+    /// When its documents do not say what is needed to read it, or contradict each other.
+    pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>, ModelError> {
+        let (mut parts, mut shape) = (Vec::with_capacity(self.segments().len()), None);
+        for segment in self.segments() {
+            let part = self.part(name, segment).await?;
+            if let Some(part) = &part {
+                let (path, attributes) = match part {
+                    Part::Cells(cells) => (cells.path(), cells.attributes()),
+                    Part::Rows(rows) => (rows.path(), rows.attributes()),
+                };
+                let place = |error: ModelError| error.in_array(path);
+                let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
+                let dtype = doc.dtype().map_err(|error| place(error.into()))?;
+                let width = doc.declared_columns().and_then(|width| u32::try_from(width).ok());
+                let here = (dtype, width.unwrap_or(u32::MAX));
+                if *shape.get_or_insert(here) != here {
+                    let expected = Expected::Rule("one type and width in all segments");
+                    let what = "values of a link attribute";
+                    let error = ModelError::refused(Class::BadShape, what, expected, "another");
+                    return Err(place(error));
+                }
+            }
+            parts.push(part);
+        }
+        let Some((dtype, width)) = shape else { return Ok(None) };
+        let (name, family) = (name.to_owned(), self.clone());
+        Ok(Some(LinkAttribute { inner: Arc::new(Inner { name, family, parts, dtype, width }) }))
+    }
+
+    /// The array that has the values for a segment.
+    async fn part(
+        &self,
+        name: &str,
+        segment: &super::LinkSegment,
+    ) -> Result<Option<Part>, ModelError> {
+        let delta = self.delta();
+        if segment.is_flat() {
+            let path = format!("cross_chunk_link_attributes/{name}/{delta}");
+            return Ok(self.node().dense(&path).await?.map(Part::Rows));
+        }
+        let Some(array) = segment.array() else { return Ok(None) };
+        let family = format!("links/{delta}");
+        let below = format!("{}/{family}", self.node().path());
+        let Some(rest) = array.path().as_str().strip_prefix(&below) else { return Ok(None) };
+        let path = format!("link_attributes/{name}/{delta}{rest}");
+        Ok(self.node().cells(&path).await?.map(Part::Cells))
+    }
+}
+
+impl LinkAttribute {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The type of a value, as stored.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.inner.dtype
+    }
+
+    /// How many values a row has.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.inner.width
+    }
+
+    /// The values of `records`, which were read from the cells at `places` of the segment with that
+    /// number; `None` where the segment has no values at all.
+    ///
+    /// Each answer has its own fault: values that cannot be read, or are not as many as the records.
+    pub async fn values(
+        &self,
+        segment: usize,
+        places: &[usize],
+        records: &[LinkRecords],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let none = || places.iter().map(|_| Ok(None)).collect();
+        match self.inner.parts.get(segment) {
+            Some(Some(Part::Rows(rows))) => self.by_row(rows, records).await,
+            Some(Some(Part::Cells(cells))) => {
+                let listed = match self.inner.family.segments().get(segment) {
+                    Some(segment) => segment.cells().await,
+                    None => return none(),
+                };
+                match listed {
+                    Ok(listed) => {
+                        let keys: Vec<Option<ChunkKey>> =
+                            places.iter().map(|place| listed.source(*place)).collect();
+                        self.by_cell(cells, &keys, records, caching).await
+                    }
+                    Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
+                }
+            }
+            Some(None) | None => none(),
+        }
+    }
+
+    async fn by_cell(
+        &self,
+        cells: &Cells,
+        keys: &[Option<ChunkKey>],
+        records: &[LinkRecords],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
+        let columns = rows.whole(&keys, caching).await;
+        let each = columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
+            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+            let column = match column? {
+                Some(column) => column,
+                None => Column::empty(self.inner.dtype, self.inner.width)
+                    .map_err(|error| place(error.into()))?,
+            };
+            let all = to_u64(column.len());
+            let part = (0..records.len()).map(|i| records.stored_row(i));
+            if all == to_u64(records.len()) && part.clone().eq(0..all) {
+                return Ok(Some(column));
+            }
+            if !records.is_part() {
+                let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
+                let expected = Expected::Exactly(expected.into());
+                return Err(place(ModelError::refused(Class::CountMismatch, what, expected, all)));
+            }
+            gathered(&column, part).map(Some).map_err(place)
+        });
+        each.collect()
+    }
+
+    async fn by_row(
+        &self,
+        rows: &Dense,
+        records: &[LinkRecords],
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let place = |error: ModelError| error.in_array(rows.path());
+        let all = match rows.whole().await {
+            Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
+                .map_err(|error| place(error.into())),
+            Err(error) => Err(error.into()),
+        };
+        let each = records.iter().map(|records| {
+            let all = all.as_ref().map_err(Clone::clone)?;
+            let part = (0..records.len()).map(|i| records.stored_row(i));
+            gathered(all, part).map(Some).map_err(place)
+        });
+        each.collect()
+    }
+}
+
+/// Rows of `column`, all of which it must have.
+fn gathered(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
+    let mut part = crate::ColumnBuilder::like(column);
+    for row in rows {
+        if row >= to_u64(column.len()) {
+            let (what, expected) = ("row of a link attribute", to_u64(column.len()));
+            let expected = Expected::AtMost(i128::from(expected).saturating_sub(1));
+            return Err(ModelError::refused(Class::OutOfBounds, what, expected, row));
+        }
+        part.push_row(column, crate::num::to_usize(row));
+    }
+    Ok(part.finish())
+}

@@ -1,0 +1,61 @@
+//! The flat form of 0.6 and 0.7: one blob of records that carry the chunks of their endpoints.
+//!
+//! The blob is read once and its records are put with those between the same chunks, so that they can be
+//! asked for as the cells of other versions are. Each keeps the number of its row.
+
+use std::collections::BTreeMap;
+
+use zvf_format::key::ChunkKey;
+use zvf_format::link::FlatLinks;
+
+use super::records::LinkRecords;
+use crate::ModelError;
+use crate::num::to_u64;
+
+/// The records of one blob by the chunks between which they lie, in numeric order of these.
+#[derive(Debug)]
+pub(super) struct Blob {
+    pub(super) cells: Vec<LinkRecords>,
+}
+
+impl Blob {
+    pub(super) fn new(bytes: &[u8], width: usize, rank: usize) -> Result<Self, ModelError> {
+        let links = FlatLinks::parse(bytes, width, rank)?;
+        let mut cells: BTreeMap<Vec<i64>, (LinkRecords, Vec<u64>)> = BTreeMap::new();
+        for (at, record) in links.records().enumerate() {
+            let (chunks, rows): (Vec<ChunkKey>, Vec<u64>) = record.endpoints().unzip();
+            let components = chunks.iter().flat_map(|chunk| chunk.components()).copied().collect();
+            let cell = cells.entry(components);
+            let (records, stored) =
+                cell.or_insert_with(|| (LinkRecords::new(&chunks, width), Vec::new()));
+            records.push_rows(&rows);
+            stored.push(to_u64(at));
+        }
+        let cells = cells.into_values().map(|(records, stored)| records.stored_in(stored));
+        Ok(Self { cells: cells.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_between_the_same_chunks_are_together() {
+        let records = [[0_i64, 2, 1, 0], [5, 1, 0, 0], [0, 3, 1, 4]];
+        let bytes: Vec<u8> = records.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
+        let blob = Blob::new(&bytes, 2, 1).unwrap();
+        let shown: Vec<_> = blob
+            .cells
+            .iter()
+            .flat_map(|cell| (0..cell.len()).map(move |i| (cell, i)))
+            .map(|(cell, i)| {
+                let ends: Vec<_> = cell.endpoints(i).map(|(c, row)| format!("{c}/{row}")).collect();
+                (cell.stored_row(i), ends.join(" "))
+            })
+            .collect();
+        let told = [(0, "0/2 1/0"), (2, "0/3 1/4"), (1, "5/1 0/0")];
+        assert_eq!(shown, told.map(|(row, ends)| (row, ends.to_owned())));
+        assert!(Blob::new(&bytes[..40], 2, 1).is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! Links of a level: records that join rows of chunks.
+//!
+//! ```text
+//! version    where                                        a segment here      a cell here
+//! 0.9        links/<delta>/<offsets>                      one such array      one chunk of it
+//! 0.6, 0.7   links/<delta>/<key>                          all of them         one key
+//!            cross_chunk_links/<delta>/data               all of it           one tuple of chunks
+//! 0.8        links/<delta>/<key>                          all of them         one key
+//!            cross_chunk_links/<delta>/<keys joined>      all of them         one such array
+//! between    cross_chunk_links/<delta>/<key>/../data      all of them         one such array
+//! ```
+//!
+//! A family is all links from this level to the one `delta` away. Its cells are the unit of reading: each
+//! is about one tuple of chunks, which is known before anything of it is read. Records come with their
+//! endpoints as they were given to the writer, and with the number of the row they are stored in, by which
+//! their attributes are found.
+//!
+//! The order of a family is: segments by their names, the cells of each by the text of their keys
+//! ([`LinkSegment::in_order`]), records as stored. The flat form has no cells; its order is that of
+//! [`LinkRecords::stored_row`].
+//!
+//! Bridges of lines, polylines and streamlines in 0.6 and 0.7 do not name rows, and those of lines never
+//! do: geometry goes by the manifests.
+//!
+//! Not here: which records anybody wants, and what follows from them for skeletons (`skeleton`).
+
+mod attribute;
+mod blob;
+mod groups;
+mod open;
+mod probe;
+mod records;
+mod segment;
+
+use std::sync::Arc;
+
+use zvf_format::key::Delta;
+use zvf_format::link::{Family, Store as Stored};
+use zvf_store::LevelNode;
+
+pub use attribute::LinkAttribute;
+pub use records::LinkRecords;
+pub use segment::{LinkCells, LinkSegment};
+
+use crate::{LevelReader, ModelError};
+
+/// The links from a level to itself or to one other; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_format::key::Delta;
+///
+/// let links = level.links(Delta::SAME).await?.expect("the level has links");
+/// assert_eq!((links.link_width(), links.num_links(), links.enumerated()), (2, Some(2), true));
+/// let names: Vec<String> =
+///     links.segments().iter().filter_map(|segment| Some(segment.offsets()?.to_string())).collect();
+/// assert_eq!(names, ["+1.0", "0.0"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LinkFamily {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    node: LevelNode,
+    policy: Family,
+    segments: Vec<LinkSegment>,
+    enumerated: bool,
+    num_links: Option<u64>,
+    num_physical_records: Option<u64>,
+}
+
+impl LevelReader {
+    /// The links from this level to the one `delta` levels coarser; `None` when there are none. Opened
+    /// once per handle.
+    ///
+    /// # Errors
+    ///
+    /// When the documents do not say what is needed to read them, a segment has a name that is none, or
+    /// the layout is one that cannot be read, which is then named.
+    pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+        let cell = self.opened_links(delta);
+        Ok(cell.get_or_try_init(|| open::family(self, delta)).await?.clone())
+    }
+}
+
+impl LinkFamily {
+    /// How many endpoints a record has, whether their order means something, how often it is stored.
+    #[must_use]
+    pub fn policy(&self) -> &Family {
+        &self.inner.policy
+    }
+
+    /// How many endpoints a record has.
+    #[must_use]
+    pub fn link_width(&self) -> usize {
+        self.inner.policy.link_width()
+    }
+
+    /// How many levels coarser the endpoints after the first are.
+    #[must_use]
+    pub fn delta(&self) -> Delta {
+        self.inner.policy.delta()
+    }
+
+    /// Whether records are stored once for each chunk they touch.
+    #[must_use]
+    pub fn is_duplicated(&self) -> bool {
+        self.inner.policy.store() == Stored::Duplicate
+    }
+
+    /// The segments in the order of their names.
+    #[must_use]
+    pub fn segments(&self) -> &[LinkSegment] {
+        &self.inner.segments
+    }
+
+    /// Whether these are all segments. Without a listing only those were found whose endpoints lie at
+    /// most one chunk apart.
+    #[must_use]
+    pub fn enumerated(&self) -> bool {
+        self.inner.enumerated
+    }
+
+    /// How many links there are, each counted once, as the document says.
+    #[must_use]
+    pub fn num_links(&self) -> Option<u64> {
+        self.inner.num_links
+    }
+
+    /// How many rows are stored, as the document says.
+    #[must_use]
+    pub fn num_physical_records(&self) -> Option<u64> {
+        self.inner.num_physical_records
+    }
+
+    fn node(&self) -> &LevelNode {
+        &self.inner.node
+    }
+}
+
+const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const _: () = {
+    shareable::<LinkFamily>();
+    shareable::<LinkSegment>();
+    shareable::<LinkAttribute>();
+};

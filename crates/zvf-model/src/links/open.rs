@@ -1,0 +1,272 @@
+//! Opening a family: its policy, and the segments it has.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use zvf_format::grid::ChunkShape;
+use zvf_format::key::{ChunkKey, Delta, Offsets};
+use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
+use zvf_format::metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
+use zvf_format::metadata::{Dtype, DtypeKind, Family as Layout, LinkStore, Token};
+use zvf_format::{Class, Expected};
+use zvf_store::Cells;
+
+use super::segment::{Form, LinkSegment};
+use super::{Inner, LinkFamily, probe};
+use crate::{LevelReader, ModelError};
+
+/// The family `delta` of a level; `None` where it has none.
+pub(super) async fn family(
+    level: &LevelReader,
+    delta: Delta,
+) -> Result<Option<LinkFamily>, ModelError> {
+    match level.store().family() {
+        Layout::C => native(level, delta).await,
+        Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,
+    }
+}
+
+/// As 0.9 has it.
+async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+    let name = format!("links/{delta}");
+    let Some(group) = level.node().group(&name).await? else { return Ok(None) };
+    let path = format!("{}/{name}", level.node().path());
+    let place = |error: ModelError| error.in_array(&path);
+    let doc = LinksFamily::parse(group.attributes).map_err(|error| place(error.into()))?;
+    let policy = policy(level, &doc, delta).await.map_err(place)?;
+    let listing = level.node().children(&name).await?;
+    let (rank, width) = (policy.sid_ndim(), policy.link_width());
+    let mut segments = Vec::new();
+    if listing.complete {
+        for child in &listing.names {
+            let path = format!("{name}/{child}");
+            let offsets = Offsets::parse(child, rank, width).map_err(|error| {
+                ModelError::from(error).in_array(format!("{}/{path}", level.node().path()))
+            })?;
+            if let Some(cells) = level.node().cells(&path).await? {
+                segments.push(segment(policy, offsets, cells)?);
+            }
+        }
+    } else {
+        let mut tried = probe::segments(&policy);
+        tried.sort_by(Offsets::cmp_string);
+        let paths: Vec<String> = tried.iter().map(|offsets| format!("{name}/{offsets}")).collect();
+        let found = paths.iter().map(|path| level.node().cells(path));
+        for (found, offsets) in futures_util::future::join_all(found).await.into_iter().zip(tried) {
+            if let Some(cells) = found? {
+                segments.push(segment(policy, offsets, cells)?);
+            }
+        }
+    }
+    Ok(Some(made(level, policy, segments, listing.complete, &doc)))
+}
+
+/// One array `links/<delta>/<offsets>`.
+fn segment(policy: Family, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
+    let place = |error: ModelError| error.in_array(cells.path());
+    let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
+    let width = crate::num::to_u64(policy.link_width());
+    if let Some(found) = doc.link_width.filter(|found| *found != width) {
+        let expected = Expected::Exactly(width.into());
+        return Err(place(ModelError::refused(
+            Class::CountMismatch,
+            "link_width",
+            expected,
+            found,
+        )));
+    }
+    let named: Vec<&[i64]> = offsets.iter().collect();
+    if doc.offsets.as_ref().is_some_and(|said| *said != named) {
+        let expected = Expected::Rule("those that the array is named after");
+        return Err(place(ModelError::refused(Class::BadTag, "offsets", expected, "others")));
+    }
+    let intra = offsets.are_zero();
+    let element = element(doc.dtype().map_err(|error| place(error.into()))?).map_err(place)?;
+    let has_perm = doc.has_perm.unwrap_or_else(|| policy.has_perm(intra));
+    let shape = RowShape::new(element, policy.link_width(), has_perm)?;
+    let (body, offsets) = (policy.body(intra), Arc::new(offsets));
+    Ok(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }))
+}
+
+/// As the versions before 0.9 have it: links within a chunk, and those between chunks.
+async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+    let name = format!("cross_chunk_links/{delta}");
+    let group = level.node().group(&name).await?.filter(|group| !group.attributes.is_empty());
+    let within = level.node().cells(&format!("links/{delta}")).await?;
+    let path = format!("{}/{name}", level.node().path());
+    let place = |error: ModelError| error.in_array(&path);
+    let doc = match group {
+        Some(group) => LinksFamily::parse_cross_chunk(group.attributes).map(Some),
+        None => Ok(None),
+    };
+    let doc = doc.map_err(|error| place(error.into()))?;
+    let within_doc = match &within {
+        Some(cells) => Some(
+            SegmentDoc::parse(cells.attributes().clone())
+                .map_err(|error| ModelError::from(error).in_array(cells.path()))?,
+        ),
+        None => None,
+    };
+    let width = within_doc.as_ref().and_then(|doc| doc.link_width);
+    let doc = match (doc, width) {
+        (Some(doc), _) => doc,
+        (None, Some(width)) => LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical),
+        (None, None) if within.is_none() => return Ok(None),
+        (None, None) => {
+            let expected = Expected::Rule("a number of endpoints");
+            return Err(place(ModelError::refused(
+                Class::BadTag,
+                "link_width",
+                expected,
+                "nothing",
+            )));
+        }
+    };
+    let policy = policy(level, &doc, delta).await.map_err(place)?;
+    let mut segments = Vec::new();
+    if let (Some(cells), Some(within_doc)) = (within, within_doc) {
+        let dtype =
+            within_doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+        let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
+        let none = vec![0; policy.sid_ndim()];
+        let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
+        let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
+        let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
+        // Both ends have the key of the cell, whatever the chunks of the other level measure.
+        let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+        segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
+    }
+    let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    segments.extend(between.map(|form| LinkSegment::new(policy, form)));
+    let enumerated =
+        level.store().family() == Layout::C || level.node().children(&name).await?.complete;
+    Ok(Some(made(level, policy, segments, enumerated, &doc)))
+}
+
+/// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
+async fn between(
+    level: &LevelReader,
+    name: &str,
+    doc: &LinksFamily,
+    policy: Family,
+) -> Result<Option<Form>, ModelError> {
+    match doc.layout.as_deref() {
+        None => {}
+        Some(PARTITIONED) => return partitioned(level, name, policy).await.map(Some),
+        Some(other) => {
+            let error = zvf_store::StoreError::unsupported(zvf_store::Op::Parse, "layout", other);
+            return Err(error.into());
+        }
+    }
+    if let Some(data) = level.node().dense(&format!("{name}/data")).await? {
+        return Ok(Some(Form::Flat { data, blob: OnceCell::new() }));
+    }
+    if doc.num_links == Some(0) {
+        return Ok(None);
+    }
+    let shape = RowShape::new(Element::I64, policy.link_width(), true)?;
+    let cells = level.node().cells(name).await?;
+    Ok(cells.map(|cells| Form::Tuples { cells, shape }))
+}
+
+/// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
+async fn partitioned(level: &LevelReader, name: &str, policy: Family) -> Result<Form, ModelError> {
+    let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
+    while let Some((path, chunks)) = open.pop() {
+        for child in level.node().children(&path).await?.names {
+            let below = format!("{path}/{child}");
+            if child == DATA {
+                let leaf = level.node().dense(&below).await?;
+                leaves.extend(leaf.map(|leaf| (chunks.clone(), leaf)));
+            } else if chunks.len() < policy.link_width() {
+                let key = ChunkKey::parse(&child).map_err(|error| {
+                    ModelError::from(error).in_array(format!("{}/{below}", level.node().path()))
+                })?;
+                let deeper = chunks.iter().copied().chain([key]).collect();
+                open.push((below, deeper));
+            }
+        }
+    }
+    leaves.sort_by(|(a, _), (b, _)| {
+        a.iter().map(ChunkKey::components).cmp(b.iter().map(ChunkKey::components))
+    });
+    Ok(Form::Partitioned { leaves })
+}
+
+fn made(
+    level: &LevelReader,
+    policy: Family,
+    segments: Vec<LinkSegment>,
+    enumerated: bool,
+    doc: &LinksFamily,
+) -> LinkFamily {
+    let (num_links, num_physical_records) = (doc.num_links, doc.num_physical_records);
+    let node = level.node().clone();
+    let inner = Inner { node, policy, segments, enumerated, num_links, num_physical_records };
+    LinkFamily { inner: Arc::new(inner) }
+}
+
+/// The policy that a document states, checked against the level.
+async fn policy(
+    level: &LevelReader,
+    doc: &LinksFamily,
+    delta: Delta,
+) -> Result<Family, ModelError> {
+    let exactly = |what, class, want: i128, found: i128| {
+        if want == found {
+            return Ok(());
+        }
+        Err(ModelError::refused(class, what, Expected::Exactly(want), found))
+    };
+    exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
+    let rank = crate::num::to_u64(level.key_rank());
+    exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
+    let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
+    let policy = Family::new(width, level.key_rank())?;
+    let policy = if doc.directed { policy.directed() } else { policy };
+    let policy = match &doc.store {
+        Token::Known(LinkStore::Canonical) => policy,
+        Token::Known(LinkStore::Duplicate) => policy.stored(Stored::Duplicate),
+        Token::Other(other) => {
+            let op = zvf_store::Op::Parse;
+            return Err(zvf_store::StoreError::unsupported(op, "store", other.as_str()).into());
+        }
+    };
+    if delta == Delta::SAME {
+        return Ok(policy);
+    }
+    Ok(policy.across(delta, anchor(level, delta).await?)?)
+}
+
+/// What leads from chunks of a level to those of the level `delta` away.
+async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError> {
+    let other = i64::from(level.level().0).saturating_add(delta.0.into());
+    let other = u32::try_from(other).map_err(|_negative| {
+        let expected = Expected::AtLeast(0);
+        ModelError::refused(Class::OutOfBounds, "level that is linked to", expected, other)
+    })?;
+    let root = level.store().root();
+    let node = level.store().level(other).await?;
+    let there = node.meta().effective_chunk_shape(root);
+    if there == level.chunk_shape().sizes() {
+        return Ok(Anchor::same(level.key_rank())?);
+    }
+    let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
+    let (here, there) =
+        (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
+    Ok(Anchor::between(&here, &there, level.key_rank())?)
+}
+
+/// The type of the numbers in a row.
+fn element(dtype: Dtype) -> Result<Element, ModelError> {
+    let signed = dtype.kind == DtypeKind::Int;
+    if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
+        let expected = Expected::Rule("little-endian integers");
+        return Err(ModelError::refused(Class::Unsupported, "dtype of links", expected, "another"));
+    }
+    Ok(Element::new(u8::try_from(dtype.size).unwrap_or(u8::MAX), signed)?)
+}
+
+/// The layouts between 0.7 and 0.8 that can be read, and the name of its leaves.
+const PARTITIONED: &str = "partitioned_v1";
+const DATA: &str = "data";

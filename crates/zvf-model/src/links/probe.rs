@@ -1,0 +1,58 @@
+//! Which segments a family may have, for backends that cannot say which it has.
+//!
+//! Tried are those whose endpoints lie at most one chunk apart on every axis: each component of each
+//! offset is -1, 0 or 1. Where a policy sorts endpoints, only sorted offsets exist. Families for which that
+//! would be more than a few hundred names are tried for the segment within one chunk alone.
+
+use zvf_format::key::{Delta, Offsets};
+use zvf_format::link::{Family, Store as Stored};
+
+/// The segments worth trying, without repetition.
+pub(super) fn segments(policy: &Family) -> Vec<Offsets> {
+    let (rank, others) = (policy.sid_ndim(), policy.link_width().saturating_sub(1));
+    let sorted = policy.delta() == Delta::SAME
+        && policy.store() == Stored::Canonical
+        && !policy.is_directed();
+    let digits = u32::try_from(rank.saturating_mul(others)).unwrap_or(u32::MAX);
+    let names = 3_usize.checked_pow(digits).filter(|names| *names <= MOST_TRIED);
+    let all = 0..names.unwrap_or(1);
+    let made = all.filter_map(|number| {
+        let mut rest = number;
+        let components: Vec<i64> = (0..rank.saturating_mul(others))
+            .map(|_| {
+                let digit = rest.checked_rem(3).unwrap_or(0);
+                rest = rest.checked_div(3).unwrap_or(0);
+                STEPS.get(digit).copied().unwrap_or(0)
+            })
+            .collect();
+        let offsets: Vec<&[i64]> = components.chunks_exact(rank).collect();
+        Offsets::new(rank, &offsets).ok()
+    });
+    made.filter(|offsets| !sorted || offsets.are_sorted()).collect()
+}
+
+/// Number 0 is the segment within one chunk.
+const STEPS: [i64; 3] = [0, 1, -1];
+/// Names that are made before the sorted ones are taken.
+const MOST_TRIED: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_tried() {
+        let family = |width, rank| Family::new(width, rank).unwrap();
+        let tried = |policy: &Family| {
+            let all = segments(policy);
+            let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+            (all.len(), names)
+        };
+        assert_eq!(tried(&family(1, 3)).1, ["self"]);
+        assert_eq!(tried(&family(2, 2)).1, ["0.0", "+1.0", "0.+1", "+1.+1", "+1.-1"]);
+        assert_eq!(tried(&family(2, 3).directed()).0, 27);
+        assert_eq!(tried(&family(2, 3)).0, 14);
+        assert_eq!(tried(&family(3, 3)).0, 105);
+        assert_eq!(tried(&family(4, 3)).1, ["0.0.0_0.0.0_0.0.0"]);
+    }
+}

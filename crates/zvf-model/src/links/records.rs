@@ -1,0 +1,191 @@
+//! Records of one cell: which rows of which chunks each of them joins.
+
+use zvf_format::key::ChunkKey;
+use zvf_format::link::LinkRecord;
+
+use crate::num::to_u64;
+
+/// The records of one cell, endpoints as they were given to the writer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let records = links.segments()[1].read(&[0], zvf_store::Caching::Once).await.remove(0)?;
+/// assert_eq!((records.len(), records.width(), records.stored_row(0)), (1, 2, 0));
+/// assert_eq!(records.ends(0).collect::<Vec<_>>(), [(0, 0), (1, 1)]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRecords {
+    chunks: Box<[ChunkKey]>,  // one a place
+    width: usize,             // endpoints of a record, not 0
+    rows: Vec<u64>,           // `width` a record
+    places: Option<Vec<u8>>,  // likewise, places in `chunks`; `None` where endpoint k is at place k
+    stored: Option<Vec<u64>>, // one a record; `None` where record i is row i
+    duplicated: bool,
+}
+
+impl LinkRecords {
+    /// No records yet, between `chunks`.
+    pub(super) fn new(chunks: &[ChunkKey], width: usize) -> Self {
+        let (rows, chunks) = (Vec::new(), chunks.into());
+        Self { chunks, width, rows, places: None, stored: None, duplicated: false }
+    }
+
+    /// The same, of a family in which records are stored once for each chunk.
+    pub(super) fn duplicated(self, duplicated: bool) -> Self {
+        Self { duplicated, ..self }
+    }
+
+    /// Adds a stored record.
+    pub(super) fn push(&mut self, record: &LinkRecord) {
+        let identity = record.in_input_order().enumerate().all(|(i, (place, _))| i == place);
+        if identity && self.places.is_none() {
+            self.rows.extend_from_slice(record.rows());
+        } else {
+            self.push_ends(record.in_input_order());
+        }
+    }
+
+    /// Adds a record whose endpoint k is at place k, by their rows.
+    pub(super) fn push_rows(&mut self, rows: &[u64]) {
+        self.rows.extend_from_slice(rows);
+    }
+
+    /// Adds a record by the place and the row of each endpoint.
+    pub(super) fn push_ends(&mut self, ends: impl Iterator<Item = (usize, u64)>) {
+        let width = self.width;
+        let before = self.rows.len();
+        let places = self.places.get_or_insert_with(|| {
+            let one = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX));
+            one.cycle().take(before).collect()
+        });
+        for (place, row) in ends {
+            places.push(u8::try_from(place).unwrap_or(u8::MAX));
+            self.rows.push(row);
+        }
+    }
+
+    /// Says in which rows the records are stored.
+    pub(super) fn stored_in(self, rows: Vec<u64>) -> Self {
+        Self { stored: Some(rows), ..self }
+    }
+
+    /// Whether these may be some of the records of a cell only.
+    pub(super) fn is_part(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How many endpoints a record has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The chunks between which the records lie. The first is the source.
+    #[must_use]
+    pub fn chunks(&self) -> &[ChunkKey] {
+        &self.chunks
+    }
+
+    /// The endpoints of record `i` as given: the place of each in [`chunks`](Self::chunks), and its row
+    /// there; nothing past the end.
+    pub fn ends(&self, i: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let start = i.saturating_mul(self.width);
+        let span = start..start.saturating_add(self.width);
+        let rows = self.rows.get(span.clone()).unwrap_or_default();
+        let places = self.places.as_ref().and_then(|places| places.get(span));
+        rows.iter().enumerate().map(move |(end, row)| {
+            let place = places.and_then(|places| places.get(end)).map(|place| usize::from(*place));
+            (place.unwrap_or(end), *row)
+        })
+    }
+
+    /// The endpoints of record `i` as given: chunks and rows; nothing past the end.
+    pub fn endpoints(&self, i: usize) -> impl Iterator<Item = (&ChunkKey, u64)> + '_ {
+        self.ends(i).filter_map(|(place, row)| Some((self.chunks.get(place)?, row)))
+    }
+
+    /// The row that record `i` is stored in, counted within the cell, or within the whole blob in the
+    /// flat form of 0.6 and 0.7. Attributes are found by it.
+    #[must_use]
+    pub fn stored_row(&self, i: usize) -> u64 {
+        match &self.stored {
+            Some(stored) => stored.get(i).copied().unwrap_or(u64::MAX),
+            None => to_u64(i),
+        }
+    }
+
+    /// Whether record `i` is the one copy to be counted: of the copies in a duplicated family the one
+    /// that is led by the smallest endpoint, and always in others.
+    #[must_use]
+    pub fn is_leading(&self, i: usize) -> bool {
+        if !self.duplicated || self.chunks.windows(2).all(|two| two.first() == two.last()) {
+            return true;
+        }
+        let lead = self.ends(i).find(|(place, _)| *place == 0).map(|(_, row)| row);
+        let Some((source, lead)) = self.chunks.first().zip(lead) else { return true };
+        self.endpoints(i).all(|(chunk, row)| source.cmp_numeric(chunk).then(lead.cmp(&row)).is_le())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::link::Permutation;
+
+    use super::*;
+
+    fn key(x: i64) -> ChunkKey {
+        ChunkKey::new(&[x]).unwrap()
+    }
+
+    #[test]
+    fn endpoints_come_as_they_were_given() {
+        let mut records = LinkRecords::new(&[key(0), key(5)], 2);
+        records.push(&LinkRecord::new(&[1, 2], None).unwrap());
+        let swapped = Permutation::new(&[1, 0]).unwrap();
+        records.push(&LinkRecord::new(&[3, 4], Some(swapped)).unwrap());
+        records.push(&LinkRecord::new(&[7, 8], None).unwrap());
+        let ends =
+            |i| records.endpoints(i).map(|(c, row)| (c.to_string(), row)).collect::<Vec<_>>();
+        assert_eq!(ends(0), [("0".to_owned(), 1), ("5".to_owned(), 2)]);
+        assert_eq!(ends(1), [("5".to_owned(), 4), ("0".to_owned(), 3)]);
+        assert_eq!(ends(2), [("0".to_owned(), 7), ("5".to_owned(), 8)]);
+        assert_eq!((records.len(), ends(3).len(), records.stored_row(2)), (3, 0, 2));
+        assert_eq!(records.stored_in(vec![9, 4, 6]).stored_row(1), 4);
+    }
+
+    #[test]
+    fn one_copy_leads() {
+        let swapped = Some(Permutation::new(&[1, 0]).unwrap());
+        for (chunks, rows, order, leads) in [
+            ([0, 5], [9, 1], None, true),
+            ([0, 5], [9, 1], swapped, true),
+            ([5, 0], [1, 9], None, false),
+            ([5, 0], [1, 9], swapped, false),
+            ([5, 5], [9, 1], None, true), // both ends in one chunk: stored once, as given
+        ] {
+            let mut records = LinkRecords::new(&chunks.map(key), 2).duplicated(true);
+            records.push(&LinkRecord::new(&rows, order).unwrap());
+            assert_eq!(records.is_leading(0), leads, "{chunks:?} {rows:?}");
+            assert!(records.duplicated(false).is_leading(0));
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! A part of a link family: cells that are found and read in the same way.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::link::{Body, Family, LinkCell, PartitionedLinks, RowShape, Store as Stored};
+use zvf_format::{Class, Expected, FormatError};
+use zvf_store::{Caching, Cells, Dense, KeyTable};
+
+use super::blob::Blob;
+use super::records::LinkRecords;
+use crate::ModelError;
+
+/// Cells of links with one place in the store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let bridges = &links.segments()[0];
+/// let records = bridges.read(&[0], zvf_store::Caching::Once).await.remove(0)?;
+/// let ends: Vec<_> = records.endpoints(0).map(|(chunk, row)| format!("{chunk}/{row}")).collect();
+/// assert_eq!(ends, ["1.0/0", "0.0/1"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LinkSegment {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    policy: Family,
+    form: Form,
+}
+
+/// Where cells lie.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// Records from chunk c to the chunks that lie `offsets` away, under c.
+    Sources { cells: Cells, offsets: Arc<Offsets>, shape: RowShape, body: Body },
+    /// Records between chunks whose keys are joined to one.
+    Tuples { cells: Cells, shape: RowShape },
+    /// One blob.
+    Flat { data: Dense, blob: OnceCell<Arc<Blob>> },
+    /// One blob for each set of chunks.
+    Partitioned { leaves: Vec<(Vec<ChunkKey>, Dense)> },
+}
+
+/// The cells of a segment: which there are, and between which chunks.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let cells = links.segments()[0].cells().await?;
+/// let chunks: Vec<String> = cells.chunks(0)?.iter().map(ToString::to_string).collect();
+/// assert_eq!((cells.len(), chunks), (1, vec!["0.0".to_owned(), "1.0".to_owned()]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LinkCells {
+    policy: Family,
+    known: Known,
+}
+
+#[derive(Clone, Debug)]
+enum Known {
+    Sources { table: Arc<KeyTable>, offsets: Arc<Offsets> },
+    Tuples(Arc<KeyTable>),
+    Listed(Vec<Vec<ChunkKey>>),
+}
+
+impl LinkSegment {
+    pub(super) fn new(policy: Family, form: Form) -> Self {
+        Self { inner: Arc::new(Inner { policy, form }) }
+    }
+
+    /// How far from the source the other chunks are; `None` where each cell names all of its chunks.
+    #[must_use]
+    pub fn offsets(&self) -> Option<&Offsets> {
+        match &self.inner.form {
+            Form::Sources { offsets, .. } => Some(offsets),
+            Form::Tuples { .. } | Form::Flat { .. } | Form::Partitioned { .. } => None,
+        }
+    }
+
+    /// Whether all endpoints of its records lie in one chunk.
+    #[must_use]
+    pub fn is_intra(&self) -> bool {
+        self.offsets().is_some_and(Offsets::are_zero)
+    }
+
+    /// Its path below the root of the store.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match &self.inner.form {
+            Form::Sources { cells, .. } | Form::Tuples { cells, .. } => cells.path().to_string(),
+            Form::Flat { data, .. } => data.path().to_string(),
+            Form::Partitioned { leaves } => {
+                leaves.first().map_or_else(String::new, |(_, leaf)| leaf.path().to_string())
+            }
+        }
+    }
+
+    /// The cells that hold records.
+    ///
+    /// # Errors
+    ///
+    /// When presence is recorded wrongly, or not at all and the backend cannot list; in the flat form of
+    /// 0.6 and 0.7, when the blob cannot be read or is none.
+    pub async fn cells(&self) -> Result<LinkCells, ModelError> {
+        let known = match &self.inner.form {
+            Form::Sources { cells, offsets, .. } => {
+                Known::Sources { table: cells.presence().await?, offsets: Arc::clone(offsets) }
+            }
+            Form::Tuples { cells, .. } => Known::Tuples(cells.presence().await?),
+            Form::Flat { .. } => {
+                let blob = self.blob().await?;
+                Known::Listed(blob.cells.iter().map(|cell| cell.chunks().to_vec()).collect())
+            }
+            Form::Partitioned { leaves } => {
+                Known::Listed(leaves.iter().map(|(chunks, _)| chunks.clone()).collect())
+            }
+        };
+        Ok(LinkCells { policy: self.inner.policy, known })
+    }
+
+    /// The records of the cells at `places` of [`cells`](Self::cells), in that order.
+    ///
+    /// Each answer has its own fault, which names the cell: what cannot be read, or holds no records.
+    pub async fn read(
+        &self,
+        places: &[usize],
+        caching: Caching,
+    ) -> Vec<Result<LinkRecords, ModelError>> {
+        let all = |error: ModelError| places.iter().map(|_| Err(error.clone())).collect();
+        let listed = match self.cells().await {
+            Ok(listed) => listed,
+            Err(error) => return all(error),
+        };
+        match &self.inner.form {
+            Form::Sources { cells, shape, body, .. } => {
+                self.read_cells(cells, &listed, places, *shape, *body, caching).await
+            }
+            Form::Tuples { cells, shape } => {
+                self.read_cells(cells, &listed, places, *shape, Body::Inline, caching).await
+            }
+            Form::Flat { .. } => match self.blob().await {
+                Ok(blob) => places
+                    .iter()
+                    .map(|place| blob.cells.get(*place).cloned().ok_or_else(no_cell))
+                    .collect(),
+                Err(error) => all(error),
+            },
+            Form::Partitioned { leaves } => {
+                let mut found = Vec::with_capacity(places.len());
+                for place in places {
+                    found.push(match leaves.get(*place) {
+                        Some((chunks, leaf)) => self.read_leaf(chunks, leaf).await,
+                        None => Err(no_cell()),
+                    });
+                }
+                found
+            }
+        }
+    }
+
+    /// The records in `rows` of the cell of `chunk`, read without the others; only where records lie back
+    /// to back, which they do in the segment whose endpoints lie in one chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] in other segments; [`Class::OutOfBounds`] past the end of the cell; otherwise
+    /// as [`read`](Self::read).
+    pub async fn read_rows(
+        &self,
+        chunk: &ChunkKey,
+        rows: &[Range<u64>],
+    ) -> Result<LinkRecords, ModelError> {
+        let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
+            let expected = Expected::Rule("rows that lie back to back");
+            let error =
+                ModelError::refused(Class::Unsupported, "records", expected, "groups of rows");
+            return Err(error.in_array(self.path()));
+        };
+        let place = |error: ModelError| error.in_array(cells.path()).in_chunk(chunk);
+        let size = u64::from(shape.size());
+        let bytes = |at: u64| at.saturating_mul(size);
+        let parts = rows.iter().map(|rows| bytes(rows.start)..bytes(rows.end)).collect();
+        let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
+        let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
+        let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
+        let mut records = self.no_records(chunks.chunks());
+        for part in parts.unwrap_or_default() {
+            let cell = LinkCell::parse(&part, Body::Flat, *shape);
+            let cell = cell.map_err(|error| place(error.into()))?;
+            cell.records().for_each(|record| records.push(&record));
+        }
+        Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
+    }
+
+    /// The array whose chunks are the cells, where there is one.
+    pub(super) fn array(&self) -> Option<&Cells> {
+        match &self.inner.form {
+            Form::Sources { cells, .. } | Form::Tuples { cells, .. } => Some(cells),
+            Form::Flat { .. } | Form::Partitioned { .. } => None,
+        }
+    }
+
+    /// Whether this is the flat form of 0.6 and 0.7.
+    pub(super) fn is_flat(&self) -> bool {
+        matches!(self.inner.form, Form::Flat { .. })
+    }
+
+    async fn read_cells(
+        &self,
+        cells: &Cells,
+        listed: &LinkCells,
+        places: &[usize],
+        shape: RowShape,
+        body: Body,
+        caching: Caching,
+    ) -> Vec<Result<LinkRecords, ModelError>> {
+        let keys: Vec<Option<ChunkKey>> = places.iter().map(|place| listed.key(*place)).collect();
+        let there: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let mut payloads = cells.read_many(&there, caching).await.into_iter();
+        let records = |(key, place): (&Option<ChunkKey>, &usize)| {
+            let key = key.ok_or_else(no_cell)?;
+            let told = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);
+            let payload =
+                payloads.next().transpose().map_err(|error| told(error.into()))?.flatten();
+            let chunks = listed.chunks(*place).map_err(told)?;
+            self.parsed(&chunks, &payload.unwrap_or_default(), shape, body)
+                .map_err(|error| told(error.into()))
+        };
+        keys.iter().zip(places).map(records).collect()
+    }
+
+    fn parsed(
+        &self,
+        chunks: &[ChunkKey],
+        payload: &Bytes,
+        shape: RowShape,
+        body: Body,
+    ) -> Result<LinkRecords, FormatError> {
+        let mut records = self.no_records(chunks);
+        LinkCell::parse(payload, body, shape)?.records().for_each(|record| records.push(&record));
+        Ok(records)
+    }
+
+    async fn read_leaf(
+        &self,
+        chunks: &[ChunkKey],
+        leaf: &Dense,
+    ) -> Result<LinkRecords, ModelError> {
+        let bytes = leaf.whole().await?;
+        let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX);
+        let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
+            .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
+        let mut records = self.no_records(chunks);
+        for record in links.records() {
+            records.push_ends(record.endpoints().map(|(slot, row)| (usize::from(slot), row)));
+        }
+        Ok(records)
+    }
+
+    fn no_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
+        let policy = &self.inner.policy;
+        LinkRecords::new(chunks, policy.link_width())
+            .duplicated(policy.store() == Stored::Duplicate)
+    }
+
+    /// The flat form, read once.
+    async fn blob(&self) -> Result<Arc<Blob>, ModelError> {
+        let Form::Flat { data, blob } = &self.inner.form else {
+            return Ok(Arc::new(Blob { cells: Vec::new() }));
+        };
+        let policy = &self.inner.policy;
+        let blob = blob.get_or_try_init(|| async {
+            let bytes = data.whole().await?;
+            let blob = Blob::new(&bytes, policy.link_width(), policy.sid_ndim());
+            blob.map(Arc::new).map_err(|error| error.in_array(data.path()))
+        });
+        Ok(Arc::clone(blob.await?))
+    }
+}
+
+impl LinkCells {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.known {
+            Known::Sources { table, .. } | Known::Tuples(table) => table.len(),
+            Known::Listed(cells) => cells.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The chunks between which the records of the cell at `place` lie. The first is the source; the
+    /// others are of the level that the family links to.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or a chunk that it names has no number of 64 bits.
+    pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>, ModelError> {
+        match &self.known {
+            Known::Sources { table, offsets } => {
+                let source = table.get(place).ok_or_else(no_cell)?;
+                Ok(self.policy.endpoint_chunks(&source, offsets)?.chunks().to_vec())
+            }
+            Known::Tuples(table) => {
+                let row = table.row(place).ok_or_else(no_cell)?;
+                let chunks = row.chunks_exact(self.policy.sid_ndim()).map(ChunkKey::new);
+                Ok(chunks.collect::<Result<_, _>>()?)
+            }
+            Known::Listed(cells) => cells.get(place).cloned().ok_or_else(no_cell),
+        }
+    }
+
+    /// The source of the cell at `place`.
+    #[must_use]
+    pub fn source(&self, place: usize) -> Option<ChunkKey> {
+        match &self.known {
+            Known::Sources { table, .. } => table.get(place),
+            Known::Tuples(table) => table
+                .row(place)
+                .and_then(|row| ChunkKey::new(row.get(..self.policy.sid_ndim())?).ok()),
+            Known::Listed(cells) => cells.get(place)?.first().copied(),
+        }
+    }
+
+    /// The cell of records from `source`, in a segment where that is one at most.
+    #[must_use]
+    pub fn find(&self, source: &ChunkKey) -> Option<usize> {
+        match &self.known {
+            Known::Sources { table, .. } => table.find(source),
+            Known::Tuples(_) | Known::Listed(_) => None,
+        }
+    }
+
+    /// The places of the cells in the order in which a family is enumerated: by the text of their keys.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<usize> {
+        match &self.known {
+            Known::Sources { table, .. } | Known::Tuples(table) => table.string_order(),
+            Known::Listed(cells) => (0..cells.len()).collect(),
+        }
+    }
+
+    fn key(&self, place: usize) -> Option<ChunkKey> {
+        match &self.known {
+            Known::Sources { table, .. } | Known::Tuples(table) => table.get(place),
+            Known::Listed(_) => None,
+        }
+    }
+}
+
+fn no_cell() -> ModelError {
+    let expected = Expected::Rule("a place among the cells of the segment");
+    ModelError::refused(Class::InvalidArgument, "cell of links", expected, "one past them")
+}

@@ -1,0 +1,26 @@
+//! Which attributes objects have.
+
+use zvf_store::Listing;
+
+use crate::{LevelReader, ModelError, RowAttribute};
+
+impl LevelReader {
+    /// The attribute of objects called `name`, by row of the object index; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When its document does not say what is needed to read it.
+    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+        let array = self.node().dense(&format!("object_attributes/{name}")).await?;
+        array.map(|array| RowAttribute::new(name, array)).transpose()
+    }
+
+    /// The names of the attributes of objects, and whether that is all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn object_attribute_names(&self) -> Result<Listing, ModelError> {
+        Ok(self.node().children("object_attributes").await?)
+    }
+}

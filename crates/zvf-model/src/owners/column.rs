@@ -1,0 +1,61 @@
+//! Owners as a writer may have stamped them: one number for each fragment.
+//!
+//! ```text
+//! id    the one object that the fragment belongs to
+//! -1    none
+//! -2    several: only the manifests say which
+//! ```
+//!
+//! Wherever the column does not settle a question, it is left alone and the manifests are asked.
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::Dtype;
+use zvf_store::Caching;
+
+use super::table::{ChunkOwners, Owner};
+use crate::num::int64s;
+use crate::{LevelReader, ModelError, ObjectId, ObjectIndex};
+
+/// The owners of the fragments of `chunks`, where the column settles them.
+pub(super) async fn owners(
+    level: &LevelReader,
+    index: &ObjectIndex,
+    chunks: &[ChunkKey],
+) -> Result<Option<Vec<ChunkOwners>>, ModelError> {
+    let Some(column) = level.fragment_attribute(NAME).await? else { return Ok(None) };
+    if (column.dtype(), column.width()) != (Dtype::INT64, 1) {
+        return Ok(None); // a column of that name and of another meaning
+    }
+    let mut ids = Vec::with_capacity(chunks.len());
+    for values in column.values_where_written(chunks, Caching::Keep).await {
+        let Some(values) = values? else { return Ok(None) };
+        ids.push(values);
+    }
+    let mut wanted: Vec<ObjectId> =
+        ids.iter().flat_map(|ids| int64s(ids.bytes())).map(ObjectId).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    if wanted.binary_search(&SEVERAL).is_ok() {
+        return Ok(None);
+    }
+    wanted.retain(|id| *id != NONE);
+    let rows = index.find(&wanted).await?;
+    let row = |id: i64| {
+        let at = wanted.binary_search(&ObjectId(id)).ok()?;
+        u32::try_from(rows.get(at).copied()??).ok()
+    };
+    let mut all = Vec::with_capacity(chunks.len());
+    for ids in &ids {
+        let mut owners = Vec::with_capacity(ids.len());
+        for (fragment, id) in (0_u32..).zip(int64s(ids.bytes())).filter(|(_, id)| *id != NONE.0) {
+            let Some(row) = row(id) else { return Ok(None) };
+            owners.push(Owner { fragment, row });
+        }
+        all.push(ChunkOwners::of(owners));
+    }
+    Ok(Some(all))
+}
+
+const NAME: &str = "object_id";
+const NONE: ObjectId = ObjectId(-1);
+const SEVERAL: ObjectId = ObjectId(-2);

@@ -1,0 +1,114 @@
+//! From fragments back to the objects they belong to.
+//!
+//! ```text
+//! owner column   fragment_attributes/object_id: the id, -1 for none, -2 for several      (if stamped)
+//! manifests      every reference of every object, turned round                           (otherwise)
+//! ```
+//!
+//! Turned round once per handle and level, in one pass over the manifests, into arrays that are sorted by
+//! chunk and fragment: eight bytes a reference. Where that would be more than a quarter of the budget,
+//! each question makes a pass of its own and keeps only the chunks it is about.
+//!
+//! The same pass finds *crossings*: for kinds that are chains, places where an object steps from one chunk
+//! to another that shares no face with it. On its way it may pass through chunks in which it has no vertex;
+//! nothing in those chunks says so. A step between neighbours stays inside the two.
+//!
+//! A reference to a chunk that has no vertices belongs to nobody here: it shows as a fault when its object
+//! is followed.
+
+mod column;
+mod pass;
+mod table;
+
+use std::sync::Arc;
+
+use zvf_format::key::ChunkKey;
+
+pub use table::{ChunkOwners, Owner};
+
+use crate::{LevelReader, ModelError};
+use pass::Pass;
+use table::Table;
+
+/// Says whether a step from the first chunk to the second is of interest.
+pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
+
+/// The owners of fragments of some chunks, and objects that may pass by.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let chunks: Vec<_> = level.chunks().await?.iter().collect();
+/// let owners = level.owners(&chunks, None).await?.expect("the level has objects");
+/// assert_eq!(owners.chunks[0].of_fragment(0).collect::<Vec<_>>(), [0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// One for each chunk asked about.
+    pub chunks: Vec<ChunkOwners>,
+    /// Rows of objects with a crossing of interest, ascending, each once.
+    pub crossing: Vec<u64>,
+}
+
+/// What a handle keeps of the owners of a level.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Table(Arc<Table>),
+    /// More than memory may hold.
+    TooLarge,
+}
+
+impl LevelReader {
+    /// The owners of the fragments of `chunks`, and the objects with a crossing that is `near`; `None`
+    /// when the level has no object index.
+    ///
+    /// # Errors
+    ///
+    /// When the manifests cannot be read, or the chunks cannot be enumerated.
+    pub async fn owners(
+        &self,
+        chunks: &[ChunkKey],
+        near: Option<Near<'_>>,
+    ) -> Result<Option<Owners>, ModelError> {
+        let Some(index) = self.objects().await? else { return Ok(None) };
+        let near = near.filter(|_| self.is_chain());
+        if near.is_none()
+            && self.kept_owners().get().is_none()
+            && let Some(chunks) = column::owners(self, &index, chunks).await?
+        {
+            return Ok(Some(Owners { chunks, crossing: Vec::new() }));
+        }
+        let kept = self.kept_owners().get_or_try_init(|| async {
+            let pass = Pass::all(self, self.index_cap()).await?;
+            Ok::<_, ModelError>(match pass.run(&index).await? {
+                Some(table) => Kept::Table(Arc::new(table)),
+                None => Kept::TooLarge,
+            })
+        });
+        let table = match kept.await? {
+            Kept::Table(table) => Arc::clone(table),
+            Kept::TooLarge => {
+                let pass = Pass::some(self, chunks, near).await?;
+                // Only what is asked for is kept, so there is no cap to exceed.
+                Arc::new(pass.run(&index).await?.unwrap_or_default())
+            }
+        };
+        let all = self.chunks().await?;
+        let of = |key| ChunkOwners::new(&table, all.find(key));
+        let crossing = near.map(|near| table.crossing(&all, near));
+        Ok(Some(Owners {
+            chunks: chunks.iter().map(of).collect(),
+            crossing: crossing.unwrap_or_default(),
+        }))
+    }
+
+    /// Whether some kind of the store consists of chains.
+    pub(crate) fn is_chain(&self) -> bool {
+        self.kinds().iter().any(|kind| kind.is_chain())
+    }
+}

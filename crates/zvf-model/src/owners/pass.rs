@@ -1,0 +1,211 @@
+//! One pass over all manifests, turning references round.
+
+use std::sync::Arc;
+
+use zvf_format::key::ChunkKey;
+use zvf_format::manifest::{Block, BlockFragments};
+use zvf_format::{Class, Expected};
+use zvf_store::KeyTable;
+
+use super::Near;
+use super::table::{Crossing, Owner, Table};
+use crate::num::to_u64;
+use crate::objects::chunk_key;
+use crate::{LevelReader, ModelError, ObjectIndex, ObjectManifest};
+
+/// What a pass gathers, and from which chunks.
+pub(super) struct Pass<'a> {
+    chunks: Arc<KeyTable>,
+    axes: usize,
+    chain: bool,
+    wanted: Option<Wanted<'a>>,
+    cap: u64,
+    owners: Vec<(u32, Owner)>,
+    crossings: Vec<Crossing>,
+    full: bool,
+}
+
+/// Some chunks, with the number of their fragments, and some crossings.
+struct Wanted<'a> {
+    fragments: Vec<(u32, u64)>, // by place in the table of chunks, ascending
+    near: Option<Near<'a>>,
+}
+
+impl<'a> Pass<'a> {
+    /// Everything, unless it takes more than `cap` bytes.
+    pub(super) async fn all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
+        Self::new(level, None, cap).await
+    }
+
+    /// The owners of `chunks` and crossings that are `near`, however many.
+    pub(super) async fn some(
+        level: &LevelReader,
+        chunks: &[ChunkKey],
+        near: Option<Near<'a>>,
+    ) -> Result<Self, ModelError> {
+        let table = level.chunks().await?;
+        let mut fragments = Vec::with_capacity(chunks.len());
+        for (key, found) in chunks.iter().zip(level.fragments(chunks).await) {
+            if let Some(place) = table.find(key).and_then(|place| u32::try_from(place).ok()) {
+                fragments.push((place, found?.len()));
+            }
+        }
+        fragments.sort_unstable();
+        Self::new(level, Some(Wanted { fragments, near }), u64::MAX).await
+    }
+
+    async fn new(
+        level: &LevelReader,
+        wanted: Option<Wanted<'a>>,
+        cap: u64,
+    ) -> Result<Self, ModelError> {
+        Ok(Self {
+            chunks: level.chunks().await?,
+            axes: level.axes(),
+            chain: level.is_chain(),
+            wanted,
+            cap,
+            owners: Vec::new(),
+            crossings: Vec::new(),
+            full: false,
+        })
+    }
+
+    /// The table of what was gathered; `None` when it takes more than the cap.
+    pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>, ModelError> {
+        if u32::try_from(index.slots()).is_err() {
+            let (what, expected) = ("num_objects", Expected::AtMost(u32::MAX.into()));
+            let error = ModelError::refused(Class::LimitExceeded, what, expected, index.slots());
+            return Err(error.in_array(index.path()));
+        }
+        index.scan_while(|manifest| self.visit(manifest).map(|()| !self.full)).await?;
+        if self.full {
+            return Ok(None);
+        }
+        Ok(Some(Table::new(self.chunks.len(), self.owners, self.crossings)))
+    }
+
+    fn visit(&mut self, manifest: &ObjectManifest) -> Result<(), ModelError> {
+        let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
+        let mut before: Option<(ChunkKey, Option<u32>)> = None;
+        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
+            let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
+            let place = match &before {
+                Some((same, place)) if *same == key => *place,
+                _ => self.chunks.find(&key).and_then(|place| u32::try_from(place).ok()),
+            };
+            if let Some(place) = place {
+                self.add(place, &block, row).map_err(|error| error.in_chunk(&key))?;
+            }
+            if let (true, Some((from, Some(a))), Some(b)) = (self.chain, &before, place) {
+                self.step(from, *a, &key, b, row);
+            }
+            before = Some((key, place));
+            if self.full {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the fragments of a block of the chunk at `place`.
+    fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<(), ModelError> {
+        let mut fragments = u64::from(u32::MAX);
+        if let Some(wanted) = &self.wanted {
+            let Ok(at) = wanted.fragments.binary_search_by_key(&place, |(place, _)| *place) else {
+                return Ok(());
+            };
+            fragments = wanted.fragments.get(at).map_or(0, |(_, fragments)| *fragments);
+        }
+        check(&block.fragments, fragments)?;
+        let room = self.cap.saturating_sub(self.bytes()) / ENTRY;
+        if block.fragments.len() > room {
+            self.full = true;
+            return Ok(());
+        }
+        self.owners.extend(block.fragments.iter().map(|fragment| {
+            (place, Owner { fragment: u32::try_from(fragment).unwrap_or(u32::MAX), row })
+        }));
+        Ok(())
+    }
+
+    /// Adds the step from one chunk to the next, when they share no face.
+    fn step(&mut self, from: &ChunkKey, a: u32, to: &ChunkKey, b: u32, row: u32) {
+        let space = from.spatial(self.axes).zip(to.spatial(self.axes));
+        if space.is_none_or(|(from, to)| share_face(from, to)) {
+            return;
+        }
+        if let Some(wanted) = &self.wanted {
+            let near = wanted.near.is_some_and(|near| near(from.components(), to.components()));
+            if !near {
+                return;
+            }
+        }
+        self.crossings.push(Crossing { from: a, to: b, row });
+        self.full |= self.bytes() > self.cap;
+    }
+
+    fn bytes(&self) -> u64 {
+        to_u64(self.owners.len().saturating_add(self.crossings.len())).saturating_mul(ENTRY)
+    }
+}
+
+/// Whether chunks are the same, or lie side by side.
+fn share_face(a: &[i64], b: &[i64]) -> bool {
+    let steps = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    steps.fold(0_u64, u64::saturating_add) <= 1
+}
+
+/// Refuses fragments that a chunk does not have.
+fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
+    let last = match fragments {
+        BlockFragments::Single(fragment) => *fragment,
+        BlockFragments::Range { start, count } => start.saturating_add(*count).saturating_sub(1),
+        BlockFragments::Explicit(_) => fragments.iter().max().unwrap_or(0),
+    };
+    if last < have {
+        return Ok(());
+    }
+    let expected = Expected::AtMost(i128::from(have).saturating_sub(1));
+    Err(ModelError::refused(Class::OutOfBounds, "fragment", expected, last))
+}
+
+/// Bytes of one owner or crossing while they are gathered.
+const ENTRY: u64 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_share_a_face() {
+        for (a, b, face) in [
+            ([0, 0], [0, 0], true),
+            ([0, 0], [0, -1], true),
+            ([5, 5], [6, 5], true),
+            ([0, 0], [1, 1], false),
+            ([0, 0], [0, 2], false),
+            ([i64::MIN, i64::MIN], [i64::MAX, i64::MAX], false),
+        ] {
+            assert_eq!(share_face(&a, &b), face, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn fragments_past_the_chunk_are_refused() {
+        let list = [4.into(), 1.into()];
+        for (fragments, have, want) in [
+            (BlockFragments::Single(3), 4, None),
+            (BlockFragments::Single(4), 4, Some(4_u64)),
+            (BlockFragments::Range { start: 2, count: 2 }, 4, None),
+            (BlockFragments::Range { start: 2, count: 1 << 62 }, 4, Some((1 << 62) + 1)),
+            (BlockFragments::Explicit(&list), 5, None),
+            (BlockFragments::Explicit(&list), 4, Some(4)),
+        ] {
+            let message = want.map(|found| {
+                format!("OutOfBounds: fragment: expected at most {}, found {found}", have - 1)
+            });
+            assert_eq!(check(&fragments, have).err().map(|error| error.to_string()), message);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What a store holds outside of its levels: shapes given by coefficients, and headers of other formats.
+//!
+//! ```text
+//! parametric                         types: a number, a name, names of coefficients
+//! parametric/objects                 rows of float64: type, coefficients, NaN behind them
+//! parametric/names                   the name of each object (newlines between them until 0.8.0)
+//! parametric/object_attributes/<n>   values by object
+//! parametric/groups, group_attributes/<n>
+//! headers/<format>                   a group whose attributes are the header
+//! ```
+
+use zvf_format::metadata::Object;
+use zvf_format::metadata::arrays::ParametricTypes;
+use zvf_format::{Class, Expected};
+use zvf_store::{Dense, Listing, Store};
+
+use crate::num::to_usize;
+use crate::{Column, Groups, ModelError, RowAttribute};
+
+/// The parametric objects of a store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let parametric = zvf_model::Parametric::open(&store).await?.expect("the store has some");
+/// let shapes = parametric.shapes().await?;
+/// assert_eq!(shapes[0].type_name.as_deref(), Some("sphere"));
+/// assert_eq!(shapes[0].coefficients, [1.0, 2.0, 3.0, 0.5]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Parametric {
+    store: Store,
+    types: ParametricTypes,
+    objects: Option<Dense>,
+}
+
+/// One shape.
+///
+/// ```
+/// let plane = zvf_model::Shape {
+///     type_id: 0,
+///     type_name: Some("plane".into()),
+///     name: "floor".into(),
+///     coefficients: vec![0.0, 0.0, 1.0, -25.5],
+///     coefficient_names: ["A", "B", "C", "D"].map(Into::into).into(),
+/// };
+/// assert_eq!(plane.coefficients.len(), plane.coefficient_names.len());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// The number of its type.
+    pub type_id: i64,
+    /// The name of its type; `None` where the store does not say.
+    pub type_name: Option<String>,
+    /// Its own name; empty where it has none.
+    pub name: String,
+    /// Its coefficients; those a writer left out at the end are not there.
+    pub coefficients: Vec<f64>,
+    /// What the coefficients are called, as far as the store says.
+    pub coefficient_names: Vec<String>,
+}
+
+impl Parametric {
+    /// The parametric objects of `store`; `None` when it has none.
+    ///
+    /// # Errors
+    ///
+    /// When their documents cannot be used.
+    pub async fn open(store: &Store) -> Result<Option<Self>, ModelError> {
+        let Some(group) = store.group(GROUP).await? else { return Ok(None) };
+        let types = ParametricTypes::parse(group.attributes)
+            .map_err(|error| ModelError::from(error).in_array(GROUP))?;
+        let objects = store.dense("parametric/objects").await?;
+        Ok(Some(Self { store: store.clone(), types, objects }))
+    }
+
+    /// The types that the store declares.
+    #[must_use]
+    pub fn types(&self) -> &ParametricTypes {
+        &self.types
+    }
+
+    /// All shapes, in order.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read, or a type is no whole number.
+    pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
+        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
+        let place = |error: ModelError| error.in_array(objects.path());
+        let width = objects.shape().get(1).copied().unwrap_or(1);
+        let width = u32::try_from(width).unwrap_or(u32::MAX);
+        let rows = Column::new(objects.dtype(), width, objects.whole().await?)
+            .map_err(|error| place(error.into()))?;
+        let names = self.names(rows.len()).await?;
+        let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
+            let mut numbers: Vec<f64> =
+                (0..to_usize(width.into())).map_while(|c| rows.float(row, c)).collect();
+            let type_id = whole(numbers.first().copied()).ok_or_else(|| {
+                let expected = Expected::Rule("a whole number");
+                let found = numbers.first().copied().unwrap_or(f64::NAN);
+                let what = "type of a parametric object";
+                place(ModelError::refused(Class::BadTag, what, expected, found))
+            })?;
+            numbers.remove(0);
+            while numbers.last().is_some_and(|x| x.is_nan()) {
+                numbers.pop();
+            }
+            let known = self.types.find(type_id);
+            Ok(Shape {
+                type_id,
+                type_name: known.map(|known| known.name.clone()),
+                name,
+                coefficients: numbers,
+                coefficient_names: known
+                    .map(|known| known.coefficients.clone())
+                    .unwrap_or_default(),
+            })
+        });
+        shapes.collect()
+    }
+
+    /// The groups of shapes; `None` when there are none.
+    ///
+    /// # Errors
+    ///
+    /// When their document cannot be used.
+    pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
+        Groups::parametric(&self.store).await
+    }
+
+    /// The attribute of shapes called `name`; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When its document cannot be used.
+    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+        let array = self.store.dense(&format!("{GROUP}/object_attributes/{name}")).await?;
+        array.map(|array| RowAttribute::new(name, array)).transpose()
+    }
+
+    /// The attribute of groups of shapes called `name`; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When its document cannot be used.
+    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+        let array = self.store.dense(&format!("{GROUP}/group_attributes/{name}")).await?;
+        array.map(|array| RowAttribute::new(name, array)).transpose()
+    }
+
+    /// The names of the attributes of shapes, and of their groups.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn attribute_names(&self) -> Result<[Listing; 2], ModelError> {
+        let objects = self.store.children("parametric/object_attributes").await?;
+        Ok([objects, self.store.children("parametric/group_attributes").await?])
+    }
+
+    /// One name for each of `count` shapes.
+    async fn names(&self, count: usize) -> Result<Vec<String>, ModelError> {
+        let mut names = match self.store.group(NAMES).await {
+            Ok(Some(_)) => self.joined_names().await?,
+            Ok(None) | Err(_) => match self.store.rows(NAMES).await? {
+                Some(rows) => {
+                    let rows = rows.range(0..rows.count().await?).await?;
+                    rows.iter().map(|row| text(row)).collect::<Result<_, _>>()?
+                }
+                None => Vec::new(),
+            },
+        };
+        names.resize(count, String::new());
+        Ok(names)
+    }
+
+    /// Names as the oldest versions keep them.
+    async fn joined_names(&self) -> Result<Vec<String>, ModelError> {
+        let Some(data) = self.store.dense("parametric/names/data").await? else {
+            return Ok(Vec::new());
+        };
+        let bytes = data.whole().await?;
+        Ok(text(&bytes)?.split('\n').map(str::to_owned).collect())
+    }
+}
+
+/// The formats whose headers `store` keeps, and whether these are all.
+///
+/// # Errors
+///
+/// When the backend fails.
+pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
+    Ok(store.children("headers").await?)
+}
+
+/// The header of `format` that `store` keeps, as it is; `None` when it keeps none.
+///
+/// # Errors
+///
+/// When its document cannot be read.
+pub async fn header(store: &Store, format: &str) -> Result<Option<Object>, ModelError> {
+    let group = store.group(&format!("headers/{format}")).await?;
+    Ok(group.map(|group| group.attributes))
+}
+
+fn whole(number: Option<f64>) -> Option<i64> {
+    let number = number.filter(|x| x.fract() == 0.0 && x.abs() < TWO_TO_53)?;
+    format!("{number:.0}").parse().ok()
+}
+
+fn text(bytes: &[u8]) -> Result<String, ModelError> {
+    String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| {
+        let expected = Expected::Rule("UTF-8");
+        ModelError::refused(Class::Encoding, "name of a parametric object", expected, "other bytes")
+            .in_array(NAMES)
+    })
+}
+
+const GROUP: &str = "parametric";
+const NAMES: &str = "parametric/names";
+const TWO_TO_53: f64 = 9_007_199_254_740_992.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_whole_numbers() {
+        for (number, want) in [
+            (Some(2.0), Some(2)),
+            (Some(-0.0), Some(0)),
+            (Some(77.0), Some(77)),
+            (Some(0.5), None),
+            (Some(f64::NAN), None),
+            (Some(1e300), None),
+            (None, None),
+        ] {
+            assert_eq!(whole(number), want, "{number:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Values of objects and of groups: columns by row, in which rows may be missing.
+//!
+//! ```text
+//! object_attributes/<name>   row r is of row r of the object index
+//! group_attributes/<name>    row g is of group g
+//! absent                     a byte of present_mask is 0 (until 0.8.0), or all items of the row are the
+//!                            array's fill value and the document says that this means absence
+//! ```
+//!
+//! An array may be shorter than what it describes: rows past its end were never written.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::metadata::arrays::{Absence, Rows as Doc};
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_format::{Class, Expected};
+use zvf_store::Dense;
+
+use crate::num::{to_u64, to_usize};
+use crate::{Column, ColumnBuilder, ModelError, Value};
+
+/// One attribute of objects or groups; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::Value;
+///
+/// let mass = level.object_attribute("mass").await?.expect("objects have it");
+/// let values = mass.rows(&[0, 1]).await?;
+/// assert_eq!((values.value(0, 0), values.value(1, 0)), (Value::Float(2.5), Value::Null));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RowAttribute {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    array: Dense,
+    width: u32,
+    absence: Absence,
+    mask: OnceCell<Option<Bytes>>,
+}
+
+/// Values of some rows, of which some may be absent.
+///
+/// ```
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Column, RowValues, Value};
+///
+/// let bytes = [7_i64, 0].map(i64::to_le_bytes).concat();
+/// let values = RowValues::new(Column::new(Dtype::INT64, 1, bytes.into())?, vec![1]);
+/// assert_eq!((values.value(0, 0), values.value(1, 0)), (Value::Int(7), Value::Null));
+/// # Ok::<(), zvf_model::BadColumn>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowValues {
+    column: Column,
+    absent: Vec<usize>, // ascending
+}
+
+impl RowAttribute {
+    /// The attribute called `name` that `array` holds.
+    pub(crate) fn new(name: &str, array: Dense) -> Result<Self, ModelError> {
+        let place = |error: ModelError| error.in_array(array.path());
+        let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
+        let columns = array.shape().get(1..).unwrap_or_default();
+        let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
+        let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, "more"))
+        })?;
+        Column::empty(array.dtype(), width).map_err(|error| place(error.into()))?;
+        let absence = doc.absence();
+        let inner = Inner { name: name.to_owned(), array, width, absence, mask: OnceCell::new() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The type of a value.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.inner.array.dtype()
+    }
+
+    /// How many values a row has.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.inner.width
+    }
+
+    /// How many rows are stored, absent ones included.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.inner.array.len()
+    }
+
+    /// Whether no row is stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values of the rows `range`, of which those past the end are absent.
+    ///
+    /// # Errors
+    ///
+    /// When the values cannot be read, or are more than the budget.
+    pub async fn range(&self, range: std::ops::Range<u64>) -> Result<RowValues, ModelError> {
+        let stored = range.start.min(self.len())..range.end.min(self.len());
+        let bytes = self.inner.array.rows(stored.clone()).await?;
+        let mask = self.mask().await?;
+        let present: Vec<Option<u64>> =
+            range.map(|row| (row < stored.end).then_some(row)).collect();
+        self.values(bytes, &present, mask)
+    }
+
+    /// The values of `rows`, in that order; those past the end are absent.
+    ///
+    /// # Errors
+    ///
+    /// As [`range`](Self::range).
+    pub async fn rows(&self, rows: &[u64]) -> Result<RowValues, ModelError> {
+        let present: Vec<Option<u64>> =
+            rows.iter().map(|row| (*row < self.len()).then_some(*row)).collect();
+        let stored: Vec<u64> = present.iter().flatten().copied().collect();
+        let bytes = self.inner.array.take(&stored).await?;
+        let mask = self.mask().await?;
+        self.values(bytes, &present, mask)
+    }
+
+    async fn mask(&self) -> Result<Option<&Bytes>, ModelError> {
+        if self.inner.absence != Absence::Mask {
+            return Ok(None);
+        }
+        let mask = &self.inner.mask;
+        Ok(mask.get_or_try_init(|| self.inner.array.present_mask()).await?.as_ref())
+    }
+
+    /// The values of `rows`, where `bytes` are those that are stored.
+    fn values(
+        &self,
+        bytes: Bytes,
+        rows: &[Option<u64>],
+        mask: Option<&Bytes>,
+    ) -> Result<RowValues, ModelError> {
+        let place = |error: ModelError| error.in_array(self.inner.array.path());
+        let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
+        let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
+        let missing = fill.repeat(to_usize(width.into()));
+        let (mut absent, mut at) = (Vec::new(), 0_usize);
+        for (i, row) in rows.iter().enumerate() {
+            let there = row.is_some_and(|row| match (self.inner.absence, mask) {
+                (Absence::Mask, Some(mask)) => mask.get(to_usize(row)) != Some(&0),
+                (Absence::FillValue, _) => !is_fill(dtype, stored.row(at), fill),
+                (Absence::Mask | Absence::Never, _) => true,
+            });
+            at = at.saturating_add(usize::from(row.is_some()));
+            if !there {
+                absent.push(i);
+            }
+        }
+        if to_u64(stored.len()) == to_u64(rows.len()) {
+            return Ok(RowValues { column: stored, absent });
+        }
+        let (mut all, mut at) = (ColumnBuilder::like(&stored), 0_usize);
+        for row in rows {
+            match row {
+                Some(_) => {
+                    all.push_row(&stored, at);
+                    at = at.saturating_add(1);
+                }
+                None => all.push_bytes(&missing),
+            }
+        }
+        Ok(RowValues { column: all.finish(), absent })
+    }
+}
+
+impl RowValues {
+    /// The values in `column`; the rows `absent` of it, ascending, mean nothing.
+    #[must_use]
+    pub const fn new(column: Column, absent: Vec<usize>) -> Self {
+        Self { column, absent }
+    }
+
+    /// The values as stored: absent rows hold what stands for absence.
+    #[must_use]
+    pub const fn column(&self) -> &Column {
+        &self.column
+    }
+
+    /// The rows that are absent, ascending.
+    #[must_use]
+    pub fn absent(&self) -> &[usize] {
+        &self.absent
+    }
+
+    /// Whether row `i` has values.
+    #[must_use]
+    pub fn is_present(&self, i: usize) -> bool {
+        i < self.column.len() && self.absent.binary_search(&i).is_err()
+    }
+
+    /// Value `c` of row `i`; [`Value::Null`] where it is absent.
+    #[must_use]
+    pub fn value(&self, i: usize, c: usize) -> Value {
+        if self.is_present(i) { self.column.value(i, c) } else { Value::Null }
+    }
+}
+
+/// Whether every item of a row is the fill value; every NaN is the same.
+fn is_fill(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
+    let nan = |item: &[u8]| is_nan(dtype, item);
+    row.chunks_exact(fill.len().max(1)).all(|item| item == fill || (nan(fill) && nan(item)))
+}
+
+fn is_nan(dtype: Dtype, item: &[u8]) -> bool {
+    match (dtype.kind, item) {
+        (DtypeKind::Float, &[a, b]) => half::f16::from_le_bytes([a, b]).is_nan(),
+        (DtypeKind::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).is_nan(),
+        (DtypeKind::Float, _) => {
+            item.first_chunk::<8>().is_some_and(|item| f64::from_le_bytes(*item).is_nan())
+        }
+        (DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt | DtypeKind::Text, _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_nothing_but_fill() {
+        let dtype = |text| Dtype::parse(text).unwrap();
+        #[rustfmt::skip]
+        let table: [(&str, &[u8], &[u8], bool); 8] = [
+            ("int16", &[0, 0x80, 0, 0x80], &[0, 0x80], true),
+            ("int16", &[0, 0x80, 1, 0x80], &[0, 0x80], false),
+            ("float32", &[0, 0, 0xc0, 0x7f], &[0, 0, 0xc0, 0x7f], true),
+            ("float32", &[1, 0, 0xc0, 0xff], &[0, 0, 0xc0, 0x7f], true), // another NaN
+            ("float32", &[0, 0, 0, 0], &[0, 0, 0xc0, 0x7f], false),
+            ("float16", &[1, 0x7e], &[0, 0x7e], true),
+            ("float64", &[1, 0, 0, 0, 0, 0, 0xf8, 0xff], &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f], true),
+            ("uint32", &[1, 0, 0xc0, 0xff], &[0, 0, 0xc0, 0x7f], false),
+        ];
+        for (name, row, fill, is) in table {
+            assert_eq!(is_fill(dtype(name), row, fill), is, "{name} {row:?}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Stores with one fault each: refused where the list of them says so, and never a panic.
+
+use zvf_format::Class;
+use zvf_format::key::Delta;
+use zvf_model::{Level, LevelReader, ModelError, Parametric};
+use zvf_store::{Caching, OpenOptions, Store};
+
+use archives::{Unpacked, inline, json};
+
+/// The faults of this layer: class, and where.
+const PLACES: [(&str, Class, &str); 37] = [
+    ("attr_code_out_of_range", Class::OutOfBounds, "0/vertex_attributes/cell_type 0.0.0"),
+    ("attr_short_cell", Class::CountMismatch, "0/vertex_attributes/label 0.0.0"),
+    ("fi_bad_magic", Class::BadMagic, "0/vertex_fragments 0.0.0"),
+    ("fi_csr_first_nonzero", Class::NotMonotonic, "0/vertex_fragments 0.0.0"),
+    ("fi_csr_not_monotone", Class::NotMonotonic, "0/vertex_fragments 0.0.0"),
+    ("fi_flags_set", Class::UnsupportedFlags, "0/vertex_fragments 0.0.0"),
+    ("fi_huge_f", Class::Truncated, "0/vertex_fragments 0.0.0"),
+    ("fi_huge_t", Class::Truncated, "0/vertex_fragments 0.0.0"),
+    ("fi_index_negative", Class::Negative, "0/vertex_fragments 0.0.0"),
+    ("fi_index_out_of_range", Class::OutOfBounds, "0/vertex_fragments 0.0.0"),
+    ("fi_popcount_header", Class::CountMismatch, "0/vertex_fragments 0.0.0"),
+    ("fi_popcount_high_bitmap", Class::CountMismatch, "0/vertex_fragments 0.0.0"),
+    ("fi_r_gt_f", Class::CountMismatch, "0/vertex_fragments 0.0.0"),
+    ("fi_range_negative_start", Class::Negative, "0/vertex_fragments -2.0.0"),
+    ("fi_range_overflow", Class::Overflow, "0/vertex_fragments -2.0.0"),
+    ("fi_range_past_end", Class::OutOfBounds, "0/vertex_fragments -2.0.0"),
+    ("fi_truncated_header", Class::Truncated, "0/vertex_fragments 0.0.0"),
+    ("fi_truncated_indices", Class::Truncated, "0/vertex_fragments 0.0.0"),
+    ("fi_truncated_table", Class::Truncated, "0/vertex_fragments 0.0.0"),
+    ("fi_version_2", Class::UnsupportedVersion, "0/vertex_fragments 0.0.0"),
+    ("gr_partial_id", Class::Misaligned, "0/groups -"),
+    ("lk_offsets_attr_mismatch", Class::BadTag, "0/links/0/+1.+1.+1 -"),
+    ("lk_perm_out_of_range", Class::OutOfBounds, "0/links/0/+1.+1.+1 0.0.0"),
+    ("lk_ragged_k_huge", Class::Overflow, "0/links/0/+1.+1.+1 0.0.0"),
+    ("lk_ragged_offset_bad", Class::OutOfBounds, "0/links/0/+1.+1.+1 0.0.0"),
+    ("lk_segment_arity", Class::CountMismatch, "0/links/0/0.+1 -"),
+    ("lk_segment_garbage", Class::InvalidKey, "0/links/0/0.0.x -"),
+    ("mf_bad_mode", Class::BadTag, "0/object_index -"),
+    ("mf_dangling_chunk", Class::NotFound, "0/vertex_fragments 50.0.0"),
+    ("mf_fragment_out_of_range", Class::OutOfBounds, "0/object_index 0.0.0"),
+    ("mf_huge_block_count", Class::Truncated, "0/object_index -"),
+    ("mf_range_2_62", Class::OutOfBounds, "0/object_index 0.0"),
+    ("mf_truncated", Class::Truncated, "0/object_index -"),
+    ("oi_layout_unknown", Class::Unsupported, "0/object_index -"),
+    ("oi_num_objects_wrong", Class::CountMismatch, "0/object_index -"),
+    ("vx_missing_cell", Class::NotFound, "0/vertices 0.0.0"),
+    ("vx_partial_row", Class::CountMismatch, "0/vertices 0.0.0"),
+];
+
+/// Reads everything there is at every level, in every way, and gives the first fault.
+fn read_everything(path: &str) -> Result<(), ModelError> {
+    let store = inline(Store::open(path, OpenOptions::default()))?;
+    for number in store.level_numbers() {
+        read_level(&inline(LevelReader::open(&store, Level(number)))?)?;
+    }
+    if let Some(parametric) = inline(Parametric::open(&store))? {
+        inline(parametric.shapes())?;
+    }
+    Ok(())
+}
+
+fn read_level(level: &LevelReader) -> Result<(), ModelError> {
+    let keys: Vec<_> = inline(level.chunks())?.iter().collect();
+    inline(level.tiles())?;
+    let positions = inline(level.positions(&keys, Caching::Once));
+    for (fragments, positions) in inline(level.fragments(&keys)).into_iter().zip(positions) {
+        fragments?.in_order(&positions?)?;
+    }
+    for name in inline(level.attribute_names())?.names {
+        if let Some(attribute) = inline(level.attribute(&name))? {
+            inline(attribute.values(&keys, Caching::Once))
+                .into_iter()
+                .try_for_each(|v| v.map(|_| ()))?;
+        }
+    }
+    if let Some(index) = inline(level.objects())? {
+        let rows: Vec<u64> = (0..index.slots()).collect();
+        inline(level.follow(&index, &rows))?;
+        inline(level.owners(&keys, Some(&|_, _| true)))?;
+        inline(index.duplicates())?;
+    }
+    if let Some(groups) = inline(level.groups())? {
+        inline(groups.members(&(0..groups.len()).collect::<Vec<_>>()))?;
+    }
+    for delta in [Delta::SAME, Delta(1), Delta(-1)] {
+        let Some(family) = inline(level.links(delta))? else { continue };
+        for segment in family.segments() {
+            let places = inline(segment.cells())?.in_order();
+            inline(segment.read(&places, Caching::Once))
+                .into_iter()
+                .try_for_each(|r| r.map(|_| ()))?;
+        }
+    }
+    inline(level.link_fragments(&keys)).into_iter().try_for_each(|r| r.map(|_| ()))?;
+    inline(level.skeleton_edges(&keys)).map(|_| ())
+}
+
+#[test]
+fn broken_stores_are_refused_where_their_list_says() {
+    let faults = json("broken/FAULTS.json");
+    let (mut refused, mut accepted, mut told, mut failed) = (0, 0, 0, Vec::new());
+    for fault in faults["faults"].as_array().unwrap() {
+        let text = |key: &str| fault[key].as_str().unwrap_or_default();
+        let (id, want, at) = (text("id"), text("want"), text("detect_at"));
+        let unpacked = Unpacked::new(&format!("broken/{id}"));
+        let found = read_everything(unpacked.path().to_str().unwrap());
+        let must = want == "error" && matches!(at, "open" | "read");
+        if must {
+            refused += 1;
+            if found.is_ok() {
+                failed.push(format!("{id} ({}): read without a fault", fault["fault"]));
+            }
+        }
+        if want == "accept" {
+            accepted += 1;
+            failed.extend(found.as_ref().err().map(|error| format!("{id}: {error}")));
+        }
+        let Some((_, class, place)) = PLACES.iter().find(|(known, ..)| *known == id) else {
+            continue;
+        };
+        told += 1;
+        let Err(error) = found else { continue };
+        let chunk = error.chunk().map_or_else(|| "-".to_owned(), ToString::to_string);
+        let at = format!("{} {chunk}", error.array().unwrap_or("-"));
+        if error.class() != *class || !at.starts_with(place) {
+            failed.push(format!("{id}: {at}: {error}"));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!((told, accepted), (PLACES.len(), 1));
+    assert!(refused > 50, "{refused}");
+}
+
+#[test]
+fn faults_of_objects_name_the_object() {
+    for (id, object) in [
+        ("mf_bad_mode", true),
+        ("mf_dangling_chunk", true),
+        ("mf_fragment_out_of_range", true),
+        ("mf_truncated", true),
+        ("fi_bad_magic", false),
+    ] {
+        let unpacked = Unpacked::new(&format!("broken/{id}"));
+        let error = read_everything(unpacked.path().to_str().unwrap()).unwrap_err();
+        assert_eq!(error.object().is_some(), object, "{error}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Link families, their attributes, links between levels, and skeletons.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use zvf_format::key::Delta;
+use zvf_format::link::Store as Stored;
+use zvf_model::{LinkFamily, LinkRecords, VertexRow};
+use zvf_store::Caching;
+
+use crate::told::{Told, same_rows, sha256, sha256_sorted};
+use archives::inline;
+
+/// All records of a family in its order, with the segment and the cell they are from.
+fn all(family: &LinkFamily) -> Vec<(usize, usize, LinkRecords)> {
+    let mut all = Vec::new();
+    for (number, segment) in family.segments().iter().enumerate() {
+        let cells = inline(segment.cells()).unwrap();
+        let order = cells.in_order();
+        let records = inline(segment.read(&order, Caching::Once));
+        for (place, records) in order.into_iter().zip(records) {
+            let records = records.unwrap();
+            assert_eq!(records.chunks(), cells.chunks(place).unwrap());
+            assert_eq!(records.chunks().first(), cells.source(place).as_ref());
+            all.push((number, place, records));
+        }
+    }
+    all
+}
+
+/// The records as rows of numbers.
+fn bytes(records: &LinkRecords, i: usize) -> Vec<u8> {
+    let ends = records.endpoints(i).flat_map(|(chunk, row)| {
+        chunk.components().iter().copied().chain([i64::try_from(row).unwrap()]).collect::<Vec<_>>()
+    });
+    ends.flat_map(i64::to_le_bytes).collect()
+}
+
+fn delta(text: &str) -> Delta {
+    Delta::parse(text).unwrap()
+}
+
+fn stride(family: &LinkFamily) -> usize {
+    family.link_width() * (family.policy().sid_ndim() + 1) * 8
+}
+
+pub fn links(told: &Told) -> usize {
+    let Told { name, level, expected, .. } = told;
+    let Some(families) = expected["links"].as_object() else {
+        assert!(
+            inline(level.links(Delta::SAME)).unwrap().is_none_or(|family| all(&family).is_empty())
+        );
+        return 0;
+    };
+    let mut seen = 0;
+    for (text, expected) in families.iter().filter(|(_, one)| one.get("records").is_some()) {
+        let told = format!("{name} links {text}");
+        let family = inline(level.links(delta(text))).unwrap().expect(&told);
+        let policy = family.policy();
+        let store = if policy.store() == Stored::Duplicate { "duplicate" } else { "canonical" };
+        let shown = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
+            "directed": policy.is_directed(), "store": store});
+        assert_eq!(shown, expected["policy"], "{told}");
+        assert!(family.enumerated());
+        assert_eq!(json!(family.num_links()), expected["num_links"], "{told}");
+        assert_eq!(
+            json!(family.num_physical_records()),
+            expected["num_physical_records"],
+            "{told}"
+        );
+        assert_eq!(family.segments().len(), expected["offset_arrays"], "{told}");
+        let names: Vec<String> =
+            family.segments().iter().map(|one| one.offsets().unwrap().to_string()).collect();
+        if let Some(offsets) = expected["offsets"].as_array() {
+            assert_eq!(json!(names), json!(offsets), "{told}");
+        }
+        let records = all(&family);
+        let rows: Vec<u8> = records
+            .iter()
+            .flat_map(|(_, _, cell)| {
+                (0..cell.len()).flat_map(|i| bytes(cell, i)).collect::<Vec<_>>()
+            })
+            .collect();
+        same_rows(&expected["records"], &rows, stride(&family), &told);
+        let leading = records
+            .iter()
+            .map(|(_, _, cell)| (0..cell.len()).filter(|i| cell.is_leading(*i)).count());
+        assert_eq!(leading.sum::<usize>(), expected["num_links"], "{told}");
+        some_rows(&family, &records);
+        seen += 1;
+    }
+    seen
+}
+
+/// Rows of a cell within one chunk are the same rows as those of the whole cell.
+fn some_rows(family: &LinkFamily, records: &[(usize, usize, LinkRecords)]) {
+    for (segment, _, whole) in records {
+        let segment = &family.segments()[*segment];
+        let chunk = &whole.chunks()[0];
+        let last = u64::try_from(whole.len()).unwrap().saturating_sub(1);
+        let part = inline(segment.read_rows(chunk, &[last..last + 1, 0..1]));
+        if !(segment.is_intra() && family.delta() == Delta::SAME) {
+            assert!(part.is_err());
+            continue;
+        }
+        let part = part.unwrap();
+        assert_eq!((part.len(), part.stored_row(0), part.stored_row(1)), (2, last, 0));
+        assert_eq!(bytes(&part, 0), bytes(whole, whole.len() - 1));
+        assert_eq!(bytes(&part, 1), bytes(whole, 0));
+    }
+}
+
+pub fn attributes(told: &Told) -> usize {
+    let mut seen = 0;
+    for (text, expected) in told.expected["links"].as_object().into_iter().flatten() {
+        let Some(attributes) = expected["attributes"].as_object() else { continue };
+        let family = inline(told.level.links(delta(text))).unwrap().unwrap();
+        let listed = inline(told.level.link_attribute_names()).unwrap().names;
+        for (name, expected) in attributes {
+            let told = format!("{} links {text} {name}", told.name);
+            assert!(listed.contains(name), "{told}");
+            let attribute = inline(family.attribute(name)).unwrap().unwrap();
+            let shape = expected["shape"].as_array().unwrap();
+            assert_eq!(
+                attribute.dtype().to_string(),
+                expected["dtype"].as_str().unwrap(),
+                "{told}"
+            );
+            assert_eq!(
+                u64::from(attribute.width()),
+                shape.get(1).map_or(1, |n| n.as_u64().unwrap()),
+                "{told}"
+            );
+            let (mut rows, mut joined) = (Vec::new(), Vec::new());
+            let mut width = 0;
+            for (segment, place, records) in all(&family) {
+                let values = inline(attribute.values(
+                    segment,
+                    &[place],
+                    std::slice::from_ref(&records),
+                    Caching::Once,
+                ));
+                let values = values.into_iter().next().unwrap().unwrap().unwrap();
+                rows.extend_from_slice(values.bytes());
+                for i in 0..records.len() {
+                    joined.extend(bytes(&records, i));
+                    joined.extend_from_slice(values.row(i));
+                }
+                width = stride(&family) + values.stride();
+            }
+            assert_eq!(sha256(&rows), expected["sha256"], "{told}");
+            let hash = &expected["joined_with_record_sha256_sorted"];
+            assert_eq!(sha256_sorted(&joined, width), *hash, "{told}");
+            seen += 1;
+        }
+        assert!(inline(family.attribute("no such attribute")).unwrap().is_none());
+    }
+    seen
+}
+
+/// Families of the versions before 0.9: links within chunks, and those between.
+pub fn older(told: &Told) -> usize {
+    let Told { name, level, expected, .. } = told;
+    let mut seen = 0;
+    for (text, expected) in expected["links"].as_object().into_iter().flatten() {
+        let Some(within) = expected.get("intra") else { continue };
+        let told = format!("{name} links {text}");
+        let family = inline(level.links(delta(text))).unwrap().expect(&told);
+        assert_eq!(family.link_width(), expected["link_width"], "{told}");
+        let [mut intra, mut cross] = [Vec::new(), Vec::new()];
+        for (segment, _, records) in all(&family) {
+            let to = if family.segments()[segment].is_intra() { &mut intra } else { &mut cross };
+            to.extend((0..records.len()).map(|i| (records.stored_row(i), bytes(&records, i))));
+        }
+        if family.segments().iter().any(|segment| segment.path().ends_with("/data")) {
+            cross.sort_by_key(|(row, _)| *row);
+        }
+        for (records, expected) in [(&intra, within), (&cross, &expected["cross"])] {
+            assert_eq!(records.len(), expected["count"], "{told}");
+            if records.is_empty() {
+                continue;
+            }
+            let rows: Vec<u8> = records.iter().flat_map(|(_, row)| row.clone()).collect();
+            assert_eq!(sha256_sorted(&rows, stride(&family)), expected["sha256_sorted"], "{told}");
+            if !expected["sha256"].is_null() {
+                assert_eq!(sha256(&rows), expected["sha256"], "{told}");
+            }
+            seen += 1;
+        }
+    }
+    for (attribute, expected) in expected["link_attributes"].as_object().into_iter().flatten() {
+        let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
+        let reader = inline(family.attribute(attribute)).unwrap().unwrap();
+        let within = family.segments().iter().position(|segment| segment.is_intra()).unwrap();
+        let cells = inline(family.segments()[within].cells()).unwrap();
+        let places: Vec<usize> = (0..cells.len()).collect(); // numeric order of chunks
+        let records: Vec<LinkRecords> =
+            inline(family.segments()[within].read(&places, Caching::Once))
+                .into_iter()
+                .map(Result::unwrap)
+                .collect();
+        let values = inline(reader.values(within, &places, &records, Caching::Once));
+        let rows: Vec<u8> = values
+            .into_iter()
+            .flat_map(|values| values.unwrap().unwrap().bytes().to_vec())
+            .collect();
+        assert_eq!(
+            sha256(&rows),
+            expected["0"]["sha256_of_cells_in_chunk_order"],
+            "{name} {attribute}"
+        );
+        seen += 1;
+    }
+    seen
+}
+
+/// Both ends of a level see the same links, whichever of them stores the records.
+pub fn levels(told: &Told) -> usize {
+    let Told { name, level, expected, .. } = told;
+    let mut seen = 0;
+    for (text, expected) in expected["links"].as_object().into_iter().flatten() {
+        let delta = delta(text);
+        if delta == Delta::SAME {
+            continue;
+        }
+        let told = format!("{name} links {text}");
+        let here = inline(level.level_links(delta)).unwrap().expect(&told);
+        let pairs = |links: Vec<zvf_model::LevelLink>, swap: bool| -> BTreeSet<String> {
+            let text = |row: &VertexRow| format!("{}/{}", row.chunk, row.row);
+            links
+                .iter()
+                .map(|link| match swap {
+                    false => format!("{} {}", text(&link.here), text(&link.there)),
+                    true => format!("{} {}", text(&link.there), text(&link.here)),
+                })
+                .collect()
+        };
+        let down = inline(here.of_chunks(&told_chunks(level))).unwrap();
+        if here.family().link_width() > 1 {
+            let counts = ["records", "intra", "cross"].map(|part| expected[part]["count"].as_u64());
+            let count: u64 = counts.into_iter().flatten().sum();
+            assert_eq!(u64::try_from(down.len()).unwrap(), count, "{told}");
+        }
+        let back = inline(here.other().level_links(Delta(-delta.0))).unwrap().unwrap();
+        let up = inline(back.of_chunks(&told_chunks(here.other()))).unwrap();
+        assert_eq!(pairs(down, false), pairs(up, true), "{told}");
+        seen += 1;
+    }
+    seen
+}
+
+fn told_chunks(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey> {
+    inline(level.chunks()).unwrap().iter().collect()
+}
+
+/// Edges of skeletons by the positions of their ends, against those that were given to the writer.
+pub fn skeletons(told: &Told) -> usize {
+    let Told { name, level, whole, .. } = told;
+    if whole["truth"]["kind"] != "skeleton" {
+        return 0;
+    }
+    let keys = told.chunks();
+    let edges = inline(level.skeleton_edges(&keys)).unwrap();
+    let truth: &Value = &whole["truth"]["edges"];
+    if truth.is_null() {
+        // The streamed one: 97 vertices in 4 trees, as the note about it says.
+        assert_eq!(edges.len(), 93, "{name}");
+        let children: BTreeSet<String> =
+            edges.iter().map(|edge| format!("{}/{}", edge.child.chunk, edge.child.row)).collect();
+        assert_eq!(children.len(), 93, "{name}: one parent each");
+        return 1;
+    }
+    let cells = inline(level.positions(&keys, Caching::Once));
+    let position = |at: &VertexRow| -> Vec<u8> {
+        let cell = cells[keys.iter().position(|key| *key == at.chunk).unwrap()].as_ref().unwrap();
+        let row = usize::try_from(at.row).unwrap();
+        (0..level.axes()).flat_map(|c| cell.float(row, c).unwrap().to_le_bytes()).collect()
+    };
+    let rows: Vec<u8> = edges
+        .iter()
+        .flat_map(|edge| [position(&edge.child), position(&edge.parent)].concat())
+        .collect();
+    assert_eq!(edges.len(), truth["count"], "{name}");
+    let found = sha256_sorted(&rows, 2 * level.axes() * 8);
+    assert_eq!(found, truth["positions_f64_sha256_sorted"], "{name}");
+    1
+}

@@ -1,0 +1,84 @@
+//! Objects that are asked for: by id, by group, or both.
+
+use std::collections::BTreeSet;
+
+use zvf_model::{Members, ObjectId, ObjectIndex};
+
+use super::Context;
+use crate::error::{BadQuery, QueryError};
+
+impl Context {
+    /// The rows of the index that are asked for, in the order of the answer; `None` when all are.
+    ///
+    /// By id: in the order given. By group: members ascending, each once. By both: the ids given that
+    /// are members.
+    pub(super) async fn asked_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+        let (ids, groups) = (&self.query.objects, &self.query.groups);
+        if ids.is_none() && groups.is_none() {
+            return Ok(None);
+        }
+        let index = self.index().await?;
+        let members = match groups {
+            Some(groups) => Some(self.members(groups).await?),
+            None => None,
+        };
+        let rows = match (ids, members) {
+            (Some(ids), None) => self.rows_of(&index, ids).await?,
+            (Some(ids), Some(members)) => {
+                let is_member = |id: &&ObjectId| members.iter().any(|group| group.contains(**id));
+                let both: Vec<ObjectId> = ids.iter().filter(is_member).copied().collect();
+                self.rows_of(&index, &both).await?
+            }
+            (None, Some(members)) => rows_of_members(&index, &members).await?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(rows))
+    }
+
+    async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
+        let all = self.warm.level.groups().await?;
+        let known = all.as_ref().map_or(0, zvf_model::Groups::len);
+        if let Some(unknown) = groups.iter().find(|group| **group >= known) {
+            return Err(BadQuery::NoSuchGroup(*unknown).into());
+        }
+        match all {
+            Some(all) => Ok(all.members(groups).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The rows of the members, ascending by id. Ranges are not written out: the index is gone through
+/// once. Members that are no objects are left out.
+async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>, QueryError> {
+    let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();
+    let mut ids: Vec<ObjectId> = Vec::new();
+    let mut ranges = false;
+    for group in members {
+        match group {
+            Members::Ids(own) => ids.extend_from_slice(own),
+            Members::Range { .. } => ranges = true,
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    for (id, row) in ids.iter().zip(index.find(&ids).await?) {
+        found.extend(row.map(|row| (*id, row)));
+    }
+    let mut start = 0;
+    while ranges && start < index.slots() {
+        let end = start.saturating_add(BATCH).min(index.slots());
+        for (id, row) in index.ids(start..end).await?.into_iter().zip(start..) {
+            let in_range =
+                |group: &Members| matches!(group, Members::Range { .. }) && group.contains(id);
+            if members.iter().any(in_range) {
+                found.insert((id, row));
+            }
+        }
+        start = end;
+    }
+    Ok(found.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Ids looked at at a time.
+const BATCH: u64 = 1 << 16;

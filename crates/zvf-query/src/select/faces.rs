@@ -1,0 +1,111 @@
+//! Edges and faces cut at the boundary of a region, and the values at the cuts.
+
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::Column;
+
+use super::chain::Place;
+use super::held::Held;
+use crate::error::{BadQuery, QueryError};
+use crate::num::wide;
+use crate::region::Region;
+
+/// A vertex made of stored ones: how much of each. The shares add up to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Blend {
+    pub(crate) of: Vec<(Place, f64)>,
+}
+
+impl Blend {
+    /// The stored vertex that it is, when it is one.
+    pub(crate) fn stored(&self) -> Option<Place> {
+        match self.of.as_slice() {
+            [(place, _)] => Some(*place),
+            _ => None,
+        }
+    }
+
+    fn new(shares: impl Iterator<Item = (Place, f64)>) -> Self {
+        Self { of: shares.filter(|(_, share)| *share != 0.0).collect() }
+    }
+}
+
+/// Adds the parts of an edge that are in the region, as pairs.
+pub(crate) fn clip_edge(
+    region: &Region,
+    ends: &[Place],
+    points: &[&[f64]],
+    out: &mut Vec<Vec<Blend>>,
+) {
+    let ([a, b], [from, to]) = (ends, points) else { return };
+    let mut parts = Vec::new();
+    region.clip_segment(from, to, &mut parts);
+    for (start, stop) in parts {
+        if start < stop {
+            let at = |t: f64| Blend::new([(*a, 1.0 - t), (*b, t)].into_iter());
+            out.push(vec![at(start), at(stop)]);
+        }
+    }
+}
+
+/// Adds what of a face is in the region, as triangles.
+///
+/// # Errors
+///
+/// When the region is a ball.
+pub(crate) fn clip_face(
+    region: &Region,
+    ends: &[Place],
+    points: &[&[f64]],
+    out: &mut Vec<Vec<Blend>>,
+) -> Result<(), QueryError> {
+    for piece in region.clip_face(points).map_err(BadQuery::Region)? {
+        let corner =
+            |corner: &crate::region::Corner| Blend::new(ends.iter().copied().zip(corner.shares));
+        let corners: Vec<Blend> = piece.iter().map(corner).collect();
+        let [first, rest @ ..] = corners.as_slice() else { continue };
+        for pair in rest.windows(2) {
+            let mut triangle = vec![first.clone()];
+            triangle.extend_from_slice(pair);
+            out.push(triangle);
+        }
+    }
+    Ok(())
+}
+
+/// The values of a column at some cuts: floats in between, others from the vertex with the largest
+/// share.
+pub(crate) fn blended(
+    cuts: &[Blend],
+    held: &[Held],
+    dtype: Dtype,
+    width: u32,
+) -> Result<Column, QueryError> {
+    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+    let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
+    for cut in cuts {
+        let mut rows = Vec::with_capacity(cut.of.len());
+        for (place, share) in &cut.of {
+            let row = held.get(wide(place.cell)).and_then(|held| held.slice(place.row, 1));
+            rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
+        }
+        blend(&mut bytes, empty.dtype(), width, &rows);
+    }
+    Column::new(empty.dtype(), width, bytes.into()).map_err(QueryError::column)
+}
+
+fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
+    let sum = |c: usize| -> f64 {
+        rows.iter().map(|(row, share)| row.float(0, c).unwrap_or(f64::NAN) * share).sum()
+    };
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 4) => (0..wide(width))
+            .for_each(|c| out.extend_from_slice(&crate::num::to_f32(sum(c)).to_le_bytes())),
+        (DtypeKind::Float, 8) => {
+            (0..wide(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
+        }
+        _ => {
+            let most = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            out.extend_from_slice(most.map(|(row, _)| row.row(0)).unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Questions to stores of every format version that other software wrote: boxes against brute force,
+//! objects, groups, edges and faces.
+
+mod boxes;
+mod elements;
+mod objects;
+mod told;

@@ -1,0 +1,96 @@
+//! Objects by id and all together, and chains by the chunks a box touches.
+
+use serde_json::Value;
+use zvf_model::{Kind, ObjectId};
+use zvf_query::{Columns, Mode, Query};
+
+use crate::told::{bounds, every_level, sha};
+use archives::inline;
+
+#[test]
+fn each_object_is_what_its_manifest_says() {
+    let mut objects = 0;
+    every_level(|case| {
+        let told = case.told["objects"]["objects"].as_array();
+        let kind = inline(case.reader.level(case.level)).unwrap().kinds().first().copied();
+        let has_links = kind.is_some_and(Kind::has_links);
+        // Vertices between edges come once, however many fragments of an object name them.
+        if has_links && case.level.0 > 0 {
+            return;
+        }
+        let ids =
+            || told.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()));
+        for (object, id) in told.into_iter().flatten().zip(ids()) {
+            let query = Query::objects([id]).columns(Columns::None).at_level(case.level);
+            let answer = inline(case.reader.run(&query)).unwrap();
+            let told = format!("{} object {id}", case.name);
+            assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{told}");
+            if let Some(sum) = object["positions_sha256"].as_str() {
+                assert_eq!(sha(answer.batch.positions().bytes()), sum, "{told}");
+            }
+            objects += 1;
+        }
+        // All at once, the other way round, and one that is not there.
+        if told.is_none() || has_links {
+            return;
+        }
+        let back: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
+        // One store's attribute is shorter than its vertices: that is told when it is asked for.
+        let query = Query::objects(back.iter().copied().chain([ObjectId(i64::MIN)]));
+        let query = query.columns(Columns::None);
+        let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
+        assert_eq!(answer.unknown_objects, [ObjectId(i64::MIN)], "{}", case.name);
+        let parts: Vec<ObjectId> = answer.batch.parts().objects().to_vec();
+        let present: Vec<ObjectId> = back.into_iter().filter(|id| parts.contains(id)).collect();
+        assert_eq!(parts, present, "{}", case.name);
+    });
+    assert!(objects > 800, "{objects} objects");
+}
+
+#[test]
+fn groups_are_their_members() {
+    let mut groups = 0;
+    every_level(|case| {
+        for told in case.told["read_groups"].as_array().into_iter().flatten() {
+            let group = told["group"].as_u64().unwrap();
+            let query = Query::all().in_groups([group]).columns(Columns::None).at_level(case.level);
+            let answer = inline(case.reader.run(&query)).unwrap();
+            let sum = sha(answer.batch.positions().bytes());
+            let name = format!("{} group {group}", case.name);
+            if told["rows"].is_object() {
+                assert_eq!(sum, told["rows"]["sha256"], "{name}");
+            } else if told["positions_sha256"].is_string() {
+                assert_eq!(sum, told["positions_sha256"], "{name}");
+            }
+            groups += 1;
+        }
+        let past = Query::all().in_groups([99]).at_level(case.level);
+        assert!(inline(case.reader.run(&past)).unwrap_err().bad_query().is_some(), "{}", case.name);
+    });
+    assert!(groups >= 30, "{groups} groups");
+}
+
+/// A chain is kept whole when one of its fragments is in a chunk that the box touches: what the
+/// reference does, and the mode that tests nothing.
+#[test]
+fn chains_by_chunk_are_those_of_the_reference() {
+    let mut boxes = 0;
+    every_level(|case| {
+        for entry in case.told["bbox"].as_array().into_iter().flatten() {
+            let (reference, Some(bounds)) = (&entry["reference"], bounds(entry)) else { continue };
+            let Some(ids) = reference["object_ids"].as_array().filter(|ids| !ids.is_empty()) else {
+                continue;
+            };
+            let told = format!("{} {}", case.name, entry["name"]);
+            let query = Query::within(bounds).mode(Mode::Cells).columns(Columns::None);
+            let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
+            let found: Vec<Value> =
+                answer.batch.parts().objects().iter().map(|id| id.0.into()).collect();
+            assert_eq!(&found, ids, "{told}");
+            let sum = sha(answer.batch.positions().bytes());
+            assert_eq!(sum, reference["positions_sha256"], "{told}");
+            boxes += 1;
+        }
+    });
+    assert!(boxes > 50, "{boxes} boxes");
+}

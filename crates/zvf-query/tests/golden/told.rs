@@ -1,0 +1,75 @@
+//! What is expected of each store, and the sums by which it is told.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use zvf_model::{Bounds, Level};
+use zvf_query::Reader;
+
+use archives::{Unpacked, ids, inline, json};
+
+/// One level of one store, open.
+pub struct Case {
+    pub name: String,
+    pub id: String,
+    pub reader: Reader,
+    pub level: Level,
+    /// What the reference read.
+    pub told: Value,
+    /// What the writer was given, of level 0.
+    pub truth: Value,
+    _files: std::rc::Rc<Unpacked>,
+}
+
+/// Shows every level of every store whose vertices can be read.
+pub fn every_level(mut visit: impl FnMut(&Case)) {
+    for id in ids() {
+        let expected = json(&format!("{id}.expected.json"));
+        let files = std::rc::Rc::new(Unpacked::new(&id));
+        let reader = Reader::new(inline(files.open()));
+        for (number, told) in expected["reference"]["levels"].as_object().unwrap() {
+            if id.contains("draco") {
+                continue;
+            }
+            let case = Case {
+                name: format!("{id} level {number}"),
+                id: id.clone(),
+                reader: reader.clone(),
+                level: Level(number.parse().unwrap()),
+                told: told.clone(),
+                truth: expected["truth"].clone(),
+                _files: std::rc::Rc::clone(&files),
+            };
+            visit(&case);
+        }
+    }
+}
+
+/// A number, which may be written as text where JSON has none for it.
+pub fn number(value: &Value) -> f64 {
+    match value.as_str() {
+        Some("inf") => f64::INFINITY,
+        Some("-inf") => f64::NEG_INFINITY,
+        Some("nan") => f64::NAN,
+        _ => value.as_f64().unwrap(),
+    }
+}
+
+pub fn corner(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(number).collect()
+}
+
+/// The box of an entry; `None` when it is none.
+pub fn bounds(entry: &Value) -> Option<Bounds> {
+    Bounds::new(&corner(&entry["lo"]), &corner(&entry["hi"])).ok()
+}
+
+pub fn sha(bytes: impl AsRef<[u8]>) -> String {
+    Sha256::digest(bytes.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The sum over rows, sorted as bytes.
+pub fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut rows: Vec<&[u8]> = rows.collect();
+    rows.sort_unstable();
+    sha(rows.concat())
+}

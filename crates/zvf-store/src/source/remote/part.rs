@@ -1,0 +1,85 @@
+//! A body that comes in, perhaps over several requests.
+//!
+//! What arrived is kept when a request breaks off, and the next one asks for the rest, of the same
+//! version. Without a tag to name the version there is nothing to go on with.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{BoxStream, StreamExt as _};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
+
+use super::super::Version;
+use super::tries::Miss;
+use crate::budget::Reservation;
+use crate::error::{Change, StoreError};
+use crate::num::{to_u64, to_usize};
+
+/// A body that is coming in, perhaps over several tries.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// All that is wanted.
+    pub(super) range: Range<u64>,
+    pub(super) size: u64,
+    pub(super) version: Version,
+    /// By what the store can be asked for the same version; without it a try cannot be continued.
+    pub(super) tag: Option<String>,
+    /// From the start of `range`.
+    pub(super) bytes: BytesMut,
+    pub(super) _held: Reservation,
+}
+
+impl Part {
+    pub(super) fn next(&self) -> u64 {
+        self.range.start.saturating_add(to_u64(self.bytes.len()))
+    }
+
+    /// The request for what is missing.
+    pub(super) fn rest(&self) -> GetOptions {
+        GetOptions {
+            range: Some(GetRange::Bounded(self.next()..self.range.end)),
+            if_match: self.tag.clone(),
+            ..GetOptions::default()
+        }
+    }
+
+    pub(super) fn continues(&self, reply: &GetResult) -> bool {
+        reply.range == (self.next()..self.range.end)
+            && Version::of_meta(&reply.meta) == self.version
+    }
+
+    /// Adds a body. A body that comes as one buffer is handed on as it is.
+    pub(super) async fn fill(
+        &mut self,
+        mut body: BoxStream<'static, object_store::Result<Bytes>>,
+        counter: &AtomicU64,
+    ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
+        let expected = self.range.end.saturating_sub(self.range.start);
+        let mut whole = None;
+        let mut found = to_u64(self.bytes.len());
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk?;
+            counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
+            found = found.saturating_add(to_u64(chunk.len()));
+            if found > expected {
+                let change = Change::Length { expected, found };
+                return Ok(Err(Miss::Final(StoreError::changed(change))));
+            }
+            if self.bytes.is_empty() && found == expected {
+                whole = Some(chunk);
+            } else {
+                self.bytes.reserve(to_usize(expected).saturating_sub(self.bytes.len()));
+                self.bytes.extend_from_slice(&chunk);
+            }
+        }
+        if found == expected { Ok(Ok(whole)) } else { Ok(Err(Miss::Length { expected, found })) }
+    }
+}
+
+impl Version {
+    pub(super) fn of_meta(meta: &ObjectMeta) -> Self {
+        let tag = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
+        Self { tag: Some(tag.into()), ..Self::of_size(meta.size) }
+    }
+}

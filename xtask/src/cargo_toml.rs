@@ -1,0 +1,131 @@
+//! The little of `Cargo.toml` that the commands need to know, read line by line.
+//!
+//! Not a TOML parser: it knows tables and `key = value` lines, which is how this workspace writes
+//! them and how `tidy` keeps them.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::house::House;
+
+/// One package of the workspace.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// Whether it may ever be published; programs that only serve the project may not.
+    pub(crate) published: bool,
+    /// Names of its features, `default` excepted.
+    pub(crate) features: Vec<String>,
+    /// What it depends on when it is built for use, by name.
+    pub(crate) dependencies: Vec<Entry>,
+    /// What its tests and build script depend on besides.
+    pub(crate) dev_dependencies: Vec<Entry>,
+}
+
+/// One line of a table.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) table: String,
+    /// The first part of the key: `serde` of `serde.workspace = true`.
+    pub(crate) name: String,
+    /// The whole line.
+    pub(crate) line: String,
+    /// Its number, from 1.
+    pub(crate) number: usize,
+    /// Whether a comment stands above it, or above the entries it directly follows.
+    pub(crate) explained: bool,
+}
+
+/// Every package of the workspace, by name.
+pub(crate) fn members(house: &House) -> anyhow::Result<Vec<Member>> {
+    let mut found = vec![house.path("xtask/Cargo.toml")];
+    for folder in fs::read_dir(house.path("crates")).context("cannot list crates")? {
+        let path = folder?.path().join("Cargo.toml");
+        if path.is_file() {
+            found.push(path);
+        }
+    }
+    let mut members = found.iter().map(|path| member(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(members)
+}
+
+fn member(path: &Path) -> anyhow::Result<Member> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let entries = entries(&text);
+    let package = |name: &str| entries.iter().find(|e| e.table == "package" && e.name == name);
+    let name = package("name").and_then(|entry| entry.line.split('"').nth(1)).map(str::to_owned);
+    let name = name.with_context(|| format!("{} names no package", path.display()))?;
+    let published = package("publish").is_none_or(|entry| !entry.line.ends_with("false"));
+    let features = entries.iter().filter(|e| e.table == "features" && e.name != "default");
+    let features = features.map(|entry| entry.name.clone()).collect();
+    let (mut dependencies, mut dev_dependencies) = (Vec::new(), Vec::new());
+    for entry in entries {
+        if entry.table.ends_with("dev-dependencies") || entry.table.ends_with("build-dependencies")
+        {
+            dev_dependencies.push(entry);
+        } else if entry.table.ends_with("dependencies") {
+            dependencies.push(entry);
+        }
+    }
+    Ok(Member { name, published, features, dependencies, dev_dependencies })
+}
+
+/// The `key = value` lines of a file, with the tables they stand in.
+pub(crate) fn entries(text: &str) -> Vec<Entry> {
+    let (mut table, mut explained) = (String::new(), false);
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() {
+            explained = false;
+        } else if line.starts_with('#') {
+            explained = true;
+        } else if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            (table, explained) = (name.to_owned(), false);
+        } else if let Some((key, _)) = line.split_once('=') {
+            let name = key.split('.').next().unwrap_or(key).trim().trim_matches('"').to_owned();
+            let line = line.to_owned();
+            entries.push(Entry { table: table.clone(), name, line, number, explained });
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_tables_and_comments() {
+        let text = "[a]\nx = 1\n# why\ny.workspace = true\nz = 2\n\nw = 3\n[b.c]\n\"q\" = 4\n";
+        let found: Vec<_> = entries(text)
+            .into_iter()
+            .map(|entry| (entry.table, entry.name, entry.number, entry.explained))
+            .collect();
+        let row = |table: &str, name: &str, number, explained| {
+            (table.to_owned(), name.to_owned(), number, explained)
+        };
+        assert_eq!(
+            found,
+            [
+                row("a", "x", 2, false),
+                row("a", "y", 4, true),
+                row("a", "z", 5, true),
+                row("a", "w", 7, false),
+                row("b.c", "q", 9, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn knows_this_workspace() {
+        let members = members(&House::find().unwrap()).unwrap();
+        let format = members.iter().find(|member| member.name == "zvf-format").unwrap();
+        assert!(format.published && format.features.contains(&"metadata".to_owned()));
+        let xtask = members.iter().find(|member| member.name == "xtask").unwrap();
+        assert!(!xtask.published && xtask.dependencies.iter().any(|entry| entry.name == "anyhow"));
+    }
+}

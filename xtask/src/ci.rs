@@ -1,0 +1,80 @@
+//! `ci`: everything that must hold before a change is taken, in order.
+
+use std::time::{Duration, Instant};
+
+use crate::args::Args;
+use crate::house::{House, say};
+use crate::{Command, clippy, conformance, deny, docs, features, fixtures, no_std, test, tidy};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "ci",
+    help: "run everything that CI runs, in order, and say how long each step took
+
+usage: cargo xtask ci
+
+Stops at the first step that fails. Steps that need a tool which is optional (an emulator, the
+advisory database) say so when they skip it.",
+    run,
+};
+
+struct Step {
+    name: &'static str,
+    run: fn(&House) -> anyhow::Result<()>,
+}
+
+fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    let mut times = Vec::new();
+    let mut verdict = Ok(());
+    for step in STEPS {
+        say(&format!("\n== {}", step.name));
+        let start = Instant::now();
+        verdict = (step.run)(house);
+        times.push((step.name, start.elapsed(), verdict.is_ok()));
+        if verdict.is_err() {
+            break;
+        }
+    }
+    summary(&times);
+    verdict
+}
+
+fn summary(times: &[(&str, Duration, bool)]) {
+    say("\n== time per step");
+    for (name, time, passed) in times {
+        let verdict = if *passed { "ok" } else { "FAILED" };
+        say(&format!("{:7.1} s  {name:12} {verdict}", time.as_secs_f64()));
+    }
+    for step in STEPS.iter().skip(times.len()) {
+        say(&format!("      -    {:12} not run", step.name));
+    }
+    let total: Duration = times.iter().map(|(_, time, _)| *time).sum();
+    say(&format!("{:7.1} s  in all", total.as_secs_f64()));
+}
+
+const STEPS: [Step; 11] = [
+    Step { name: "test", run: |house| test::run(house, Args::default()) },
+    // What holds the library to account is tested too.
+    Step {
+        name: "programs",
+        run: |house| {
+            let programs = ["-p", "hostile", "-p", "torture", "-p", "conformance"];
+            house.cargo(&["test", "--quiet"]).args(&programs).run()
+        },
+    },
+    Step {
+        name: "fmt",
+        run: |house| {
+            house.cargo(&["fmt", "--all", "--check"]).run()?;
+            house.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
+        },
+    },
+    Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
+    Step { name: "docs", run: |house| docs::run(house, Args::of(&["--check"])) },
+    Step { name: "features", run: |house| features::run(house, Args::default()) },
+    Step { name: "no-std", run: |house| no_std::run(house, Args::of(&["--run"])) },
+    Step { name: "deny", run: |house| deny::run(house, Args::default()) },
+    Step { name: "fixtures", run: |house| fixtures::run(house, Args::of(&["--check"])) },
+    Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
+    Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
+];

@@ -1,0 +1,52 @@
+//! `clippy`: the house lints, twice.
+//!
+//! What is published answers for every lint. Tests and the programs that are never published may
+//! unwrap, index, panic and print: a panic there is the report.
+
+use crate::Command;
+use crate::args::Args;
+use crate::cargo_toml::members;
+use crate::house::House;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "clippy",
+    help: "run the house lints with warnings denied
+
+usage: cargo xtask clippy
+
+First the published crates without exceptions, then everything, tests and programs included, with
+the lints lifted that only matter where input is hostile.",
+    run,
+};
+
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    let mut strict = vec!["clippy".to_owned()];
+    for member in members(house)?.into_iter().filter(|member| member.published) {
+        strict.extend(["-p".to_owned(), member.name]);
+    }
+    strict.extend(["--lib", "--bins", "--all-features", "--", "-D", "warnings"].map(str::to_owned));
+    house.cargo(&[]).args(&strict).run()?;
+
+    let mut lifted = vec!["clippy", "--workspace", "--all-targets", "--all-features", "--"];
+    lifted.extend(["-D", "warnings"]);
+    for lint in LIFTED_IN_TESTS {
+        lifted.extend(["-A", lint]);
+    }
+    house.cargo(&lifted).run()
+}
+
+const LIFTED_IN_TESTS: [&str; 12] = [
+    "clippy::unwrap_used",
+    "clippy::expect_used",
+    "clippy::indexing_slicing",
+    "clippy::arithmetic_side_effects",
+    "clippy::as_conversions",
+    "clippy::panic",
+    "clippy::missing_panics_doc",
+    "clippy::print_stdout",
+    "clippy::print_stderr",
+    "clippy::wildcard_enum_match_arm",
+    "missing_docs",
+    "unreachable_pub",
+];

@@ -1,0 +1,30 @@
+//! `deny`: licences, bans, sources and advisories of everything we depend on.
+
+use anyhow::ensure;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "deny",
+    help: "check licences, bans, sources and known advisories of dependencies
+
+usage: cargo xtask deny
+
+Needs cargo-deny. The first three need no network and must hold. Advisories need a database that
+is fetched; when it cannot be, that part is skipped, and says so.",
+    run,
+};
+
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    let installed = house.cargo(&["deny", "--version"]).output().is_some();
+    ensure!(installed, "cargo-deny is missing: `cargo install cargo-deny --locked`");
+    house.cargo(&["deny", "--all-features", "check", "bans", "licenses", "sources"]).run()?;
+    if house.cargo(&["deny", "fetch", "db"]).run().is_err() {
+        say("skipped: advisories (their database could not be fetched)");
+        return Ok(());
+    }
+    house.cargo(&["deny", "--all-features", "check", "--disable-fetch", "advisories"]).run()
+}

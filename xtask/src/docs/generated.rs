@@ -1,0 +1,41 @@
+//! Pages of the book that the library can write itself.
+
+use std::fmt::Write;
+
+use zvf_format::Class;
+
+use crate::fixtures::{self, Mode};
+use crate::house::House;
+
+/// Writes or compares every generated page.
+pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
+    fixtures::settle(house, mode, "docs/src/format/faults.md", faults()?.as_bytes(), "docs")
+}
+
+/// Every class of fault, with what follows from it.
+fn faults() -> Result<String, std::fmt::Error> {
+    let mut page = String::from(FAULTS);
+    for class in Class::ALL {
+        let hint = class.hint().map_or("", |hint| hint.text());
+        let retry = if class.retryable() { "yes" } else { "" };
+        writeln!(page, "| `{class}` | {} | {retry} | {hint} |", class.exit_code())?;
+    }
+    Ok(page)
+}
+
+const FAULTS: &str = "\
+# Faults
+
+Written by `cargo xtask docs` from `zvf_format::Class`; do not edit.
+
+Every error of every layer carries a class. Its name, its exit code and whether trying again can help
+are an interface: scripts may match on them. The classes that the format crate itself produces are
+those with exit code 3, and `InvalidKey` and `InvalidArgument`.
+
+A message is one line: `Truncated in fragment index, ranges at byte 24: expected 32 bytes, found 16`.
+It names the class, the structure, the field as the specification calls it, the byte at which it
+starts, what would have been right and what is there.
+
+| class | exit code | retry | advice when nothing more particular is known |
+| --- | --- | --- | --- |
+";

@@ -1,0 +1,58 @@
+//! `docs`: the book and the pages of the API.
+//!
+//! The book is plain Markdown below `docs/src`; reading it needs no tool. What can be said by the
+//! library itself is generated ([`generated`]), and every link between pages is followed ([`links`]).
+
+mod generated;
+mod links;
+
+use anyhow::ensure;
+
+use crate::Command;
+use crate::args::Args;
+use crate::fixtures::Mode;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "docs",
+    help: "write the generated pages, check links, build book and API pages
+
+usage: cargo xtask docs [--check]
+
+--check fails when a generated page is out of date. The book is built when mdbook is installed;
+its links are checked either way. Warnings of rustdoc are errors.",
+    run,
+};
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let mode = Mode::of(&mut args);
+    args.end()?;
+    generated::settle(house, mode)?;
+    let broken = links::check(house)?;
+    for link in &broken {
+        say(link);
+    }
+    ensure!(broken.is_empty(), "{} broken links", broken.len());
+    if house.program("mdbook").args(&["--version"]).output().is_some() {
+        house.program("mdbook").args(&["build", "docs"]).run()?;
+    } else {
+        say("skipped: building the book (mdbook is not installed)");
+    }
+    let doc = ["doc", "--no-deps", "--all-features"];
+    house.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_pages_are_up_to_date() {
+        generated::settle(&House::find().unwrap(), Mode::Check).unwrap();
+    }
+
+    #[test]
+    fn no_link_is_broken() {
+        assert_eq!(links::check(&House::find().unwrap()).unwrap(), Vec::<String>::new());
+    }
+}

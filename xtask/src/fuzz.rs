@@ -1,0 +1,109 @@
+//! `fuzz`: runs fuzz targets for a while, from the seeds of the corpora.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "fuzz",
+    help: "run one fuzz target, or each in turn
+
+usage: cargo xtask fuzz [TARGET] [--seconds N] [OPTIONS OF THE FUZZER]
+
+Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and says which is
+missing. Seeds are the blobs in testdata/; what is found meanwhile is kept in fuzz/corpus.",
+    run,
+};
+
+fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let seconds = args.number("--seconds")?.unwrap_or(60);
+    let targets = targets(house)?;
+    let mut chosen = Vec::new();
+    let mut options = Vec::new();
+    for word in args.rest().map(|word| word.to_string_lossy().into_owned()) {
+        if word.starts_with('-') {
+            options.push(word);
+        } else {
+            ensure!(targets.contains(&word), "no target {word}: there are {}", targets.join(" "));
+            chosen.push(word);
+        }
+    }
+    tools(house)?;
+    for target in if chosen.is_empty() { targets } else { chosen } {
+        // What the fuzzer finds goes to the first folder; the others it only reads.
+        let corpus = house.path(&format!("fuzz/corpus/{target}"));
+        fs::create_dir_all(&corpus).context("cannot make a folder for the corpus")?;
+        let mut folders = vec![corpus];
+        let seeds = SEEDS.iter().filter(|(name, _)| *name == target);
+        folders.extend(seeds.map(|(_, folder)| house.path(folder)));
+        say(&format!("\n== {target}, {seconds} s"));
+        let time = format!("-max_total_time={seconds}");
+        house
+            .nightly("fuzz", &["fuzz", "run", &target])
+            .args(&folders)
+            .args(&["--", &time, "-rss_limit_mb=512", "-timeout=2"])
+            .args(&options)
+            .run()?;
+    }
+    Ok(())
+}
+
+/// Where good and bad blobs for a target are.
+const SEEDS: [(&str, &str); 13] = [
+    ("frag", "testdata/hostile/fragment_index"),
+    ("manifest", "testdata/hostile/manifest"),
+    ("ragged", "testdata/hostile/ragged"),
+    ("link_cell", "testdata/hostile/link_cell"),
+    ("vlen", "testdata/hostile/vlen"),
+    ("tidx", "testdata/hostile/tidx"),
+    ("tet", "testdata/hostile/tet"),
+    ("caterva", "testdata/hostile/caterva"),
+    ("caterva", "testdata/caterva/frames"),
+    ("tet", "testdata/tet"),
+    ("root_json", "testdata/documents/root"),
+    ("level_json", "testdata/documents/level"),
+    ("array_json", "testdata/documents/array"),
+];
+
+/// The targets, by name.
+fn targets(house: &House) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in fs::read_dir(house.path("fuzz/fuzz_targets")).context("cannot list fuzz targets")? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.push(path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn tools(house: &House) -> anyhow::Result<()> {
+    let nightly = house.nightly("", &["--version"]).output().is_some();
+    ensure!(nightly, "a nightly toolchain is missing: `rustup toolchain install nightly`");
+    let cargo_fuzz = house.nightly("", &["fuzz", "--version"]).output().is_some();
+    ensure!(cargo_fuzz, "cargo-fuzz is missing: `cargo install cargo-fuzz --locked`");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_declared_and_every_seed_is_there() {
+        let house = House::find().unwrap();
+        let manifest = fs::read_to_string(house.path("fuzz/Cargo.toml")).unwrap();
+        for target in targets(&house).unwrap() {
+            let path = format!("path = \"fuzz_targets/{target}.rs\"");
+            assert!(manifest.contains(&path), "{target} is not in fuzz/Cargo.toml");
+        }
+        for (target, folder) in SEEDS {
+            assert!(house.path(folder).is_dir(), "{target}: no {folder}");
+        }
+    }
+}

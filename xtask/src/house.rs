@@ -1,0 +1,162 @@
+//! Where the workspace is, and how programs are started in it.
+//!
+//! A program is echoed before it runs, inherits the terminal, and fails the command when it fails.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+/// The workspace.
+#[derive(Debug)]
+pub(crate) struct House {
+    root: PathBuf,
+}
+
+/// A program about to be started.
+#[derive(Debug)]
+pub(crate) struct Program(Command);
+
+impl House {
+    /// The workspace that cargo runs this program for. Work trees may share one folder for builds, so
+    /// the one it was built in is only the second choice.
+    pub(crate) fn find() -> anyhow::Result<Self> {
+        let here = env::var_os("CARGO_MANIFEST_DIR");
+        let here = here.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let root = here.parent().context("xtask has no parent folder")?.to_path_buf();
+        ensure!(root.join("Cargo.lock").is_file(), "no workspace in {}", root.display());
+        Ok(Self { root })
+    }
+
+    /// A path below the root.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
+    }
+
+    /// Where builds go.
+    pub(crate) fn target(&self) -> PathBuf {
+        match env::var_os("CARGO_TARGET_DIR") {
+            Some(folder) => self.root.join(folder),
+            None => self.root.join("target"),
+        }
+    }
+
+    /// The cargo that runs this.
+    pub(crate) fn cargo(&self, args: &[&str]) -> Program {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        self.program(&cargo).args(args)
+    }
+
+    /// The cargo of the nightly toolchain, in `folder` below the root.
+    pub(crate) fn nightly(&self, folder: &str, args: &[&str]) -> Program {
+        let Program(mut command) = self.program("rustup").args(&["run", "nightly", "cargo"]);
+        command.current_dir(self.root.join(folder));
+        // Left by the cargo that started us: they would lead back to its toolchain.
+        for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+            command.env_remove(name);
+        }
+        Program(command).args(args)
+    }
+
+    /// Any program, started in the root.
+    pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
+        let mut command = Command::new(name);
+        command.current_dir(&self.root);
+        Program(command)
+    }
+}
+
+impl Program {
+    pub(crate) fn args(mut self, args: &[impl AsRef<OsStr>]) -> Self {
+        self.0.args(args);
+        self
+    }
+
+    /// Passes on what the command was given.
+    pub(crate) fn forward(mut self, args: crate::args::Args) -> Self {
+        self.0.args(args.rest());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.echo();
+        let status = self.0.status().with_context(|| format!("could not start {}", self.name()))?;
+        ensure!(status.success(), "{} failed: {status}", self.name());
+        Ok(())
+    }
+
+    /// Runs it to its end, shows what it prints, and returns the lines that `keep` wants.
+    pub(crate) fn run_keeping(mut self, keep: fn(&str) -> bool) -> anyhow::Result<Vec<String>> {
+        self.echo();
+        self.0.stdout(Stdio::piped());
+        let mut child =
+            self.0.spawn().with_context(|| format!("could not start {}", self.name()))?;
+        let mut kept = Vec::new();
+        for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+            let line = line?;
+            writeln!(io::stdout(), "{line}")?;
+            if keep(&line) {
+                kept.push(line);
+            }
+        }
+        let status = child.wait()?;
+        ensure!(status.success(), "{} failed: {status}", self.name());
+        Ok(kept)
+    }
+
+    /// Runs it, and ends it when it takes longer than `limit`.
+    pub(crate) fn run_within(mut self, limit: Duration) -> anyhow::Result<()> {
+        self.echo();
+        let start = Instant::now();
+        let mut child =
+            self.0.spawn().with_context(|| format!("could not start {}", self.name()))?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                ensure!(status.success(), "{} failed: {status}", self.name());
+                return Ok(());
+            }
+            if start.elapsed() > limit {
+                child.kill()?;
+                child.wait()?;
+                bail!("{} did not end within {} s", self.name(), limit.as_secs());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What it prints, or `None` when it cannot be started or fails.
+    pub(crate) fn output(mut self) -> Option<String> {
+        let output = self.0.stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn name(&self) -> String {
+        let program = Path::new(self.0.get_program());
+        let mut name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for arg in self.0.get_args() {
+            name.push(' ');
+            name.push_str(&arg.to_string_lossy());
+        }
+        name
+    }
+
+    fn echo(&self) {
+        say(&format!("$ {}", self.name()));
+    }
+}
+
+/// One line for the person at the terminal. A closed terminal is no reason to fail.
+pub(crate) fn say(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
+}

@@ -1,0 +1,41 @@
+//! `miri`: the tests of zvf-format in an interpreter that notices undefined behaviour, on the host
+//! and on a target of the other byte order.
+
+use anyhow::ensure;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::House;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "miri",
+    help: "interpret the tests of zvf-format, little- and big-endian
+
+usage: cargo xtask miri [ARGS FOR `cargo test`]
+
+Needs a nightly toolchain with the components miri and rust-src. Properties run few cases each:
+the interpreter is some hundred times slower than the machine.",
+    run,
+};
+
+fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    let installed = house.nightly("", &["miri", "--version"]).output().is_some();
+    ensure!(
+        installed,
+        "Miri is missing: `rustup toolchain install nightly --component miri,rust-src`"
+    );
+    let words: Vec<_> = args.rest().collect();
+    for target in [None, Some("s390x-unknown-linux-gnu")] {
+        let mut miri = house.nightly("", &["miri", "test", "-p", "zvf-format", "--lib"]);
+        miri = miri.args(&["--all-features"]);
+        if let Some(target) = target {
+            miri = miri.args(&["--target", target]);
+        }
+        miri.args(&words)
+            .env("PROPTEST_CASES", "8")
+            // Properties keep failing cases in files, for which they ask where they are.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .run()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! `no-std`: the format crate where there is no operating system, and on an emulated one.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::Command;
+use crate::args::Args;
+use crate::elf;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "no-std",
+    help: "build zvf-format for bare metal and wasm, and run the firmware
+
+usage: cargo xtask no-std [--run]
+
+Builds without std for thumbv7em-none-eabihf and wasm32-unknown-unknown, with each set of
+features. --run also builds the firmware example, reports its size, and runs it on an emulated
+Cortex-M4 when qemu-system-arm is installed.",
+    run,
+};
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let emulate = args.flag("--run");
+    args.end()?;
+    for target in [BARE_METAL, "wasm32-unknown-unknown"] {
+        require(house, target)?;
+        for features in ["", "alloc", "metadata"] {
+            let build = ["build", "-p", "zvf-format", "--no-default-features", "--target", target];
+            house.cargo(&build).args(&["--features", features]).run()?;
+        }
+    }
+    if emulate { firmware(house) } else { Ok(()) }
+}
+
+/// Says how to install a target that is not there.
+fn require(house: &House, target: &str) -> anyhow::Result<()> {
+    let found = house.program("rustc").args(&["--print", "target-libdir", "--target", target]);
+    let folder = found.output().unwrap_or_default();
+    ensure!(
+        std::path::Path::new(folder.trim()).is_dir(),
+        "target {target} is missing: `rustup target add {target}`"
+    );
+    Ok(())
+}
+
+fn firmware(house: &House) -> anyhow::Result<()> {
+    let build = ["build", "-p", "firmware", "--profile", "firmware", "--target", BARE_METAL];
+    house.cargo(&build).run()?;
+    let image = house.target().join(BARE_METAL).join("firmware").join("firmware");
+    let bytes = fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
+    let size = elf::sizes(&bytes).context("the firmware is not an ELF file of 32 bits")?;
+    say(&format!("code {} B, data {} B, zeroed {} B", size.code, size.data, size.zeroed));
+
+    if house.program(EMULATOR).args(&["--version"]).output().is_none() {
+        say(&format!("skipped: running the firmware ({EMULATOR} is not installed)"));
+        return Ok(());
+    }
+    let machine = ["-machine", "mps2-an386", "-cpu", "cortex-m4", "-nographic"];
+    let semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel"];
+    let run = house.program(EMULATOR).args(&machine).args(&semihosting).args(&[&image]);
+    run.run_within(Duration::from_secs(60))
+}
+
+const BARE_METAL: &str = "thumbv7em-none-eabihf";
+const EMULATOR: &str = "qemu-system-arm";

@@ -1,0 +1,175 @@
+//! Rules about the text of one file.
+
+use std::path::Path;
+use std::{env, fs};
+
+use anyhow::Context;
+
+use crate::house::House;
+
+/// What is wrong with the files of the workspace, one line each.
+pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
+    let mut paths = Vec::new();
+    list(&house.path(""), "", &mut paths)?;
+    paths.sort();
+    let machine = machine_paths(&house.path(""));
+    let mut problems = Vec::new();
+    for path in paths {
+        let Ok(text) = fs::read_to_string(house.path(&path)) else {
+            continue; // not text
+        };
+        let mut found = leftovers(&text, &machine);
+        if Path::new(&path).extension().is_some_and(|extension| extension == "rs") {
+            found.extend(source(&path, &text));
+        }
+        problems.extend(found.into_iter().map(|problem| format!("{path}{problem}")));
+    }
+    Ok(problems)
+}
+
+/// Every file that people wrote, by its path below the root.
+fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {below}"))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        if entry.file_type()?.is_dir() {
+            if !MADE.contains(&path.as_str()) && !matches!(name.as_str(), ".git" | "target") {
+                list(&entry.path(), &path, paths)?;
+            }
+        } else if entry.file_type()?.is_file() && !is_data(&path) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// What is no text of ours: test data, and the file that a linked work tree has for `.git`.
+fn is_data(path: &str) -> bool {
+    path.starts_with("testdata/") || path == ".git"
+}
+
+/// Rules for Rust files.
+fn source(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !text.starts_with("//! ") {
+        problems.push(": must begin with `//!` and say what the file is".to_owned());
+    }
+    let lines = text.lines().count();
+    if lines > LONGEST {
+        problems.push(format!(": {lines} lines; split it (at most {LONGEST})"));
+    }
+    let stem = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+    if VAGUE.contains(&stem.as_ref()) {
+        problems.push(format!(": {stem} is no name for an idea"));
+    }
+    let forbids = text.contains("#![forbid(unsafe_code)]");
+    if path == "crates/zvf-format/src/lib.rs" && !forbids {
+        problems.push(": must forbid unsafe code".to_owned());
+    }
+    // Spelled apart, so that this file keeps its own rules.
+    let banned = [
+        (concat!("to", "do!("), "nothing is left to do"),
+        (concat!("unimpl", "emented!("), "nothing is left to do"),
+        (concat!("d", "bg!("), "no traces of debugging"),
+        (concat!("#[", "ignore"), "a test that does not run is no test"),
+        (concat!("#[", "allow("), "use #[expect] with a reason"),
+        (concat!("#![", "allow("), "use #![expect] with a reason"),
+    ];
+    for (number, line) in (1..).zip(text.lines()) {
+        for (pattern, why) in banned {
+            if line.contains(pattern) {
+                problems.push(format!(":{number}: {pattern}: {why}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Rules for every text file.
+fn leftovers(text: &str, machine: &[String]) -> Vec<String> {
+    let notes = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X:"),
+        concat!("To be ", "written"),
+    ];
+    let mut problems = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for note in notes {
+            if line.contains(note) {
+                problems.push(format!(":{number}: {note}: do it, or open an issue"));
+            }
+        }
+        for path in machine {
+            if line.contains(path.as_str()) {
+                problems.push(format!(":{number}: {path} is a path of one machine"));
+            }
+        }
+    }
+    problems
+}
+
+/// What only makes sense where the file was written.
+fn machine_paths(root: &Path) -> Vec<String> {
+    let mut paths = vec![root.to_string_lossy().trim_end_matches('/').to_owned()];
+    paths.extend(env::var("HOME").ok().map(|home| format!("{home}/")));
+    for folder in ["home", "Users", "root", "tmp", "work"] {
+        paths.push(format!("/{folder}/"));
+    }
+    paths.retain(|path| path.len() > 1);
+    paths
+}
+
+const LONGEST: usize = 800;
+
+/// Folders whose files no person wrote.
+const MADE: [&str; 4] = ["fuzz/corpus", "fuzz/artifacts", "fuzz/coverage", "docs/book"];
+
+/// Names of files that say nothing about what is inside.
+const VAGUE: [&str; 8] =
+    ["util", "utils", "common", "helper", "helpers", "manager", "misc", "types"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_notices() {
+        let long = "//! x\n".repeat(LONGEST + 1);
+        for (path, text, problem) in [
+            ("a.rs", "fn f() {}\n", ": must begin with `//!` and say what the file is"),
+            ("a.rs", "//!\n", ": must begin with `//!` and say what the file is"),
+            ("a.rs", long.as_str(), ": 801 lines; split it (at most 800)"),
+            ("x/utils.rs", "//! x", ": utils is no name for an idea"),
+            ("crates/zvf-format/src/lib.rs", "//! x", ": must forbid unsafe code"),
+            (
+                "a.rs",
+                concat!("//! x\nto", "do!()"),
+                concat!(":2: to", "do!(: nothing is left to do"),
+            ),
+            (
+                "a.rs",
+                concat!("//! x\n#[", "allow(dead_code)]"),
+                concat!(":2: #[", "allow(: use #[expect] with a reason"),
+            ),
+            (
+                "a.rs",
+                concat!("//! x\n#[", "ignore]"),
+                concat!(":2: #[", "ignore: a test that does not run is no test"),
+            ),
+        ] {
+            assert_eq!(source(path, text), [problem]);
+        }
+        assert!(source("a.rs", "//! x\nfn f() {}\n").is_empty());
+    }
+
+    #[test]
+    fn nothing_is_left_over() {
+        let machine = ["/somewhere/".to_owned()];
+        let note = concat!("FIX", "ME");
+        assert_eq!(leftovers("ok\nsee /somewhere/else", &machine).len(), 1);
+        assert_eq!(leftovers(note, &machine), [format!(":1: {note}: do it, or open an issue")]);
+        assert!(leftovers("ok", &machine).is_empty());
+    }
+}

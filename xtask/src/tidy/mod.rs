@@ -1,0 +1,46 @@
+//! `tidy`: the house rules that a program can check. It is also a test, so `cargo test` runs it.
+//!
+//! [`files`] looks at the text of each file, [`layers`] at what each package depends on. Every rule
+//! is a function from text to problems, tested on text that breaks it.
+
+mod files;
+mod layers;
+
+use anyhow::ensure;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "tidy",
+    help: "check the house rules that a program can check
+
+usage: cargo xtask tidy
+
+Every source file says in its first line what it is, and ends before line 800; nothing is left to
+do; nothing names the machine it was written on; crates use only crates below them; dependencies
+are declared once, with a reason.",
+    run,
+};
+
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    let mut problems = files::check(house)?;
+    problems.extend(layers::check(house)?);
+    for problem in &problems {
+        say(problem);
+    }
+    ensure!(problems.is_empty(), "{} house rules broken", problems.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_is_tidy() {
+        run(&House::find().unwrap(), Args::default()).unwrap();
+    }
+}

@@ -1,0 +1,20 @@
+//! `torture`: starts the program that tries to break promises on purpose.
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::House;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "torture",
+    help: "try to break what the library promises
+
+usage: cargo xtask torture mutate [--n N] [--seed S]
+       cargo xtask torture exhaust
+
+Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
+    run,
+};
+
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
+}
