@@ -33,6 +33,9 @@ struct Arguments {
     /// Turns for each workload.
     #[arg(long, default_value_t = 7)]
     turns: usize,
+    /// Do nothing but our own side of each workload, in a loop: for a profiler.
+    #[arg(long)]
+    profile: bool,
     /// Only workloads whose name contains this.
     filter: Option<String>,
 }
@@ -43,8 +46,11 @@ fn main() -> anyhow::Result<()> {
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
     environment.make(&stores, arguments.scale)?;
 
-    let mut peer = Peer::start(&environment, &stores)?;
     let mut ours = Ours::new(&stores);
+    if arguments.profile {
+        return profile(&mut ours, &arguments);
+    }
+    let mut peer = Peer::start(&environment, &stores)?;
     let mut rows = Vec::new();
     for work in work::all(arguments.scale) {
         if arguments.filter.as_ref().is_some_and(|part| !work.name.contains(part.as_str())) {
@@ -64,5 +70,20 @@ fn main() -> anyhow::Result<()> {
         report::print_last(&rows);
     }
     report::print_all(&rows);
+    Ok(())
+}
+
+/// Our side alone, each workload for its number of turns.
+fn profile(ours: &mut Ours, arguments: &Arguments) -> anyhow::Result<()> {
+    for work in work::all(arguments.scale) {
+        if arguments.filter.as_ref().is_some_and(|part| !work.name.contains(part.as_str())) {
+            continue;
+        }
+        ours.warm(&work)?;
+        let times: Result<Vec<f64>, _> = (0..arguments.turns).map(|_| ours.run(&work)).collect();
+        let times = times?;
+        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("{}: median {:.3} ms, least {:.3} ms", work.name, median(times) * 1e3, least * 1e3);
+    }
     Ok(())
 }

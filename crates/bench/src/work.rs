@@ -42,7 +42,9 @@ pub(crate) fn all(scale: f64) -> Vec<Work> {
     let mut boxes = |n: usize, share: f64| (0..n).map(|_| random.cube(share)).collect::<Vec<_>>();
     let thousandth = boxes(1, 0.001);
     let hundredths = boxes(200, 0.01);
-    let [lines, mesh, graph] = [(); 3].map(|()| boxes(1, 0.001));
+    let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
+    // Around a place of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as the script of the data says.
+    let mesh = vec![cube_around([30.0, 40.0, 50.0 + 25.0 * (30.0_f64 / 7.0).sin() * (40.0_f64 / 9.0).cos()])];
     let objects = ((10_000.0 * scale) as u64).max(10);
     let ids = (0..2_000).map(|_| (random.next() % objects) as i64).collect::<Vec<_>>();
     let vertices = |boxes| Ask::Boxes { boxes, whole: false };
@@ -58,6 +60,11 @@ pub(crate) fn all(scale: f64) -> Vec<Work> {
         work("2000 objects", "objects", Ask::Objects(ids), 25.0),
         work("full scan, two attributes", "attributes", Ask::Scan(vec!["intensity", "label"]), 4.0),
     ]
+}
+
+/// A cube of 1/1000 of the volume around a point.
+fn cube_around(point: [f64; 3]) -> [[f64; 3]; 2] {
+    [point.map(|x| x - 5.0), point.map(|x| x + 5.0)]
 }
 
 /// A small generator with a fixed start, so that every run asks the same.
