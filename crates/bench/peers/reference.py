@@ -15,6 +15,9 @@ import time
 import numpy as np
 
 
+ENOUGH = 0.02  # seconds; shorter work is repeated, as on the other side
+
+
 def rng():
     return np.random.default_rng(20260101)
 
@@ -131,8 +134,11 @@ class Peer:
     def once(self, ask):
         work = getattr(self, ask["work"])
         began = time.perf_counter()
-        count = work(ask)
-        return {"seconds": time.perf_counter() - began, "count": int(count)}
+        times = 0
+        while times == 0 or time.perf_counter() - began < ENOUGH:
+            count = work(ask)
+            times += 1
+        return {"seconds": (time.perf_counter() - began) / times, "count": int(count)}
 
 
 def serve(folder):

@@ -6,6 +6,7 @@
 //! medians, the ratio, and how far we are from the plain cost of opening and reading the same files.
 //! Both sides must count the same rows, or the workload fails.
 
+mod clock;
 mod limit;
 mod ours;
 mod peer;
@@ -59,11 +60,12 @@ fn main() -> anyhow::Result<()> {
         ours.warm(&work)?;
         let agreed = (peer.run(&work)?.count, ours.count(&work)?);
         anyhow::ensure!(agreed.0 == agreed.1, "{}: they count {}, we {}", work.name, agreed.0, agreed.1);
+        let files = ours.files(&work)?;
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..arguments.turns {
             times[0].push(peer.run(&work)?.seconds);
             times[1].push(ours.run(&work)?);
-            times[2].push(limit::read_same(&stores, &work)?);
+            times[2].push(limit::read(&files)?);
         }
         let [theirs, own, limit] = times.map(median);
         rows.push(Row { work, theirs, ours: own, limit, count: agreed.0 });

@@ -23,7 +23,24 @@ pub(crate) enum Ask {
     Scan(Vec<&'static str>),
 }
 
+/// The side of a chunk in all stores.
+pub(crate) const CELL: f64 = 12.5;
+
 impl Work {
+    /// Whether its questions want the same cells.
+    pub(crate) fn overlaps(&self) -> bool {
+        matches!(&self.ask, Ask::Boxes { boxes, .. } if boxes.len() > 1)
+    }
+
+    /// The arrays whose cells it must read, below the level.
+    pub(crate) fn arrays(&self) -> Vec<String> {
+        let mut arrays = vec!["vertices".to_owned()];
+        if let Ask::Scan(names) = &self.ask {
+            arrays.extend(names.iter().map(|name| format!("vertex_attributes/{name}")));
+        }
+        arrays
+    }
+
     /// The request that the reference reads.
     pub(crate) fn request(&self) -> Value {
         match &self.ask {
