@@ -7,7 +7,10 @@ use std::time::Instant;
 pub(crate) const ENOUGH: f64 = 0.02;
 
 /// The mean over `times` runs.
-pub(crate) fn seconds(times: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+pub(crate) fn seconds(
+    times: u32,
+    mut work: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<f64> {
     let start = Instant::now();
     for _ in 0..times {
         work()?;

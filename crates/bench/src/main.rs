@@ -59,7 +59,13 @@ fn main() -> anyhow::Result<()> {
         }
         ours.warm(&work)?;
         let agreed = (peer.run(&work)?.count, ours.count(&work)?);
-        anyhow::ensure!(agreed.0 == agreed.1, "{}: they count {}, we {}", work.name, agreed.0, agreed.1);
+        anyhow::ensure!(
+            agreed.0 == agreed.1,
+            "{}: they count {}, we {}",
+            work.name,
+            agreed.0,
+            agreed.1
+        );
         let files = ours.files(&work)?;
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..arguments.turns {
@@ -85,7 +91,12 @@ fn profile(ours: &mut Ours, arguments: &Arguments) -> anyhow::Result<()> {
         let times: Result<Vec<f64>, _> = (0..arguments.turns).map(|_| ours.run(&work)).collect();
         let times = times?;
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        println!("{}: median {:.3} ms, least {:.3} ms", work.name, median(times) * 1e3, least * 1e3);
+        println!(
+            "{}: median {:.3} ms, least {:.3} ms",
+            work.name,
+            median(times) * 1e3,
+            least * 1e3
+        );
     }
     Ok(())
 }

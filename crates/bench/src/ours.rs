@@ -79,7 +79,10 @@ impl Ours {
             Ask::Scan(_) => block_on(level.chunks())?.iter().collect(),
             Ask::Boxes { boxes, .. } => {
                 let all = block_on(level.chunks())?;
-                boxes.iter().flat_map(|bounds| all.iter().filter(|key| meets(key, bounds))).collect()
+                boxes
+                    .iter()
+                    .flat_map(|bounds| all.iter().filter(|key| meets(key, bounds)))
+                    .collect()
             }
         };
         let arrays = work.arrays().into_iter().map(|name| folder.join(name).join("c"));
@@ -124,7 +127,9 @@ fn queries(work: &Work) -> anyhow::Result<Vec<Query>> {
                 Ok(no_columns(Query::within(Bounds::new(low, high)?).mode(mode)))
             })
             .collect(),
-        Ask::Objects(ids) => Ok(vec![no_columns(Query::objects(ids.iter().map(|id| ObjectId(*id))))]),
+        Ask::Objects(ids) => {
+            Ok(vec![no_columns(Query::objects(ids.iter().map(|id| ObjectId(*id))))])
+        }
         Ask::Scan(names) => {
             let names = names.iter().map(|name| (*name).into()).collect();
             Ok(vec![Query::all().columns(Columns::Named(names)).uncached()])

@@ -68,7 +68,8 @@ impl Peer {
         command.arg(SCRIPT).arg("serve").arg(stores);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = process.stdin.take().context("no way to ask the reference")?;
-        let answers = BufReader::new(process.stdout.take().context("no way to hear the reference")?);
+        let answers =
+            BufReader::new(process.stdout.take().context("no way to hear the reference")?);
         Ok(Self { process, requests, answers })
     }
 

@@ -61,7 +61,11 @@ pub(crate) fn all(scale: f64) -> Vec<Work> {
     let hundredths = boxes(200, 0.01);
     let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
     // Around a place of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as the script of the data says.
-    let mesh = vec![cube_around([30.0, 40.0, 50.0 + 25.0 * (30.0_f64 / 7.0).sin() * (40.0_f64 / 9.0).cos()])];
+    let mesh = vec![cube_around([
+        30.0,
+        40.0,
+        50.0 + 25.0 * (30.0_f64 / 7.0).sin() * (40.0_f64 / 9.0).cos(),
+    ])];
     let objects = ((10_000.0 * scale) as u64).max(10);
     let ids = (0..2_000).map(|_| (random.next() % objects) as i64).collect::<Vec<_>>();
     let vertices = |boxes| Ask::Boxes { boxes, whole: false };
