@@ -84,6 +84,22 @@ pub struct Plan {
     pub bytes: u64,
 }
 
+impl Plan {
+    /// Adds what another level costs that the first one builds on.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (own, other) in [
+            (&mut self.chunks, other.chunks),
+            (&mut self.cells, other.cells),
+            (&mut self.rows_before, other.rows_before),
+            (&mut self.rows, other.rows),
+            (&mut self.requests, other.requests),
+            (&mut self.bytes, other.bytes),
+        ] {
+            *own = own.saturating_add(other);
+        }
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "level {} ({})", self.level, self.kind)?;

@@ -62,8 +62,13 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     pub async fn plan(&self, query: &Query) -> Result<Plan, QueryError> {
-        let context = self.context(query.clone()).await?;
-        context.plan().await
+        let mut contexts = self.contexts(query).await?.into_iter();
+        let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
+        let mut plan = first.plan().await?;
+        for context in contexts {
+            plan.add(&context.plan().await?);
+        }
+        Ok(plan)
     }
 
     /// The answer to `query`, all of it.
@@ -74,8 +79,8 @@ impl Reader {
     /// 10^8 rows or 4 GiB.
     pub async fn run(&self, query: &Query) -> Result<Answer, QueryError> {
         let (start, before) = (Instant::now(), self.store.io_stats());
-        let context = self.context(query.clone()).await?;
-        let mut answer = run::collect(&context).await?;
+        let contexts = self.contexts(query).await?;
+        let mut answer = run::collect_all(&contexts).await?;
         let after = self.store.io_stats();
         answer.figures.requests = after.requests.saturating_sub(before.requests);
         answer.figures.bytes = after.bytes_read.saturating_sub(before.bytes_read);
@@ -94,22 +99,40 @@ impl Reader {
     ) -> impl Stream<Item = Result<Batch, QueryError>> + Send + Unpin + use<> {
         let reader = self.clone();
         let batches = async move {
-            let context = Arc::new(reader.context(query).await?);
-            let waves = run::waves(&context, Purpose::Stream).await?;
-            Ok::<_, QueryError>(run::batches(context, waves))
+            let mut work = Vec::new();
+            for context in reader.contexts(&query).await? {
+                let context = Arc::new(context);
+                let waves = run::waves(&context, Purpose::Stream).await?;
+                work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
+            }
+            Ok::<_, QueryError>(run::batches(work, query.limit))
         };
         let batches = stream::once(batches).try_flatten();
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
 
-    /// The question, met with the level it is about.
-    async fn context(&self, query: Query) -> Result<Context, QueryError> {
-        let level = run::choose(self, &query).await?;
-        let warm = self.warm(level).await?;
-        let kind = kind_of(&warm.level, query.kind)?;
-        query.check(kind, warm.level.axes())?;
-        query.check_answered(warm.level.node().meta().is_additive())?;
-        Context::new(query, warm, kind).await
+    /// The question, met with the level it is about, and with those that this one only adds to.
+    async fn contexts(&self, query: &Query) -> Result<Vec<Context>, QueryError> {
+        let level = run::choose(self, query).await?;
+        let first = self.warm(level).await?;
+        let mut levels = vec![level];
+        if first.level.node().meta().is_additive() && !query.own_level_only {
+            let chain = LevelReader::chain(&self.store, level).await?;
+            levels = chain.iter().map(LevelReader::level).collect();
+        }
+        let mut query = query.clone();
+        if let (Columns::All, 2..) = (&query.columns, levels.len()) {
+            // The answer has one set of columns: those of the level asked for.
+            query.columns = Columns::Named(first.names().await?.to_vec());
+        }
+        let mut contexts = Vec::with_capacity(levels.len());
+        for level in levels {
+            let warm = self.warm(level).await?;
+            let kind = kind_of(&warm.level, query.kind)?;
+            query.check(kind, warm.level.axes())?;
+            contexts.push(Context::new(query.clone(), warm, kind).await?);
+        }
+        Ok(contexts)
     }
 
     pub(crate) async fn warm(&self, level: Level) -> Result<Arc<Warm>, QueryError> {

@@ -22,6 +22,7 @@ use super::Context;
 use super::fetch::{Need, Of};
 use crate::error::QueryError;
 use crate::num::{narrow, to_u64, wide};
+use crate::predicate::Predicate;
 use crate::query::Mode;
 use crate::region::Region;
 use crate::select::chain::{Place, Point};
@@ -47,6 +48,8 @@ struct Part {
     records: LinkRecords,
     /// The number of each of its chunks in the query.
     chunks: Vec<u32>,
+    /// The records that conditions leave out; empty without conditions.
+    dropped: Vec<bool>,
 }
 
 /// One chunk of the query.
@@ -155,6 +158,8 @@ impl Context {
         let needs = ends_needed(of, &chunks, &parts);
         let positions = self.read(of, &keys, needs, caching).await?;
         let allowed = self.allowed(&chunks).await?;
+        let allowed = self.passing(&chunks, &keys, &extents, allowed, caching).await?;
+        self.drop_records(family.as_ref(), &mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let width = family.as_ref().map_or(2, LinkFamily::link_width);
         let kept = self.kept(family.as_ref(), &parts, &chunks, &positions, &mut marks)?;
@@ -162,6 +167,7 @@ impl Context {
 
         let batch = self.batch(&keys, &extents, &pieces, &positions, caching).await?;
         let batch = self.with_cuts(batch, &kept, &keys, &extents, &positions, caching).await?;
+        let batch = self.with_owners(batch, &keys, &pieces).await?;
         let stored = pieces.rows;
         let number = |end: &Place| {
             if end.cell == CUT {
@@ -215,7 +221,13 @@ impl Context {
         for ((segment, places), found) in runs.into_iter().zip(found) {
             for (place, records) in places.into_iter().zip(found) {
                 if let Some(records) = self.sift(records)? {
-                    parts.push(Part { segment, place, records, chunks: Vec::new() });
+                    parts.push(Part {
+                        segment,
+                        place,
+                        records,
+                        chunks: Vec::new(),
+                        dropped: Vec::new(),
+                    });
                 }
             }
         }
@@ -272,6 +284,77 @@ impl Context {
         Ok(Some(allowed))
     }
 
+    /// As `allowed`, without the rows for which the conditions on rows do not hold.
+    async fn passing(
+        &self,
+        chunks: &[Chunk],
+        keys: &[ChunkKey],
+        rows: &[u64],
+        allowed: Option<Vec<Vec<bool>>>,
+        caching: Caching,
+    ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
+        let mut all = Pieces::default();
+        for (cell, chunk) in (0_u32..).zip(chunks) {
+            for run in &chunk.runs.list {
+                let (start, len, fragment) = (run.start, run.len, run.fragment);
+                all.push_apart(Piece { cell, start, len, fragment });
+            }
+        }
+        let Some(test) = self.row_test(keys, rows, &all, caching).await? else {
+            return Ok(allowed);
+        };
+        let empty = |rows: &u64| vec![false; crate::num::to_usize(*rows)];
+        let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
+        for piece in test.of_pieces(&all)?.list {
+            let rows = passing.get_mut(wide(piece.cell));
+            if let Some(rows) =
+                rows.and_then(|rows| rows.get_mut(wide(piece.start)..wide(piece.end())))
+            {
+                rows.fill(true);
+            }
+        }
+        for (own, before) in passing.iter_mut().zip(allowed.into_iter().flatten()) {
+            own.iter_mut().zip(before).for_each(|(own, before)| *own &= before);
+        }
+        Ok(Some(passing))
+    }
+
+    /// Says of each record for which the conditions on links do not hold that it is not wanted.
+    async fn drop_records(
+        &self,
+        family: Option<&LinkFamily>,
+        parts: &mut [Part],
+        caching: Caching,
+    ) -> Result<(), QueryError> {
+        let conditions = &self.conditions.links;
+        let (Some(family), false) = (family, conditions.is_empty()) else { return Ok(()) };
+        let mut columns = Vec::new();
+        for column in conditions.iter().flat_map(Predicate::columns) {
+            let Some(attribute) = family.attribute(&column.name).await? else {
+                let names = self.warm.level.link_attribute_names().await?.names;
+                return Err(crate::reader::no_such("link", &column.name, &names).into());
+            };
+            super::conditions::check_index(column, attribute.width())?;
+            columns.push((column, attribute));
+        }
+        for part in parts {
+            let mut values = Vec::with_capacity(columns.len());
+            for (column, attribute) in &columns {
+                let records = std::slice::from_ref(&part.records);
+                let found =
+                    attribute.values(part.segment, &[part.place], records, caching).await.pop();
+                let found = match found {
+                    Some(found) => self.sift(found)?.flatten(),
+                    None => None,
+                };
+                values.push((*column, found.map(std::borrow::Cow::Owned)));
+            }
+            part.dropped =
+                (0..part.records.len()).map(|record| !self.link_holds(&values, record)).collect();
+        }
+        Ok(())
+    }
+
     /// The elements that are asked for; their vertices are marked.
     fn kept(
         &self,
@@ -282,7 +365,7 @@ impl Context {
         marks: &mut Marks,
     ) -> Result<Kept, QueryError> {
         let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
-        marks.own(chunks, positions, region, self.warm.level.axes());
+        marks.own(chunks, positions, region);
         let mut test =
             Test { context: self, region, positions, points: Vec::new(), kept: Kept::default() };
         let mut children = HashSet::new();
@@ -307,10 +390,14 @@ impl Context {
                     }
                     children.extend(ends.first().copied());
                 }
+                if part.dropped.get(i).copied().unwrap_or(false) {
+                    continue;
+                }
                 test.element(&ends, Some((number, narrow(to_u64(i)))), marks)?;
             }
         }
-        if self.kind == Kind::Skeleton && self.implies_parents() {
+        let implied = self.conditions.links.is_empty() || self.link_holds(&[], 0);
+        if self.kind == Kind::Skeleton && self.implies_parents() && implied {
             for (cell, chunk) in (0_u32..).zip(chunks).filter(|(_, chunk)| chunk.own) {
                 let mut before: Option<(Place, u32)> = None;
                 for run in &chunk.runs.list {
@@ -468,7 +555,7 @@ impl Marks {
     }
 
     /// Marks the vertices that count by themselves: those in the region.
-    fn own(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>, axes: usize) {
+    fn own(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>) {
         let test = region.map(crate::select::inside::Test::new);
         let mut hits = Pieces::default();
         for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
@@ -485,7 +572,6 @@ impl Marks {
                 }
             }
         }
-        let _ = axes;
         for piece in &hits.list {
             for row in piece.start..piece.end() {
                 self.mark(Place { cell: piece.cell, row });

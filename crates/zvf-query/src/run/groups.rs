@@ -8,18 +8,26 @@ use super::Context;
 use crate::error::{BadQuery, QueryError};
 
 impl Context {
-    /// The rows of the index that are asked for, in the order of the answer; `None` when all are.
+    /// The rows of the index that ids and groups ask for, in the order of the answer; `None` when all
+    /// are.
     ///
     /// By id: in the order given. By group: members ascending, each once. By both: the ids given that
     /// are members.
-    pub(super) async fn asked_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
-        let (ids, groups) = (&self.query.objects, &self.query.groups);
+    pub(super) async fn named_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+        let ids = &self.query.objects;
+        let groups = match (&self.query.groups, self.groups_where().await?) {
+            (Some(asked), None) => Some(asked.clone()),
+            (None, found) => found,
+            (Some(asked), Some(found)) => {
+                Some(asked.iter().filter(|group| found.contains(group)).copied().collect())
+            }
+        };
         if ids.is_none() && groups.is_none() {
             return Ok(None);
         }
         let index = self.index().await?;
         let members = match groups {
-            Some(groups) => Some(self.members(groups).await?),
+            Some(groups) => Some(self.members(&groups).await?),
             None => None,
         };
         let rows = match (ids, members) {
@@ -33,6 +41,17 @@ impl Context {
             (None, None) => return Ok(None),
         };
         Ok(Some(rows))
+    }
+
+    /// As [`named_rows`](Self::named_rows), those left out for which a condition on objects does not
+    /// hold.
+    pub(super) async fn asked_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+        let rows = match self.named_rows().await? {
+            Some(rows) => rows,
+            None if self.conditions.objects.is_empty() => return Ok(None),
+            None => Self::all_rows(&self.index().await?),
+        };
+        Ok(Some(self.objects_where(rows).await?))
     }
 
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {

@@ -5,11 +5,13 @@
 
 mod chains;
 mod choose;
+mod conditions;
 mod elements;
 mod fetch;
 mod groups;
 mod join;
 mod objects;
+mod owners;
 mod vertices;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +39,7 @@ pub(crate) struct Context {
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) fields: Vec<AttributeReader>,
+    pub(crate) conditions: conditions::Conditions,
     pub(crate) chunks: Arc<KeyTable>,
     /// The region's box, and the chunks it meets.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
@@ -74,6 +77,17 @@ impl Context {
     pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
         let fields = warm.columns(&query.columns).await?;
+        let conditions = conditions::Conditions::new(query.predicate.as_ref(), &warm).await?;
+        if !conditions.links.is_empty() && !kind.has_links() {
+            let why = "it has no edges or faces";
+            let what = "a condition on links";
+            return Err(crate::error::BadQuery::Kind { what, kind, why }.into());
+        }
+        if !conditions.rows.is_empty() && mode == Mode::Clip && kind != Kind::PointCloud {
+            let why = "vertices at the cut have no place of their own: use crop";
+            let what = "a condition on vertices, cut at a region,";
+            return Err(crate::error::BadQuery::Kind { what, kind, why }.into());
+        }
         let chunks = warm.level.chunks().await?;
         let reach = match &query.region {
             None => None,
@@ -84,7 +98,7 @@ impl Context {
             }
         };
         let found = Found::default();
-        Ok(Self { query, warm, kind, mode, fields, chunks, reach, found })
+        Ok(Self { query, warm, kind, mode, fields, conditions, chunks, reach, found })
     }
 
     /// The chunks that can matter, by their place in the table of the level.
@@ -217,14 +231,21 @@ pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wav
 impl Context {
     /// Whether the answer is put together object by object.
     fn goes_by_objects(&self) -> bool {
-        let asked = self.query.objects.is_some() || self.query.groups.is_some();
-        match self.query.order {
-            _ if self.kind.has_links() => false,
-            Some(Order::Storage) => false,
-            _ if self.kind.is_chain() => true,
-            Some(Order::Objects) => true,
-            None => asked,
+        if self.kind.has_links() {
+            return false;
         }
+        let asked = self.asks_for_objects();
+        match self.query.order {
+            Some(Order::Storage) => asked,
+            Some(Order::Objects) => true,
+            None => asked || self.kind.is_chain(),
+        }
+    }
+
+    /// Whether only some objects are asked for.
+    fn asks_for_objects(&self) -> bool {
+        let named = self.query.objects.is_some() || self.query.groups.is_some();
+        named || self.conditions.choose_objects()
     }
 
     async fn element_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
@@ -289,21 +310,20 @@ impl Context {
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
         let Some(index) = self.warm.level.objects().await? else {
             // Chains without an index are no objects at all: a store of zero lines has none.
-            let asked = self.query.objects.is_some() || self.query.groups.is_some();
-            return if asked || !self.chunks.is_empty() {
+            return if self.asks_for_objects() || !self.chunks.is_empty() {
                 Err(crate::error::BadQuery::NoObjects.into())
             } else {
                 Ok(Vec::new())
             };
         };
-        let asked = self.asked_rows().await?;
-        let rows = match (asked, &self.reach) {
+        let named = self.named_rows().await?;
+        let rows = match (named, &self.reach) {
             (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
             (Some(rows), None) => rows,
             (None, None) => (0..index.slots()).collect(),
-            (asked, Some((_, range))) => {
+            (named, Some((_, range))) => {
                 let near = self.near_region(&index, range).await?;
-                match asked {
+                match named {
                     None => near,
                     Some(mut rows) => {
                         rows.retain(|row| near.binary_search(row).is_ok());
@@ -312,6 +332,7 @@ impl Context {
                 }
             }
         };
+        let rows = self.objects_where(rows).await?;
         let meta = self.warm.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
@@ -398,16 +419,44 @@ fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
     Ok(())
 }
 
+/// The answers of levels of which each only adds to the next, as one.
+pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryError> {
+    let [first, others @ ..] = contexts else {
+        return Err(crate::error::BadQuery::NoLevel.into());
+    };
+    let mut answer = collect(first).await?;
+    let most = first.query.limit.map_or(usize::MAX, to_usize);
+    let mut batches = Vec::new();
+    for context in others {
+        let next = collect(context).await?;
+        batches.push(next.batch);
+        answer.complete &= next.complete;
+        answer.truncated |= next.truncated;
+        answer.missing.extend(next.missing);
+        // What one of the levels has is there.
+        answer.unknown_objects.retain(|id| next.unknown_objects.contains(id));
+        answer.figures.cells = answer.figures.cells.saturating_add(next.figures.cells);
+        answer.figures.rows = answer.figures.rows.saturating_add(next.figures.rows);
+    }
+    if !batches.is_empty() {
+        batches.insert(0, answer.batch);
+        answer.batch = join::joined(first, batches)?;
+        if answer.batch.len() > most {
+            answer.batch = join::cut(&answer.batch, most)?;
+            (answer.truncated, answer.complete) = (true, false);
+        }
+    }
+    Ok(answer)
+}
+
 /// The waves answered in order, some ahead.
 pub(crate) fn batches(
-    context: Arc<Context>,
-    waves: Vec<Wave>,
+    work: Vec<(Arc<Context>, Wave)>,
+    limit: Option<u64>,
 ) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
-    let most = context.query.limit.map_or(usize::MAX, to_usize);
-    let answers = stream::iter(waves).map(move |wave| {
-        let context = Arc::clone(&context);
-        async move { context.answer(&wave, most).await }
-    });
+    let most = limit.map_or(usize::MAX, to_usize);
+    let answers = stream::iter(work)
+        .map(move |(context, wave)| async move { context.answer(&wave, most).await });
     let mut left = most;
     answers.buffered(AHEAD).map(move |batch| {
         let batch = batch?;

@@ -19,7 +19,7 @@ use super::fetch::{Need, Of, needs};
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
 use crate::num::{narrow, to_u64, wide};
-use crate::query::{Mode, UnknownIds};
+use crate::query::{Mode, Order, UnknownIds};
 use crate::select::chain::{Chain, Cut};
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
@@ -97,7 +97,19 @@ impl Context {
         if self.mode == Mode::Clip && self.query.region.is_some() && self.kind.is_chain() {
             return self.clipped(&chunks, &parted, &positions, limit, caching).await;
         }
-        let parted = within(self, parted, &positions).limited(limit);
+        let mut parted = within(self, parted, &positions);
+        let test = self.row_test(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
+        if let Some(test) = test {
+            parted = test.of_objects(&parted, self.kind.is_chain())?;
+        }
+        if self.query.order == Some(Order::Storage) {
+            let mut pieces = parted.stored();
+            pieces.truncate(limit);
+            let batch =
+                self.batch(&chunks.keys, &chunks.rows, &pieces, &positions, caching).await?;
+            return self.with_owners(batch, &chunks.keys, &pieces).await;
+        }
+        let parted = parted.limited(limit);
         let batch =
             self.batch(&chunks.keys, &chunks.rows, &parted.pieces, &positions, caching).await?;
         self.with_parts(batch, &parted)
@@ -195,7 +207,7 @@ impl Parted {
     }
 
     /// Adds an object, or a run of one.
-    fn push(&mut self, id: ObjectId, pieces: impl IntoIterator<Item = Piece>) {
+    pub(super) fn push(&mut self, id: ObjectId, pieces: impl IntoIterator<Item = Piece>) {
         let from = self.pieces.list.len();
         pieces.into_iter().for_each(|piece| self.pieces.push_apart(piece));
         let to = self.pieces.list.len();
@@ -213,6 +225,24 @@ impl Parted {
             }
         }
         left
+    }
+
+    /// The rows in storage order, each fragment once.
+    fn stored(&self) -> Pieces {
+        let mut seen = std::collections::HashSet::new();
+        let mut list: Vec<Piece> = Vec::new();
+        let same = |a: &Piece, b: &Piece| (a.cell, a.fragment) == (b.cell, b.fragment);
+        for span in &self.spans {
+            for fragment in self.of(span).chunk_by(same) {
+                if fragment.first().is_some_and(|piece| seen.insert((piece.cell, piece.fragment))) {
+                    list.extend_from_slice(fragment);
+                }
+            }
+        }
+        list.sort_by_key(|piece| (piece.cell, piece.fragment));
+        let mut pieces = Pieces::default();
+        list.into_iter().for_each(|piece| pieces.push_apart(piece));
+        pieces
     }
 
     /// Whole objects until there are `limit` vertices; one more, so that the cut shows.

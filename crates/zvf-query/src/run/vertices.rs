@@ -101,8 +101,12 @@ impl Context {
         check_rows(chunks, &positions)?;
 
         let mut pieces = self.select(chunks, &positions);
+        if let Some(test) = self.row_test(&keys, &rows, &pieces, caching).await? {
+            pieces = test.of_pieces(&pieces)?;
+        }
         pieces.truncate(limit);
-        self.batch(&keys, &rows, &pieces, &positions, caching).await
+        let batch = self.batch(&keys, &rows, &pieces, &positions, caching).await?;
+        self.with_owners(batch, &keys, &pieces).await
     }
 
     /// The rows of `chunks` that are asked for.
@@ -178,12 +182,12 @@ impl Context {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        Ok(batch)
+        Ok(if self.query.owners { batch.with_vertex_objects(Vec::new())? } else { batch })
     }
 
     /// Whether pieces must say which fragment they are of.
     fn tells_fragments(&self) -> bool {
-        self.query.owners
+        self.query.owners || self.conditions.need_fragments()
     }
 
     /// Adds what the chunks at `places` cost.

@@ -53,11 +53,19 @@ impl<'a> Chain<'a> {
     /// Shows each vertex to `visit`, until it is content; nothing where rows are not held, so that what
     /// comes before and after is not joined.
     fn any(&self, mut visit: impl FnMut(Option<(Place, &Point)>) -> bool) -> bool {
+        self.any_of_pieces(|_, vertex| visit(vertex))
+    }
+
+    /// As [`any`](Self::any), with the piece of each vertex.
+    fn any_of_pieces(
+        &self,
+        mut visit: impl FnMut(&Piece, Option<(Place, &Point)>) -> bool,
+    ) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
             let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
             let Some((column, first)) = held else {
-                if visit(None) {
+                if visit(piece, None) {
                     return true;
                 }
                 continue;
@@ -65,7 +73,7 @@ impl<'a> Chain<'a> {
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
                 position(column, wide(row.saturating_sub(first)), own);
-                if visit(Some((Place { cell: piece.cell, row }, &point))) {
+                if visit(piece, Some((Place { cell: piece.cell, row }, &point))) {
                     return true;
                 }
             }
@@ -130,16 +138,19 @@ impl<'a> Chain<'a> {
         run: &mut dyn FnMut(&[Piece]),
     ) {
         let mut now: Vec<Piece> = Vec::new();
-        self.any(|vertex| {
+        self.any_of_pieces(|piece, vertex| {
             if let Some((place, point)) = vertex
                 && holds(place, point)
             {
                 match now.last_mut() {
-                    Some(last) if last.cell == place.cell && last.end() == place.row => {
+                    Some(last)
+                        if (last.cell, last.fragment) == (piece.cell, piece.fragment)
+                            && last.end() == place.row =>
+                    {
                         last.len = last.len.saturating_add(1);
                     }
                     _ => {
-                        now.push(Piece { cell: place.cell, start: place.row, len: 1, fragment: 0 })
+                        now.push(Piece { start: place.row, len: 1, ..*piece });
                     }
                 }
             } else if !now.is_empty() {
