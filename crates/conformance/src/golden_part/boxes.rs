@@ -53,8 +53,31 @@ pub(super) async fn boxes(
         if kind != Kind::PointCloud
             && let Some(everything) = &everything
         {
-            geometry(report, &at, reader, kind, query.columns(Columns::None), everything, &cube).await;
+            let all = pieces(everything, kind);
+            geometry(report, &at, reader, kind, query, &all, &cube).await;
         }
+    }
+}
+
+/// Compares the vertices in boxes that are small enough to try every chunk they meet.
+pub(super) async fn probed(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    reader: &Reader,
+    kind: Kind,
+) {
+    let level = Level(at.parse().unwrap_or_default());
+    for expected in expected["bbox"].as_array().into_iter().flatten() {
+        let name = expected["name"].as_str().unwrap_or_default();
+        if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
+            continue;
+        }
+        let bounds = Bounds::new(&facts::floats(&expected["lo"]), &facts::floats(&expected["hi"]));
+        let at = format!("{at}/bbox/{name}");
+        let Some(bounds) = report.keep(&at, bounds) else { continue };
+        let query = Query::within(bounds).of_kind(kind).at_level(level);
+        vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
     }
 }
 
@@ -81,22 +104,25 @@ async fn vertices(
     }
 }
 
-/// Compares whole chains and elements near a box with those of `everything` that ought to be there.
+/// A chain, or an element, as its points.
+pub(crate) type Piece = Vec<Vec<f64>>;
+
+/// Compares whole chains and elements near a box with those of `all` that ought to be there.
 pub(crate) async fn geometry(
     report: &mut Report,
     at: &str,
     reader: &Reader,
     kind: Kind,
     query: Query,
-    everything: &Batch,
+    all: &[Piece],
     cube: &Cube,
 ) {
-    let all = pieces(everything, kind);
-    let meets = |piece: &Vec<Vec<f64>>| match is_chain(kind) {
+    let query = query.columns(Columns::None);
+    let meets = |piece: &Piece| match is_chain(kind) {
         true => cube.meets_chain(piece),
         false => cube.meets_element(piece),
     };
-    let within = |piece: &Vec<Vec<f64>>| piece.iter().all(|point| cube.contains(point));
+    let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
     for (name, mode, told) in [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)] {
@@ -124,7 +150,7 @@ pub(crate) async fn geometry(
 }
 
 /// Chains, or elements, as their points.
-fn pieces(batch: &Batch, kind: Kind) -> Vec<Vec<Vec<f64>>> {
+fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
     let point = |row| whole::point(batch.positions(), row);
     if is_chain(kind) {
         let offsets = batch.parts().offsets();
@@ -134,7 +160,7 @@ fn pieces(batch: &Batch, kind: Kind) -> Vec<Vec<Vec<f64>>> {
     elements.map(|rows| rows.iter().map(|&row| point(row)).collect()).collect()
 }
 
-fn as_rows(pieces: &[Vec<Vec<f64>>]) -> Rows {
-    let bytes = |piece: &Vec<Vec<f64>>| piece.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+fn as_rows(pieces: &[Piece]) -> Rows {
+    let bytes = |piece: &Piece| piece.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
     Rows(pieces.iter().map(bytes).collect())
 }

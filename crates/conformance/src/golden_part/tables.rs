@@ -33,14 +33,14 @@ pub(super) async fn tables(
     Ok(())
 }
 
-fn members(members: &Members) -> Value {
+pub(super) fn members(members: &Members) -> Value {
     match members {
         Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
         Members::Range { start, stop } => json!({"range": [start, stop]}),
     }
 }
 
-async fn one(
+pub(super) async fn one(
     report: &mut Report,
     at: &str,
     expected: &Value,
