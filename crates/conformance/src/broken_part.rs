@@ -61,7 +61,9 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let what = &fault.what;
     match (&*fault.want, fault.detect_at.as_deref(), &found) {
         (_, _, Found::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
-        (_, _, Found::NotDone) => report.fail("time", format!("not done in {MOST_TIME:?} ({what})")),
+        (_, _, Found::NotDone) => {
+            report.fail("time", format!("not done in {MOST_TIME:?} ({what})"))
+        }
         ("error", Some("open"), Found::NotOpened(_))
         | ("error", Some("read"), Found::NotOpened(_) | Found::NotRead(_)) => report.passed += 1,
         ("error", Some("open"), Found::NotRead(error)) => {
@@ -72,7 +74,8 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
         }
         ("error", ..) => {
             report.passed += 1; // survived
-            report.skip("broken stores whose fault is for a validator to find: survived, not judged");
+            report
+                .skip("broken stores whose fault is for a validator to find: survived, not judged");
         }
         ("accept", _, Found::NotOpened(error) | Found::NotRead(error)) => {
             report.fail("accept", format!("{error} ({what})"));
@@ -81,7 +84,11 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
             let base = corpus::unpack(&fault.base)?;
             match read(&corpus::store_in(base.path())?, runtime) {
                 Found::Read(told) => {
-                    report.holds("accept", told == *lines, format!("other answers than the base ({what})"));
+                    report.holds(
+                        "accept",
+                        told == *lines,
+                        format!("other answers than the base ({what})"),
+                    );
                 }
                 _ => report.fail("accept", "the undamaged store cannot be read"),
             }

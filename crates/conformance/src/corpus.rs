@@ -77,7 +77,8 @@ pub(crate) fn faults(folder: &Path) -> anyhow::Result<Vec<Fault>> {
 /// Unpacks an archive into a folder that goes away with what is returned.
 pub(crate) fn unpack(archive: &Path) -> anyhow::Result<TempDir> {
     let folder = tempfile::tempdir()?;
-    let file = fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+    let file =
+        fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
     let plain = zstd::Decoder::new(file)?;
     tar::Archive::new(plain)
         .unpack(folder.path())

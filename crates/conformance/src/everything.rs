@@ -83,7 +83,9 @@ pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
                 for records in segment.read(&places, Caching::Once).await {
                     let records = records?;
                     for i in 0..records.len() {
-                        ends.extend(records.endpoints(i).map(|(chunk, row)| format!("{chunk} {row}")));
+                        ends.extend(
+                            records.endpoints(i).map(|(chunk, row)| format!("{chunk} {row}")),
+                        );
                     }
                 }
             }

@@ -60,7 +60,8 @@ fn sweep(report: &mut Report, files: &[(String, Vec<u8>)], every: usize) {
             Some(Ok(lines)) if lines != told => {
                 let absent = *fault == Fault::Missing;
                 let known = if absent { without(files, asked.get(nth)) } else { Vec::new() };
-                let right = absent && lines.iter().all(|line| told.contains(line) || known.contains(line));
+                let right =
+                    absent && lines.iter().all(|line| told.contains(line) || known.contains(line));
                 report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, &told)));
             }
             Some(_) => report.passed += 1,
@@ -80,7 +81,11 @@ fn without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
 fn differing(found: &[String], told: &[String]) -> String {
     let extra = found.iter().find(|line| !told.contains(line));
     let lost = told.iter().find(|line| !found.contains(line));
-    format!("{} instead of {}", extra.map_or("nothing", |line| line), lost.map_or("nothing", |line| line))
+    format!(
+        "{} instead of {}",
+        extra.map_or("nothing", |line| line),
+        lost.map_or("nothing", |line| line)
+    )
 }
 
 /// Reads everything with one fault; `None` when that never ends. Also what was asked of the backend.

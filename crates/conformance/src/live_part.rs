@@ -95,7 +95,8 @@ impl Written {
         }
         if folder.join("ends.npy").exists() {
             let ends = npy::ints(&folder.join("ends.npy"))?.rows();
-            let piece = |row: &Vec<i64>| row.iter().map(|&at| points[at as usize].clone()).collect();
+            let piece =
+                |row: &Vec<i64>| row.iter().map(|&at| points[at as usize].clone()).collect();
             pieces = ends.iter().map(piece).collect();
         }
         let owners = folder.join("objects.npy");
@@ -130,7 +131,8 @@ impl Written {
     /// The rows that `keep` names, each as its point and then its columns, in the order of the values.
     fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
         let row = |at: usize| {
-            let values = self.points[at].iter().chain(self.columns.iter().map(|(_, column)| &column[at]));
+            let values =
+                self.points[at].iter().chain(self.columns.iter().map(|(_, column)| &column[at]));
             values.map(|x| x.to_bits()).collect()
         };
         sorted((0..self.points.len()).filter(|&at| keep(at)).map(row).collect())
@@ -156,7 +158,16 @@ async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: 
         if written.kind == Kind::PointCloud {
             points(report, &at, written, &reader, query, &cube, &mut random).await;
         } else {
-            boxes::geometry(report, &at, &reader, written.kind, query.clone(), &written.pieces, &cube).await;
+            boxes::geometry(
+                report,
+                &at,
+                &reader,
+                written.kind,
+                query.clone(),
+                &written.pieces,
+                &cube,
+            )
+            .await;
             let query = query.mode(Mode::Crop).columns(Columns::Named(names.clone()));
             let query = query.order(zvf_query::Order::Storage);
             let told = written.rows(|at| cube.contains(&written.points[at]));
@@ -187,7 +198,8 @@ async fn points(
         report.holds(&format!("{at}/stream"), rows == told, "a stream of other rows");
     }
 
-    let column = |name: &str| written.columns.iter().find(|(found, _)| found == name).map(|(_, of)| of);
+    let column =
+        |name: &str| written.columns.iter().find(|(found, _)| found == name).map(|(_, of)| of);
     if let (Some(a), Some(n)) = (column("a"), column("n")) {
         let (least, one) = ((random.below(16) as f64) / 16.0, random.below(5));
         let text = format!("a >= {least} and not n = {one}");

@@ -54,9 +54,9 @@ impl Cube {
         match corners {
             [a, b] => self.cut(a, b).is_some(),
             // A face of more corners is the triangles from its first one.
-            [first, rest @ ..] => rest
-                .windows(2)
-                .any(|pair| self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])),
+            [first, rest @ ..] => rest.windows(2).any(|pair| {
+                self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])
+            }),
             [] => false,
         }
     }

@@ -44,8 +44,12 @@ fn parse<T>(bytes: &[u8], kind: &str, number: impl Fn([u8; 8]) -> T) -> anyhow::
     ensure!(header.contains("'fortran_order': False"), "another order: {header}");
     let Some((_, shape)) = header.split_once("'shape': (") else { bail!("no shape: {header}") };
     let (shape, _) = shape.split_once(')').context("no shape")?;
-    let shape: Vec<usize> =
-        shape.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
+    let shape: Vec<usize> = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|n| !n.is_empty())
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
     let width = shape.iter().skip(1).product::<usize>().max(1);
     let values: Vec<T> = bytes[end..].as_chunks::<8>().0.iter().map(|word| number(*word)).collect();
     ensure!(values.len() == shape.iter().product::<usize>(), "another number of values");

@@ -68,7 +68,8 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
 /// Runs a command to its end; its complaints are the error.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     let last = complaint.lines().last().unwrap_or_default();
     ensure!(output.status.success(), "{shown} ended with {}: {last}", output.status);

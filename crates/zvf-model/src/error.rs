@@ -116,6 +116,31 @@ impl ModelError {
         }
     }
 
+    /// What must be there, as a phrase, where that is known.
+    #[must_use]
+    pub fn expected(&self) -> Option<String> {
+        match &self.0.fault {
+            Fault::Store(error) => error.expected(),
+            Fault::Format(error) => Some(error.expected.to_string()),
+            Fault::Metadata(error) => Some(error.error.expected.to_string()),
+            Fault::Refused { expected, .. } => Some(expected.to_string()),
+            Fault::Column(_) | Fault::Code(_) => None,
+        }
+    }
+
+    /// What is there instead, as a phrase, where that is known.
+    #[must_use]
+    pub fn found(&self) -> Option<String> {
+        match &self.0.fault {
+            Fault::Store(error) => error.found(),
+            Fault::Format(error) => Some(error.found.to_string()),
+            Fault::Metadata(error) if error.text.is_empty() => Some(error.error.found.to_string()),
+            Fault::Metadata(error) => Some(error.text.clone()),
+            Fault::Refused { found, .. } => Some(found.to_string()),
+            Fault::Column(_) | Fault::Code(_) => None,
+        }
+    }
+
     /// The error of the store, when it is one.
     #[must_use]
     pub fn as_store(&self) -> Option<&StoreError> {

@@ -19,6 +19,22 @@ use crate::num::{int64s, to_u64};
 use crate::{LevelReader, ModelError, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::{Members, ObjectId};
+///
+/// let groups = level.groups().await?.expect("the level has groups");
+/// assert_eq!((groups.find("left"), groups.name(1).as_deref()), (Some(0), Some("group_1")));
+/// let members = groups.members(&[0, 1]).await?;
+/// assert_eq!(members, [Members::Ids(vec![ObjectId(7)]), Members::Range { start: 0, stop: 10 }]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Groups {
     doc: Arc<Doc>,

@@ -14,6 +14,18 @@ use crate::skeleton::VertexRow;
 use crate::{Level, LevelReader, LinkFamily, LinkRecords, ModelError};
 
 /// The links between a level and another one; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// // This store has one level only, so nothing links it to a coarser one.
+/// assert!(level.level_links(zvf_format::key::Delta(1)).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LevelLinks {
     family: LinkFamily,
@@ -22,6 +34,16 @@ pub struct LevelLinks {
 }
 
 /// A row of a level, and one of another level that stands for it or that it stands for.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_model::{LevelLink, VertexRow};
+///
+/// let chunk = ChunkKey::new(&[4, 2])?;
+/// let link = LevelLink { here: VertexRow { chunk, row: 9 }, there: VertexRow { chunk, row: 0 } };
+/// assert_ne!(link.here, link.there);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelLink {
     /// The row at this level.

@@ -18,6 +18,19 @@ use crate::num::to_usize;
 use crate::{Column, Groups, ModelError, RowAttribute};
 
 /// The parametric objects of a store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let parametric = zvf_model::Parametric::open(&store).await?.expect("the store has some");
+/// let shapes = parametric.shapes().await?;
+/// assert_eq!(shapes[0].type_name.as_deref(), Some("sphere"));
+/// assert_eq!(shapes[0].coefficients, [1.0, 2.0, 3.0, 0.5]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parametric {
     store: Store,
@@ -26,6 +39,17 @@ pub struct Parametric {
 }
 
 /// One shape.
+///
+/// ```
+/// let plane = zvf_model::Shape {
+///     type_id: 0,
+///     type_name: Some("plane".into()),
+///     name: "floor".into(),
+///     coefficients: vec![0.0, 0.0, 1.0, -25.5],
+///     coefficient_names: ["A", "B", "C", "D"].map(Into::into).into(),
+/// };
+/// assert_eq!(plane.coefficients.len(), plane.coefficient_names.len());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// The number of its type.

@@ -22,6 +22,21 @@ use crate::num::{to_u64, to_usize};
 use crate::{Column, ColumnBuilder, ModelError, Value};
 
 /// One attribute of objects or groups; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::Value;
+///
+/// let mass = level.object_attribute("mass").await?.expect("objects have it");
+/// let values = mass.rows(&[0, 1]).await?;
+/// assert_eq!((values.value(0, 0), values.value(1, 0)), (Value::Float(2.5), Value::Null));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RowAttribute {
     inner: Arc<Inner>,

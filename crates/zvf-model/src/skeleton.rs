@@ -20,6 +20,15 @@ use zvf_store::Caching;
 use crate::{ChunkFragments, LevelReader, LinkFamily, LinkRecords, LinkSegment, ModelError};
 
 /// A row of vertices of a level.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_model::VertexRow;
+///
+/// let row = VertexRow { chunk: ChunkKey::new(&[0, -1])?, row: 3 };
+/// assert_eq!(format!("{}/{}", row.chunk, row.row), "0.-1/3");
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VertexRow {
     /// The chunk.
@@ -29,6 +38,21 @@ pub struct VertexRow {
 }
 
 /// An edge of a skeleton.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// // Read as a skeleton: row 1 of the first chunk follows row 0, but a record names its parent.
+/// let chunks: Vec<_> = level.chunks().await?.iter().collect();
+/// let edges = level.skeleton_edges(&chunks).await?;
+/// let explicit = edges.iter().filter(|edge| edge.record.is_some());
+/// assert_eq!((edges.len(), explicit.count()), (3, 2));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkeletonEdge {
     /// The vertex.
@@ -40,6 +64,11 @@ pub struct SkeletonEdge {
 }
 
 /// Where a record stands.
+///
+/// ```
+/// let at = zvf_model::StoredLink { segment: 1, cell: 0, record: 12 };
+/// assert_eq!(at.record, 12);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredLink {
     /// The segment, by its number in the family.

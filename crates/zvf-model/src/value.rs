@@ -19,7 +19,6 @@ use std::fmt;
 /// assert_eq!(Value::from("a").compare(&Value::Int(1)), None);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Value {
     /// Nothing was stored.
     Null,

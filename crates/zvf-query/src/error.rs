@@ -115,6 +115,14 @@ pub enum BadQuery {
         /// Axes of the store.
         wanted: usize,
     },
+    /// A part of a question that this version does not answer. Refused, so that no answer is wrong.
+    #[error("this version does not answer {what}: {advice}")]
+    NotAnswered {
+        /// The part.
+        what: &'static str,
+        /// What to ask instead.
+        advice: &'static str,
+    },
     /// A mode without a region.
     #[error("{0} says how geometry lies to a region: give a region")]
     ModeWithoutRegion(Mode),

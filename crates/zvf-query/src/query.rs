@@ -187,6 +187,23 @@ impl Query {
         self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })
     }
 
+    /// Tells what this version would have to leave out of the answer.
+    pub(crate) fn check_answered(&self, additive: bool) -> Result<(), BadQuery> {
+        let chosen = self.objects.is_some() || self.groups.is_some();
+        let (what, advice) = if self.predicate.is_some() {
+            ("conditions on attributes", "ask for the columns and test the rows")
+        } else if self.owners && !chosen {
+            ("the owner of each vertex", "ask for objects: parts say which they are")
+        } else if self.order == Some(Order::Storage) && chosen {
+            ("objects in the order of storage", "leave the order to objects")
+        } else if additive && !self.own_level_only {
+            ("levels that add to coarser ones", "ask for each level on its own")
+        } else {
+            return Ok(());
+        };
+        Err(BadQuery::NotAnswered { what, advice })
+    }
+
     /// Tells what makes no sense of a store of `kind` with `axes`.
     pub(crate) fn check(&self, kind: Kind, axes: usize) -> Result<(), BadQuery> {
         match (&self.region, self.mode) {
@@ -354,5 +371,40 @@ mod tests {
         let query = query.filter("b = 2".parse().unwrap());
         assert_eq!(query.limit, Some(5));
         assert_eq!(query.predicate.unwrap().to_string(), "a > 1 and b = 2");
+    }
+
+    #[test]
+    fn what_is_not_answered_is_refused() {
+        let filtered = || Query::all().filter("a = 1".parse().unwrap());
+        for (query, additive, message) in [
+            (
+                filtered(),
+                false,
+                "this version does not answer conditions on attributes: ask for the columns and \
+                 test the rows",
+            ),
+            (
+                Query::all().with_owners(),
+                false,
+                "this version does not answer the owner of each vertex: ask for objects: parts \
+                 say which they are",
+            ),
+            (
+                Query::objects([ObjectId(1)]).order(Order::Storage),
+                false,
+                "this version does not answer objects in the order of storage: leave the order \
+                 to objects",
+            ),
+            (
+                Query::all(),
+                true,
+                "this version does not answer levels that add to coarser ones: ask for each level \
+                 on its own",
+            ),
+        ] {
+            assert_eq!(query.check_answered(additive).unwrap_err().to_string(), message);
+        }
+        assert!(Query::all().own_level_only().check_answered(true).is_ok());
+        assert!(Query::objects([ObjectId(1)]).with_owners().check_answered(false).is_ok());
     }
 }

@@ -108,6 +108,7 @@ impl Reader {
         let warm = self.warm(level).await?;
         let kind = kind_of(&warm.level, query.kind)?;
         query.check(kind, warm.level.axes())?;
+        query.check_answered(warm.level.node().meta().is_additive())?;
         Context::new(query, warm, kind).await
     }
 

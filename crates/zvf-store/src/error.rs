@@ -159,6 +159,47 @@ impl StoreError {
         self.0.span
     }
 
+    /// What must be there, as a phrase, where that is known.
+    #[must_use]
+    pub fn expected(&self) -> Option<String> {
+        match self.fault() {
+            Fault::Format(source) => Some(source.expected.to_string()),
+            Fault::Metadata(source) => Some(source.error.expected.to_string()),
+            Fault::Refused { expected, .. } => Some(expected.to_string()),
+            Fault::Changed { change: Change::Length { expected, .. } } => {
+                Some(format!("{expected} bytes"))
+            }
+            Fault::Absent { .. }
+            | Fault::Unsupported { .. }
+            | Fault::Codec { .. }
+            | Fault::Io { .. }
+            | Fault::Backend { .. }
+            | Fault::Changed { .. } => None,
+        }
+    }
+
+    /// What is there instead, as a phrase, where that is known.
+    #[must_use]
+    pub fn found(&self) -> Option<String> {
+        match self.fault() {
+            Fault::Format(source) => Some(source.found.to_string()),
+            Fault::Metadata(source) if source.text.is_empty() => {
+                Some(source.error.found.to_string())
+            }
+            Fault::Metadata(source) => Some(source.text.clone()),
+            Fault::Refused { found, .. } => Some(found.to_string()),
+            Fault::Unsupported { name, .. } => Some(name.to_string()),
+            Fault::Changed { change: Change::Length { found, .. } } => {
+                Some(format!("{found} bytes"))
+            }
+            Fault::Absent { .. }
+            | Fault::Codec { .. }
+            | Fault::Io { .. }
+            | Fault::Backend { .. }
+            | Fault::Changed { .. } => None,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {

@@ -32,7 +32,7 @@ use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{IoStats, Source};
+use crate::source::{self, IoStats, Source};
 
 /// An open store, for reading.
 ///
@@ -68,6 +68,16 @@ impl Store {
         let budget = Budget::new(&options);
         let source = Source::open(address, &budget, &options)?;
         Self::begin(source, budget, options).await
+    }
+
+    /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
+    /// a directory of this machine takes none.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither a path nor a URL that is known.
+    pub fn needs_runtime(address: &str) -> Result<bool, StoreError> {
+        source::needs_runtime(address)
     }
 
     /// The store below `prefix` of the caller's own backend.
@@ -250,15 +260,36 @@ impl Store {
         node::dense(&self.shared, &Key::root().below(path)?).await
     }
 
+    /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.
+    ///
+    /// # Errors
+    ///
+    /// When the document cannot be read.
+    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
+        self.shared.node(&key_of(path)?).await
+    }
+
+    /// Every stored object below `path` with its size, by key; an empty path is the whole store.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
+    /// objects; otherwise when it fails.
+    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
+        let key = key_of(path)?;
+        if !self.shared.source.can_list() {
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        self.shared.source.list(&key).await
+    }
+
     /// The names below the node at `path`; an empty path is the root.
     ///
     /// # Errors
     ///
     /// As [`LevelNode::children`].
     pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
-        let root = Key::root();
-        let key = if path.is_empty() { root } else { root.below(path)? };
-        node::children(&self.shared, &key).await
+        node::children(&self.shared, &key_of(path)?).await
     }
 
     /// What a reader should know and that is no error.
@@ -304,6 +335,12 @@ impl Store {
         let (source, budget) = (self.shared.source.clone(), self.shared.budget.clone());
         Self::begin(source, budget, self.options.clone()).await.map(Some)
     }
+}
+
+/// The key of a path that may be empty.
+fn key_of(path: &str) -> Result<Key, StoreError> {
+    let root = Key::root();
+    if path.is_empty() { Ok(root) } else { root.below(path) }
 }
 
 /// The root document and the family of its version, or why the store cannot be used.

@@ -78,6 +78,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "zvf-write",
             "zvf-validate",
             "zvf-tensor",
+            "zvf-convert",
         ],
     ),
     ("zvf-cli", &["zvf", "zvf-convert"]),

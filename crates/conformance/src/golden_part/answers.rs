@@ -20,7 +20,8 @@ pub(super) async fn answers(
     let level = Level(at.parse().unwrap_or_default());
     let all = || Query::all().of_kind(kind).at_level(level);
     if expected["read_all"].is_object() {
-        one(report, &format!("{at}/read_all"), &expected["read_all"], truth, reader, kind, all()).await;
+        one(report, &format!("{at}/read_all"), &expected["read_all"], truth, reader, kind, all())
+            .await;
     }
     if let Some(ids) = expected["read_objects"]["ids"].as_array() {
         let ids = ids.iter().filter_map(Value::as_i64).map(ObjectId);

@@ -34,7 +34,8 @@ pub(super) async fn boxes(
     let (points, rows) = (whole.points(), whole.positions());
     for expected in expected["bbox"].as_array().into_iter().flatten() {
         let at = format!("{at}/bbox/{}", expected["name"].as_str().unwrap_or_default());
-        let cube = Cube { low: facts::floats(&expected["lo"]), high: facts::floats(&expected["hi"]) };
+        let cube =
+            Cube { low: facts::floats(&expected["lo"]), high: facts::floats(&expected["hi"]) };
         let told = &expected["vertices_in_box"];
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
         let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
@@ -125,9 +126,13 @@ pub(crate) async fn geometry(
     let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
-    for (name, mode, told) in [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)] {
+    for (name, mode, told) in
+        [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
+    {
         let at = format!("{at}/{name}");
-        let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(mode)).await) else { continue };
+        let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(mode)).await) else {
+            continue;
+        };
         let found = pieces(&answer.batch, kind);
         let told_rows = json!([told.len(), as_rows(told).sha256_sorted()]);
         report.same(&at, &told_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
@@ -141,7 +146,8 @@ pub(crate) async fn geometry(
     if is_chain(kind) {
         let at = at.replace("/cells", "/clip");
         if let Some(answer) = report.keep(&at, reader.run(&query.mode(Mode::Clip)).await) {
-            let found: f64 = pieces(&answer.batch, kind).iter().map(|piece| naive::length(piece)).sum();
+            let found: f64 =
+                pieces(&answer.batch, kind).iter().map(|piece| naive::length(piece)).sum();
             let told: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
             let near = (found - told).abs() <= 1e-4 * (1.0 + told);
             report.holds(&at, near, format!("expected length {told}, found {found}"));

@@ -27,7 +27,11 @@ pub(super) async fn chunks(
         let found = Rows::of_ints(keys.iter().map(ChunkKey::components)).sha256();
         report.same(&format!("{at}/chunks_sha256"), &expected["chunks_sha256"], found);
     }
-    report.same(&format!("{at}/vertex_dtype"), &expected["vertex_dtype"], level.dtype().to_string());
+    report.same(
+        &format!("{at}/vertex_dtype"),
+        &expected["vertex_dtype"],
+        level.dtype().to_string(),
+    );
     if expected["grid"].is_object() {
         let cells = level.node().required_cells("vertices").await?;
         let origin = cells.attributes().get("chunk_grid_origin").cloned().unwrap_or_default();
@@ -123,7 +127,9 @@ pub(super) async fn vertex_columns(
         let read = one_column(report, &at, expected, truth, whole, name).await;
         match (read, expected["error"].is_string()) {
             (Ok(()), false) => {}
-            (Ok(()), true) => report.fail(&at, "columns of no common length were read without an error"),
+            (Ok(()), true) => {
+                report.fail(&at, "columns of no common length were read without an error")
+            }
             (Err(_), true) => report.passed += 1,
             (Err(error), false) => report.fail(&at, format!("{error:#}")),
         }
@@ -142,7 +148,8 @@ async fn one_column(
     let of = whole.reader.attribute(name).await?.context("no such attribute")?;
     let values = whole.values(&of).await?;
     if expected["error"].is_string() {
-        let misfit = values.iter().zip(&whole.cells).any(|(a, cell)| a.len() != cell.positions.len());
+        let misfit =
+            values.iter().zip(&whole.cells).any(|(a, cell)| a.len() != cell.positions.len());
         anyhow::ensure!(!misfit, "a cell with another number of rows");
         return Ok(());
     }
@@ -177,9 +184,13 @@ async fn words(
     let cells = whole.reader.node().cells(&format!("vertex_attributes/{}", of.name())).await?;
     let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
     for (name, found) in [
-        ("categories", json!(of.categories().map(|known| {
-            known.values().iter().map(facts::value).collect::<Vec<_>>()
-        }))),
+        (
+            "categories",
+            json!(
+                of.categories()
+                    .map(|known| { known.values().iter().map(facts::value).collect::<Vec<_>>() })
+            ),
+        ),
         ("fill_code", json!(of.categories().and_then(|known| known.missing()))),
         ("unit", json!(field.unit.as_deref())),
         ("description", json!(field.description.as_deref())),

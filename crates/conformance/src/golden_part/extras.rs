@@ -35,8 +35,7 @@ pub(super) async fn parametric(
     if expected["groups"].is_array() {
         let groups = found.groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
-        let members: Vec<Value> =
-            groups.members(&all).await?.iter().map(tables::members).collect();
+        let members: Vec<Value> = groups.members(&all).await?.iter().map(tables::members).collect();
         report.same("parametric/groups", &expected["groups"], members);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
@@ -69,7 +68,8 @@ pub(super) async fn headers(
 ) -> anyhow::Result<()> {
     let names = zvf_model::header_names(store).await?;
     if names.complete {
-        let told: Vec<&String> = expected.as_object().into_iter().flat_map(|map| map.keys()).collect();
+        let told: Vec<&String> =
+            expected.as_object().into_iter().flat_map(|map| map.keys()).collect();
         report.same("headers", &json!(told), names.names);
     }
     for (name, expected) in expected.as_object().into_iter().flatten() {
@@ -126,13 +126,21 @@ pub(super) async fn segments(
             report.fail(&at, "no such segment");
             continue;
         };
-        let names: Vec<String> =
-            expected["attributes"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect();
+        let names: Vec<String> = expected["attributes"]
+            .as_object()
+            .into_iter()
+            .flat_map(|map| map.keys().cloned())
+            .collect();
         let query = Query::objects([ObjectId(id)]).at_level(level.level());
         let query = query.columns(Columns::Named(names.clone()));
         let Some(answer) = report.keep(&at, reader.run(&query).await) else { continue };
         let batch = &answer.batch;
-        rows_of(report, &format!("{at}/positions"), &expected["positions"], &Rows::of(batch.positions()));
+        rows_of(
+            report,
+            &format!("{at}/positions"),
+            &expected["positions"],
+            &Rows::of(batch.positions()),
+        );
         for name in &names {
             let told = &expected["attributes"][name];
             let found = batch.field(name).map(|field| facts::digest(field.column.rows()));

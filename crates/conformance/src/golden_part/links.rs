@@ -152,7 +152,8 @@ fn is_one_blob(cells: &[LinkRecords]) -> bool {
 fn rows(records: &[&Record]) -> Rows {
     Rows::of_ints(records.iter().map(|record| {
         let ends = record.ends.iter();
-        ends.flat_map(|(chunk, row)| [chunk.components(), &[*row as i64]].concat()).collect::<Vec<_>>()
+        ends.flat_map(|(chunk, row)| [chunk.components(), &[*row as i64]].concat())
+            .collect::<Vec<_>>()
     }))
 }
 
@@ -237,7 +238,9 @@ async fn intra_values(
             }
             let records = segment.read(&[place], Caching::Once).await.remove(0)?;
             let column = of.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
-            found.extend(column.map(|column| (chunks[0], column.rows().flatten().copied().collect())));
+            found.extend(
+                column.map(|column| (chunks[0], column.rows().flatten().copied().collect())),
+            );
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));

@@ -43,7 +43,9 @@ impl Objects {
                 let at = cells.get(chunk);
                 let set = at.and_then(|&at| whole.cells[at].fragments.get(*fragment as usize));
                 let (Some(&at), Some(set)) = (at, set) else {
-                    anyhow::bail!("object {id} names fragment {fragment} of chunk {chunk}: there is none");
+                    anyhow::bail!(
+                        "object {id} names fragment {fragment} of chunk {chunk}: there is none"
+                    );
                 };
                 rows.extend(set.rows.iter().map(|&row| (at, row)));
             }
@@ -59,7 +61,13 @@ impl Objects {
 }
 
 /// Compares the index, and every object told of.
-pub(super) fn objects(report: &mut Report, at: &str, expected: &Value, found: &Objects, whole: &Whole) {
+pub(super) fn objects(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    found: &Objects,
+    whole: &Whole,
+) {
     let at = format!("{at}/objects");
     let entries = |object: &Object| {
         let id = object.id.0;
@@ -72,7 +80,10 @@ pub(super) fn objects(report: &mut Report, at: &str, expected: &Value, found: &O
         let mut owners: HashMap<(Vec<i64>, u64), Vec<i64>> = HashMap::new();
         for object in &found.list {
             for (chunk, fragment) in &object.entries {
-                owners.entry((chunk.components().to_vec(), *fragment)).or_default().push(object.id.0);
+                owners
+                    .entry((chunk.components().to_vec(), *fragment))
+                    .or_default()
+                    .push(object.id.0);
             }
         }
         owners.values_mut().for_each(|of| {
@@ -91,7 +102,9 @@ pub(super) fn objects(report: &mut Report, at: &str, expected: &Value, found: &O
             "sid_ndim" => json!(key_rank),
             "ids" => json!(ids().collect::<Vec<_>>()),
             "ids_sha256" => json!(Rows::of_ints(ids().map(|id| [id])).sha256()),
-            "manifest_entries" => json!(found.list.iter().map(|one| one.entries.len()).sum::<usize>()),
+            "manifest_entries" => {
+                json!(found.list.iter().map(|one| one.entries.len()).sum::<usize>())
+            }
             "manifest_sha256" => {
                 json!(Rows::of_ints(found.list.iter().flat_map(entries)).sha256())
             }
@@ -118,7 +131,10 @@ fn one_object(report: &mut Report, at: &str, expected: &Value, found: &Objects, 
     };
     let positions = found.positions(object, whole);
     let manifest = |expected: &Value| -> Value {
-        let told: Vec<(ChunkKey, u64)> = expected.as_array().into_iter().flatten()
+        let told: Vec<(ChunkKey, u64)> = expected
+            .as_array()
+            .into_iter()
+            .flatten()
             .map(|pair| (key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX)))
             .collect();
         json!(told == object.entries)

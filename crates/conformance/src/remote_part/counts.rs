@@ -71,9 +71,11 @@ impl Asked<'_> {
             ("again", 0.0, 0),
             ("moved", 10.0, if sharded { self.arrays } else { 9 * self.arrays }),
         ] {
-            let cube = Cube { low: vec![11.0 + moved, 11.0, 11.0], high: vec![39.0 + moved, 39.0, 39.0] };
+            let cube =
+                Cube { low: vec![11.0 + moved, 11.0, 11.0], high: vec![39.0 + moved, 39.0, 39.0] };
             let before = self.served()?;
-            let query = Query::within(Bounds::new(&cube.low, &cube.high)?).columns(self.columns.clone());
+            let query =
+                Query::within(Bounds::new(&cube.low, &cube.high)?).columns(self.columns.clone());
             let answer = reader.run(&query).await?;
             let mut served = self.served()? - before;
             if what == "cold" {

@@ -32,7 +32,8 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let goldens = corpus::goldens(folder)?;
-    let goldens: Vec<&Golden> = goldens.iter().filter(|golden| SENT.contains(&&*golden.id)).collect();
+    let goldens: Vec<&Golden> =
+        goldens.iter().filter(|golden| SENT.contains(&&*golden.id)).collect();
     for (name, start) in services::ALL {
         if only.is_some_and(|only| !name.contains(only)) {
             continue;
@@ -57,7 +58,12 @@ pub(crate) fn run(
 }
 
 /// Puts one golden store on a server and compares its facts.
-fn one(name: &str, golden: &Golden, service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+fn one(
+    name: &str,
+    golden: &Golden,
+    service: &Service,
+    runtime: &Runtime,
+) -> anyhow::Result<Report> {
     let unpacked = corpus::unpack(&golden.archive)?;
     let files = corpus::files(&unpacked.path().join(&golden.store))?;
     let mut report = Report::new(format!("{name}/{}", golden.id));

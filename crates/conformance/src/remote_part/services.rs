@@ -52,7 +52,8 @@ fn http(scratch: &Path) -> anyhow::Result<Service> {
         root.display()
     );
     fs::write(scratch.join("nginx.conf"), config)?;
-    let program = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists());
+    let program =
+        ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists());
     let program = program.context("nginx is not installed (apt-get install nginx-light)")?;
     let words = ["-c", &at("nginx.conf"), "-p", &at("")];
     let server = Server::start(program, port, words)?;
@@ -115,7 +116,8 @@ fn azure(scratch: &Path) -> anyhow::Result<Service> {
         std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, AZURE_PORT)).is_ok(),
         "port {port} is taken"
     );
-    let words = ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
+    let words =
+        ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
     let words = words.into_iter().chain(["--blobPort", &port, "--location", &location]);
     let server = Server::start(commands.join("azurite-blob"), AZURE_PORT, words)?;
     let script = peers::script("azure_container.py");
@@ -141,7 +143,8 @@ fn garage(scratch: &Path) -> anyhow::Result<Service> {
     let file = at("garage.toml");
     fs::write(&file, config)?;
     let server = Server::start(&program, port, ["-c", &file, "server"])?;
-    let command = |words: &[&str]| peers::run(Command::new(&program).args(["-c", &file]).args(words));
+    let command =
+        |words: &[&str]| peers::run(Command::new(&program).args(["-c", &file]).args(words));
     let node = command(&["node", "id", "-q"])?;
     let node = node.trim().split('@').next().context("a node without an id")?.to_owned();
     command(&["layout", "assign", "-z", "here", "-c", "1G", &node])?;

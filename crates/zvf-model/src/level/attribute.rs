@@ -26,6 +26,20 @@ use crate::num::to_u64;
 use crate::{Categories, Column, Field, ModelError, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let radius = level.attribute("radius").await?.expect("the level has it");
+/// let chunks: Vec<_> = level.chunks().await?.iter().collect();
+/// let values = radius.values(&chunks, zvf_store::Caching::Once).await.remove(0)?;
+/// assert_eq!(radius.field(values).value(1, 0)?, zvf_model::Value::Int(6));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct AttributeReader {
     level: LevelReader,

@@ -42,6 +42,23 @@ use crate::owners::Kept;
 use crate::{Kind, Level, LinkFamily, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_model::{Level, LevelReader};
+/// use zvf_store::Caching;
+///
+/// let level = LevelReader::open(&store, Level(0)).await?;
+/// let chunks: Vec<_> = level.chunks().await?.iter().collect();
+/// let positions = level.positions(&chunks, Caching::Once).await;
+/// let rows: Vec<usize> = positions.into_iter().map(|rows| rows.map_or(0, |rows| rows.len())).collect();
+/// assert_eq!((level.axes(), rows), (2, vec![2, 1]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LevelReader {
     inner: Arc<Inner>,
@@ -65,6 +82,7 @@ struct Inner {
     owners: OnceCell<Kept>,
     links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
     link_groups: OnceCell<bool>,
+    index_bytes: u64,
 }
 
 impl LevelReader {
@@ -75,6 +93,21 @@ impl LevelReader {
     /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
     /// say what is needed to read it.
     pub async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
+        Self::open_within(store, level, store.budget().max_bytes() / 4).await
+    }
+
+    /// As [`open`](Self::open), where each table that is made from an index (ids by value, objects by
+    /// fragment) may take `index_bytes`; a quarter of the budget otherwise. What does not fit is looked up
+    /// by reading the index each time.
+    ///
+    /// # Errors
+    ///
+    /// As `open`.
+    pub async fn open_within(
+        store: &Store,
+        level: Level,
+        index_bytes: u64,
+    ) -> Result<Self, ModelError> {
         let node = store.level(level.0).await?;
         let root = store.root();
         let shape = node.meta().effective_chunk_shape(root);
@@ -110,6 +143,7 @@ impl LevelReader {
             owners: OnceCell::new(),
             links: Mutex::default(),
             link_groups: OnceCell::new(),
+            index_bytes,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -239,7 +273,7 @@ impl LevelReader {
 
     /// Bytes that one table made from an index may take.
     pub(crate) fn index_cap(&self) -> u64 {
-        self.inner.store.budget().max_bytes() / 4
+        self.inner.index_bytes
     }
 
     fn counts(&self) -> &Counts {

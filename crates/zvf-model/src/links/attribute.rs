@@ -20,6 +20,23 @@ use crate::num::to_u64;
 use crate::{Column, LevelReader, ModelError};
 
 /// One attribute of the links of a family; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_store::Caching;
+///
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let records = links.segments()[0].read(&[0], Caching::Once).await.remove(0)?;
+/// let weight = links.attribute("weight").await?.expect("links have it");
+/// let values = weight.values(0, &[0], &[records], Caching::Once).await.remove(0)?;
+/// assert_eq!(values.map(|column| column.value(0, 0)), Some(zvf_model::Value::UInt(20)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkAttribute {
     inner: Arc<Inner>,

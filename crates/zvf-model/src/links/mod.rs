@@ -45,6 +45,23 @@ pub use segment::{LinkCells, LinkSegment};
 use crate::{LevelReader, ModelError};
 
 /// The links from a level to itself or to one other; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_format::key::Delta;
+///
+/// let links = level.links(Delta::SAME).await?.expect("the level has links");
+/// assert_eq!((links.link_width(), links.num_links(), links.enumerated()), (2, Some(2), true));
+/// let names: Vec<String> =
+///     links.segments().iter().filter_map(|segment| Some(segment.offsets()?.to_string())).collect();
+/// assert_eq!(names, ["+1.0", "0.0"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkFamily {
     inner: Arc<Inner>,

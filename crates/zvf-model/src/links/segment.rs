@@ -15,6 +15,21 @@ use super::records::LinkRecords;
 use crate::ModelError;
 
 /// Cells of links with one place in the store; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let bridges = &links.segments()[0];
+/// let records = bridges.read(&[0], zvf_store::Caching::Once).await.remove(0)?;
+/// let ends: Vec<_> = records.endpoints(0).map(|(chunk, row)| format!("{chunk}/{row}")).collect();
+/// assert_eq!(ends, ["1.0/0", "0.0/1"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkSegment {
     inner: Arc<Inner>,
@@ -40,6 +55,20 @@ pub(super) enum Form {
 }
 
 /// The cells of a segment: which there are, and between which chunks.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
+/// let cells = links.segments()[0].cells().await?;
+/// let chunks: Vec<String> = cells.chunks(0)?.iter().map(ToString::to_string).collect();
+/// assert_eq!((cells.len(), chunks), (1, vec!["0.0".to_owned(), "1.0".to_owned()]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkCells {
     policy: Family,

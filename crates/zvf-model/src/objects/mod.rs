@@ -40,6 +40,22 @@ use crate::{LevelReader, ModelError, ObjectId};
 use ids::IdTable;
 
 /// The objects of a level; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// use zvf_model::ObjectId;
+///
+/// let objects = level.objects().await?.expect("the level has an index");
+/// assert_eq!(objects.find(&[ObjectId(7), ObjectId(8)]).await?, [Some(0), None]);
+/// let manifest = objects.manifests(&[0]).await?.remove(0);
+/// assert_eq!(manifest.references()?.count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ObjectIndex {
     inner: Arc<Inner>,

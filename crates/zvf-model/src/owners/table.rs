@@ -9,6 +9,12 @@ use super::Near;
 use crate::num::to_usize;
 
 /// One fragment and one object that it belongs to.
+///
+/// ```
+/// use zvf_model::Owner;
+///
+/// assert!(Owner { fragment: 1, row: 9 } < Owner { fragment: 2, row: 0 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The fragment, by its number in the chunk.
@@ -87,6 +93,19 @@ impl Table {
 }
 
 /// The owners of the fragments of one chunk.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// let chunk = level.chunks().await?.get(1).expect("there are two");
+/// let owners = level.owners(&[chunk], None).await?.expect("the level has objects");
+/// assert_eq!((owners.chunks[0].rows(), owners.chunks[0].all().len()), (vec![0], 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChunkOwners {
     owners: Arc<[Owner]>, // ascending, each once; used where there is no table

@@ -2,6 +2,7 @@
 
 mod beside;
 mod broken;
+mod frontier;
 mod level;
 mod links;
 mod objects;
@@ -51,8 +52,8 @@ fn every_level_reads_as_the_reference_found_it() {
         ("links between levels", 20),
         ("links of older versions", 20),
         ("object attributes", 40),
-        ("objects", 1000),
-        ("owners", 1000),
+        ("objects", 900),
+        ("owners", 600),
         ("skeletons", 4),
         ("vertex attributes", 60),
     ];

@@ -238,7 +238,9 @@ fn print_value(f: &mut fmt::Formatter<'_>, value: &Value) -> fmt::Result {
     match value {
         Value::Text(text) => write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
         Value::Float(x) => write!(f, "{x:?}"), // a float stays a float when read again
-        other => fmt::Display::fmt(other, f),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) => {
+            fmt::Display::fmt(value, f)
+        }
     }
 }
 

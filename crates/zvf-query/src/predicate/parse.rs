@@ -207,7 +207,9 @@ impl Parser {
             return match value {
                 Value::Bool(true) => Ok(Predicate::All(Vec::new())),
                 Value::Bool(false) => Ok(Predicate::Any(Vec::new())),
-                _ => self.refuse("a comparison"),
+                Value::Null | Value::Int(_) | Value::UInt(_) | Value::Float(_) | Value::Text(_) => {
+                    self.refuse("a comparison")
+                }
             };
         };
         let column = self.column()?;

@@ -116,12 +116,15 @@ impl Context {
         manifests: &[ObjectManifest],
         ends: &HashMap<Place, [Option<Point>; 2]>,
     ) -> Result<Vec<u64>, QueryError> {
+        let Some((_, range)) = &self.reach else { return Ok(Vec::new()) };
+        let axes = self.warm.level.axes();
         let mut rows = Vec::new();
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         for manifest in manifests {
             let mut last: Option<Place> = None;
             for here in manifest.references()? {
                 if let Some(before) = last
+                    && hulls_meet(before.0.components(), here.0.components(), range, axes)
                     && self.may_step(region, before, here, ends)
                 {
                     steps.push((before, here, manifest.row()));
@@ -135,7 +138,6 @@ impl Context {
                 let known = ends.get(place).or_else(|| far.get(place));
                 known.and_then(|ends| ends.get(which).copied().flatten())
             };
-            let axes = self.warm.level.axes();
             let stepped = match (end(&a, 1), end(&b, 0)) {
                 (Some(a), Some(b)) => match (a.get(..axes), b.get(..axes)) {
                     (Some(a), Some(b)) => near(region, a, b) && region.meets_segment(a, b),

@@ -460,7 +460,7 @@ impl Marks {
         let rows = |(chunk, held): (&Chunk, &Held)| {
             let rows = match held {
                 Held::Whole(column) => column.len(),
-                _ => crate::num::to_usize(chunk.rows),
+                Held::Nothing | Held::Parts(_) => crate::num::to_usize(chunk.rows),
             };
             vec![false; rows]
         };

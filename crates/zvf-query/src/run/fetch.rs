@@ -71,15 +71,21 @@ impl Of<'_> {
         wanted: u64,
         ranges: impl FnOnce(u32) -> Vec<Range<u64>>,
     ) -> Need {
-        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride());
         if wanted == 0 {
-            Need::Nothing
-        } else if self.partial() == Partial::Whole || saved < WORTH_A_RANGE {
-            Need::Whole
-        } else {
-            let gap = RANGE_GAP.checked_div(self.stride()).unwrap_or(0);
-            Need::Ranges(ranges(narrow(gap)))
+            return Need::Nothing;
         }
+        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride());
+        if self.partial() == Partial::Whole || saved < WORTH_A_RANGE {
+            return Need::Whole;
+        }
+        let gap = RANGE_COST.checked_div(self.stride()).unwrap_or(0);
+        let ranges = ranges(narrow(gap));
+        let read = ranges.iter().fold(0_u64, |sum, rows| {
+            sum.saturating_add(rows.end.saturating_sub(rows.start).saturating_mul(self.stride()))
+        });
+        let cost = read.saturating_add(RANGE_COST.saturating_mul(to_u64(ranges.len())));
+        let whole = rows.saturating_mul(self.stride());
+        if cost < whole { Need::Ranges(ranges) } else { Need::Whole }
     }
 }
 
@@ -184,7 +190,7 @@ fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
     Held::Parts(firsts.zip(columns).collect())
 }
 
-/// A range is asked for only where that saves so many bytes of the chunk.
-const WORTH_A_RANGE: u64 = 64 << 10;
-/// Ranges closer than this are one.
-const RANGE_GAP: u64 = 4 << 10;
+/// Ranges are thought of only where they can save so many bytes of the chunk.
+const WORTH_A_RANGE: u64 = 16 << 10;
+/// One more range costs about as much as so many bytes, so that ranges closer than this are one.
+const RANGE_COST: u64 = 4 << 10;

@@ -262,7 +262,7 @@ fn within(context: &Context, parted: Parted, positions: &[Held]) -> Parted {
             Mode::Crop if chain => {
                 object.runs_inside(region, |run| left.push(span.id, run.iter().copied()));
             }
-            _ => {
+            Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop | Mode::Cells => {
                 let mut inside = Vec::new();
                 object.runs_inside(region, |run| inside.extend_from_slice(run));
                 left.push(span.id, inside);

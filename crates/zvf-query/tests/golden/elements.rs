@@ -1,10 +1,10 @@
 //! Edges and faces, all of a level and those in a box.
 
 use serde_json::Value;
-use zvf_model::Batch;
+use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Query};
 
-use crate::told::{Case, bounds, every_level, sha, sorted_sha};
+use crate::told::{bounds, every_level, sha, sorted_sha};
 use archives::inline;
 
 /// What the reference says of edges or faces, by a name that fits the kind.
@@ -31,60 +31,70 @@ fn positions(batch: &Batch) -> String {
     sorted_sha(rows.iter().map(Vec::as_slice))
 }
 
-fn compare(case: &Case, name: &str, batch: &Batch, told: &Value, faults: &mut Vec<String>) {
+/// The elements of `whole` with all vertices in the box, as positions.
+fn induced(whole: &Batch, bounds: &Bounds) -> String {
+    let axes = whole.positions().width() as usize;
+    let point = |row: &usize| -> Vec<f64> {
+        (0..axes).map(|axis| whole.positions().float(*row, axis).unwrap()).collect()
+    };
+    let inside = |element: &&[usize]| element.iter().all(|row| bounds.contains(&point(row)));
+    let rows: Vec<Vec<u8>> = whole
+        .elements()
+        .unwrap()
+        .iter()
+        .filter(inside)
+        .map(|element| element.iter().flat_map(point).flat_map(f64::to_le_bytes).collect())
+        .collect();
+    sorted_sha(rows.iter().map(Vec::as_slice))
+}
+
+fn compare(name: &str, batch: &Batch, told: &Value, order: bool, faults: &mut Vec<String>) {
     let found = batch.elements().unwrap().len() as u64;
     if told["count"] != found {
-        faults.push(format!("{} {name}: {found} elements, told {}", case.name, told["count"]));
+        faults.push(format!("{name}: {found} elements, told {}", told["count"]));
     } else if found > 0 {
         if told["positions_f64_sha256_sorted"] != positions(batch) {
-            faults.push(format!("{} {name}: other elements", case.name));
+            faults.push(format!("{name}: other elements"));
         }
-        if told["index_sha256"] != sha(numbers(batch)) {
-            faults.push(format!("{} {name}: another order", case.name));
+        if order && told["index_sha256"] != sha(numbers(batch)) {
+            faults.push(format!("{name}: another order"));
         }
     }
 }
 
+/// What the writer was given where that is known, else what the reference read. The reference is wrong
+/// about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it then takes
+/// vertices for neighbours that are none.
 #[test]
 fn elements_are_those_of_the_writer_or_the_reference() {
     let (mut all, mut boxes, mut faults) = (0, 0, Vec::new());
     every_level(|case| {
         let whole = &case.told["read_all"];
         let Some(reference) = told_of(whole) else { return };
-        // The reference takes the direction of streamed skeletons wrongly: see the note of that store.
-        let streamed = case.id == "sk3_streamed";
         let query = Query::all().columns(Columns::None).at_level(case.level);
         let answer =
             inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let truth = told_of(&case.truth).filter(|_| case.level.0 == 0);
-        if streamed {
-            assert_eq!(answer.batch.elements().unwrap().len(), 93);
-        } else {
-            match truth {
-                Some(truth) if truth["agree"] == false => {
-                    let found = answer.batch.elements().unwrap().len() as u64;
-                    if truth["count"] != found
-                        || truth["positions_f64_sha256_sorted"] != positions(&answer.batch)
-                    {
-                        faults.push(format!("{}: {found}, truth {truth}", case.name));
-                    }
-                }
-                _ => compare(case, "whole", &answer.batch, reference, &mut faults),
-            }
+        let batch = answer.batch;
+        let skeleton = batch.kind() == Kind::Skeleton;
+        let order = case.reader.store().version().to_string().starts_with("0.9");
+        match told_of(&case.truth).filter(|_| case.level.0 == 0) {
+            Some(truth) => compare(&case.name, &batch, truth, false, &mut faults),
+            None if case.id == "sk3_streamed" => assert_eq!(batch.elements().unwrap().len(), 93),
+            None => compare(&case.name, &batch, reference, order, &mut faults),
         }
-        assert_eq!(
-            sha(answer.batch.positions().bytes()),
-            whole["nodes"]["sha256"],
-            "{}",
-            case.name
-        );
+        assert_eq!(sha(batch.positions().bytes()), whole["nodes"]["sha256"], "{}", case.name);
         all += 1;
         for entry in case.told["bbox"].as_array().into_iter().flatten() {
-            let (Some(bounds), false) = (bounds(entry), streamed) else { continue };
-            let Some(reference) = told_of(&entry["reference"]) else { continue };
+            let Some(bounds) = bounds(entry) else { continue };
+            let name = format!("{} {}", case.name, entry["name"]);
             let query = Query::within(bounds).mode(Mode::Inside).columns(Columns::None);
             let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
-            compare(case, &entry["name"].to_string(), &answer.batch, reference, &mut faults);
+            if positions(&answer.batch) != induced(&batch, &bounds) {
+                faults.push(format!("{name}: not those of the whole level that are inside"));
+            }
+            if let Some(reference) = told_of(&entry["reference"]).filter(|_| !skeleton) {
+                compare(&name, &answer.batch, reference, order, &mut faults);
+            }
             boxes += 1;
         }
     });

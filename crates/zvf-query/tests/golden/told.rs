@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use zvf_model::{Bounds, Column, Level};
+use zvf_model::{Bounds, Level};
 use zvf_query::Reader;
 
 use archives::{Unpacked, ids, inline, json};
@@ -72,8 +72,4 @@ pub fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
     let mut rows: Vec<&[u8]> = rows.collect();
     rows.sort_unstable();
     sha(rows.concat())
-}
-
-pub fn rows(column: &Column) -> Vec<&[u8]> {
-    column.rows().collect()
 }

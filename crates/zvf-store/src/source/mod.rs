@@ -123,6 +123,11 @@ impl Source {
     }
 }
 
+/// Whether reading from `address` waits for a network, or lies behind the interface that may.
+pub(crate) fn needs_runtime(address: &str) -> Result<bool, StoreError> {
+    Ok(matches!(Place::parse(address)?, Place::Remote(..)))
+}
+
 /// One thing to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Get {

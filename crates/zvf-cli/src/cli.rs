@@ -1,0 +1,176 @@
+//! The command line: what is common to all subcommands, and which there are.
+
+use std::io::{self, BufWriter, Write as _};
+
+use clap::{Args, Parser, Subcommand};
+use zvf::{OpenOptions, Timeouts};
+
+use crate::commands::blob::Blob;
+use crate::commands::cell::Cell;
+use crate::commands::completions::Completions;
+use crate::commands::group::Group;
+use crate::commands::info::Info;
+use crate::commands::ls::Ls;
+use crate::commands::man::Man;
+use crate::commands::object::Object;
+use crate::commands::query::Query;
+use crate::interrupt::{Interrupt, Watched};
+use crate::outcome::Outcome;
+use crate::session::Session;
+
+/// Look into Zarr Vectors stores, and get points, lines, graphs and meshes out of them.
+///
+/// A store is a folder, or a URL: s3://bucket/prefix, http://host/path, and whichever other backends
+/// this build has.
+#[derive(Debug, Parser)]
+#[command(name = "zvf", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every subcommand takes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Common {
+    /// Print machine-readable JSON instead of text for people.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing on standard error but faults: no progress, no notices.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// A word for the backend, by its object_store name; may be repeated. Goes before the environment.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = key_value)]
+    storage: Vec<(String, String)>,
+    /// Bytes the store may hold in memory, such as 512MiB or 2GB [default: 256MiB].
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    memory_limit: Option<u64>,
+}
+
+impl Common {
+    /// How to open stores.
+    pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
+        let defaults = OpenOptions::default();
+        let budget_bytes = self.memory_limit.unwrap_or(defaults.budget_bytes);
+        OpenOptions {
+            budget_bytes,
+            cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
+            storage_options: self.storage.clone(),
+            timeouts,
+            ..defaults
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(Info),
+    Ls(Ls),
+    Query(Box<Query>),
+    Object(Object),
+    Group(Group),
+    Cell(Cell),
+    #[command(subcommand)]
+    Blob(Blob),
+    Completions(Completions),
+    Man(Man),
+}
+
+impl Cli {
+    /// Does what was asked.
+    pub(crate) fn run(self) -> anyhow::Result<Outcome> {
+        let Self { common, command } = self;
+        let interrupt = Interrupt::default();
+        let runtime = interrupt.runtime()?;
+        let session = Session::new(common, interrupt.clone());
+        let mut out = Watched::new(BufWriter::new(io::stdout().lock()), interrupt.clone());
+        let work = async {
+            match command {
+                Command::Info(command) => command.run(&session, &mut out).await,
+                Command::Ls(command) => command.run(&session, &mut out).await,
+                Command::Query(command) => command.run(&session, &mut out).await,
+                Command::Object(command) => command.run(&session, &mut out).await,
+                Command::Group(command) => command.run(&session, &mut out).await,
+                Command::Cell(command) => command.run(&session, &mut out).await,
+                Command::Blob(command) => command.run(&session, &mut out),
+                Command::Completions(command) => command.run(&mut out),
+                Command::Man(command) => command.run(&mut out),
+            }
+        };
+        let done = runtime.block_on(interrupt.or_stopped(work));
+        runtime.shutdown_background();
+        let outcome = done?;
+        out.flush()?;
+        Ok(outcome)
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("KEY=VALUE is wanted".to_owned()),
+    }
+}
+
+/// A number of bytes with a unit: powers of 1000 as `kB`, of 1024 as `KiB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let unit = unit.trim().to_ascii_lowercase();
+    let known = UNITS.into_iter().find(|(name, _)| *name == unit);
+    let bytes = known.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "a size is wanted, such as 512MiB".to_owned())
+}
+
+const UNITS: [(&str, u64); 11] = [
+    ("", 1),
+    ("b", 1),
+    ("kb", 1000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+];
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 looked and found faults, 2 bad request or unsupported, \
+    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 130 interrupted.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in
+            [("1", 1), ("10kB", 10_000), ("512MiB", 512 << 20), ("2 GiB", 2 << 30), ("3m", 3 << 20)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "MiB",
+            "0",
+            "-1",
+            "1.5GiB",
+            "1 parsec",
+            "99999999999999999999",
+            "18446744073709551615k",
+        ] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

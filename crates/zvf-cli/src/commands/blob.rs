@@ -1,0 +1,173 @@
+//! `zvf blob show` and `zvf blob check`.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use zvf::blob::{BlobKind, Report, Settings};
+use zvf::format::vlen::VlenCell;
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+
+/// Look at a single blob file: a fragment index, a manifest, a shard, a .tet file, …
+#[derive(Debug, Subcommand)]
+pub(crate) enum Blob {
+    /// Show what a blob holds.
+    #[command(after_help = EXAMPLES)]
+    Show(Show),
+    /// Say what is wrong with a blob; exit code 1 when something is.
+    #[command(after_help = EXAMPLES)]
+    Check(Check),
+}
+
+/// `show`.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    what: What,
+    /// How many items to list.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    items: usize,
+}
+
+/// `check`.
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    what: What,
+    /// Refuse what is readable but not canonical as well.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Which blob, and what its bytes alone do not say.
+#[derive(Args, Debug)]
+struct What {
+    /// The file.
+    file: PathBuf,
+    /// What it is: fragment_index, manifest, ragged, link_cell, vlen, shard_index, tet, tidx, caterva or
+    /// blosc. Kinds with a magic number are recognised.
+    #[arg(long, short, value_name = "KIND")]
+    kind: Option<String>,
+    /// The file is a stored chunk: take the blob out of its vlen frame first.
+    #[arg(long)]
+    framed: bool,
+    /// Axes of chunk keys (manifest).
+    #[arg(long, value_name = "N")]
+    axes: Option<u64>,
+    /// Rows of the chunk (fragment_index), or items (vlen).
+    #[arg(long, value_name = "N")]
+    rows: Option<u64>,
+    /// The type of a number, int8 to uint64 (ragged, link_cell).
+    #[arg(long, value_name = "TYPE")]
+    item: Option<String>,
+    /// Numbers of a row (ragged).
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    columns: u32,
+    /// Vertices of a record (link_cell).
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    width: usize,
+    /// Records end with a permutation code (link_cell).
+    #[arg(long)]
+    perm: bool,
+    /// Records are in groups found by offsets (link_cell).
+    #[arg(long)]
+    inline: bool,
+    /// Cells of the shard (shard_index).
+    #[arg(long, value_name = "N")]
+    cells: Option<u64>,
+    /// The index has no checksum (shard_index).
+    #[arg(long)]
+    no_checksum: bool,
+    /// The index comes first (shard_index).
+    #[arg(long)]
+    index_at_start: bool,
+    /// Where payloads end in the file that the index is of (tidx).
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "BYTE")]
+    payload_end: u64,
+}
+
+impl Blob {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let (report, strict, show) = match self {
+            Self::Show(Show { what, items }) => (what.report(items)?, false, true),
+            Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
+        };
+        if session.json() {
+            table::json(&report, out)?;
+        } else {
+            print(&report, strict, show, out)?;
+        }
+        Ok(if report.is_sound(strict) { Outcome::Clean } else { Outcome::Findings })
+    }
+}
+
+impl What {
+    fn report(self, most_items: usize) -> anyhow::Result<Report> {
+        let bytes =
+            fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let blob = match self.framed {
+            true => VlenCell::parse(&bytes).map_err(zvf::Error::from)?.payload(),
+            false => &bytes,
+        };
+        let kind = match &self.kind {
+            Some(kind) => kind.replace('-', "_").parse()?,
+            None => BlobKind::guess(blob).ok_or_else(|| {
+                let kinds = BlobKind::ALL.map(BlobKind::word).join(", ");
+                Usage::new("the first bytes do not tell what the blob is").with_hint(format!(
+                    "say --kind, one of {kinds}; or --framed for a stored chunk"
+                ))
+            })?,
+        };
+        let settings = Settings {
+            axes: self.axes,
+            rows: self.rows,
+            item: self.item,
+            columns: self.columns,
+            width: self.width,
+            perm: self.perm,
+            inline: self.inline,
+            cells: self.cells,
+            checksum: !self.no_checksum,
+            index_at_start: self.index_at_start,
+            payload_end: self.payload_end,
+            most_items,
+        };
+        Ok(settings.report(kind, blob)?)
+    }
+}
+
+fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{}, {}", report.kind, table::bytes(report.bytes))?;
+    if show {
+        for (name, value) in &report.facts {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            writeln!(out, "  {name:<16}{value}")?;
+        }
+        for item in &report.items {
+            writeln!(out, "    {item}")?;
+        }
+        if report.more_items > 0 && !report.items.is_empty() {
+            writeln!(out, "    and {} more: see --items", table::count(report.more_items))?;
+        }
+    }
+    for finding in &report.findings {
+        let word = if finding.strict_only && !strict { "lint" } else { "fault" };
+        writeln!(out, "{word}: {}", finding.text)?;
+    }
+    if report.findings.is_empty() {
+        writeln!(out, "sound")?;
+    }
+    Ok(())
+}
+
+const EXAMPLES: &str = "Examples:
+  zvf blob show store.tet
+  zvf blob show --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0
+  zvf blob check --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 1200
+  zvf blob check --kind shard_index --cells 64 brain.zarrvectors/0/vertices/c/0/0/0
+  zvf blob show --kind link_cell --framed --item int64 --width 2 brain.zarrvectors/0/links/0/0.0.0/c/0/0/0";

@@ -1,0 +1,132 @@
+//! `zvf cell`.
+
+use std::io::Write;
+
+use clap::Args;
+use zvf::format::key::ChunkKey;
+use zvf::inspect::{CellFragment, CellRow, CellView};
+
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Decode one chunk of a level: its fragments, rows and attributes.
+///
+/// For those who debug a writer. What cannot be read is told, and the exit code is then 1.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf cell brain.zarrvectors 0.1.2
+  zvf cell brain.zarrvectors -1.0.3 --level 1 --rows 100
+  zvf cell --json brain.zarrvectors 0.1.2 | jq .fragments")]
+pub(crate) struct Cell {
+    /// The store: a folder or a URL.
+    store: String,
+    /// The key of the chunk: its numbers, with dots between them.
+    #[arg(allow_hyphen_values = true)]
+    chunk: String,
+    /// The level.
+    #[arg(long, default_value_t = 0)]
+    level: u32,
+    /// How many rows to show.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    rows: u64,
+}
+
+impl Cell {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let key = ChunkKey::parse(&self.chunk).map_err(zvf::Error::from)?;
+        let store = session.store(&self.store).await?;
+        let level = session.level(&store, self.level).await?;
+        let view = CellView::of(&level, &key, self.rows).await?;
+        if session.json() {
+            table::json(&view, out)?;
+        } else {
+            print(&view, out)?;
+        }
+        session.tell_notices(&store)?;
+        Ok(if view.faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
+    }
+}
+
+fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "chunk {}: {} rows, {} fragments", view.chunk, view.rows, view.fragments.len())?;
+    if let Some([low, high]) = &view.bounds {
+        writeln!(out, "  box         {} to {}", table::vector(low), table::vector(high))?;
+    }
+    let tiles = if view.tiles {
+        "they partition the rows in order"
+    } else {
+        "they do not partition the rows in order"
+    };
+    writeln!(out, "  fragments   {tiles}; {} rows in none", view.unreferenced)?;
+    for fragment in view.fragments.iter().take(SHOWN) {
+        writeln!(out, "    {}", words(fragment))?;
+    }
+    let more = view.fragments.len().saturating_sub(SHOWN);
+    if more > 0 {
+        writeln!(out, "    and {more} more")?;
+    }
+    for links in &view.links {
+        writeln!(out, "  links in {}: {} records", links.array, links.records)?;
+        for record in links.first.iter().take(SHOWN_LINKS) {
+            writeln!(out, "    {}", joined(record, &view.chunk))?;
+        }
+        if links.records > u64::try_from(SHOWN_LINKS).unwrap_or(u64::MAX) {
+            writeln!(out, "    …")?;
+        }
+    }
+    if let Some(first) = view.vertices.first() {
+        let mut table = Table::new(&names(first));
+        view.vertices.iter().for_each(|row| table.row(cells(row)));
+        writeln!(out)?;
+        table.print("  ", out)?;
+    }
+    let more = view.rows.saturating_sub(u64::try_from(view.vertices.len()).unwrap_or(0));
+    if more > 0 {
+        writeln!(out, "  and {more} more rows: see --rows")?;
+    }
+    for fault in &view.faults {
+        writeln!(out, "fault: {fault}")?;
+    }
+    Ok(())
+}
+
+fn words(fragment: &CellFragment) -> String {
+    match (fragment.range, &fragment.listed) {
+        (Some([start, end]), _) => format!("{}: rows {start}..{end}", fragment.fragment),
+        (None, listed) => {
+            let listed = listed.as_deref().unwrap_or_default();
+            let more = u64::try_from(listed.len()).is_ok_and(|shown| shown < fragment.rows);
+            let more = if more { ", …" } else { "" };
+            let rows: Vec<String> = listed.iter().map(u64::to_string).collect();
+            format!("{}: {} rows: {}{more}", fragment.fragment, fragment.rows, rows.join(", "))
+        }
+    }
+}
+
+/// The ends of a record; rows of the chunk itself without its name.
+fn joined(ends: &[(String, u64)], own: &str) -> String {
+    let end = |(chunk, row): &(String, u64)| match chunk == own {
+        true => row.to_string(),
+        false => format!("{row} of {chunk}"),
+    };
+    ends.iter().map(end).collect::<Vec<_>>().join(" - ")
+}
+
+fn names(row: &CellRow) -> Vec<&str> {
+    ["row", "position"].into_iter().chain(row.attributes.keys().map(String::as_str)).collect()
+}
+
+fn cells(row: &CellRow) -> Vec<String> {
+    let first = [row.row.to_string(), table::vector(&row.position)];
+    first.into_iter().chain(row.attributes.values().map(table::plain)).collect()
+}
+
+/// Link records that are shown to people, of each array.
+const SHOWN_LINKS: usize = 4;
+/// Fragments that are shown to people.
+const SHOWN: usize = 40;

@@ -1,0 +1,30 @@
+//! `zvf completions`.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::outcome::Outcome;
+
+/// Print the completions of a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf completions bash > ~/.local/share/bash-completion/completions/zvf
+  zvf completions zsh > ~/.zfunc/_zvf
+  zvf completions fish > ~/.config/fish/completions/zvf.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        // The generator panics where it cannot write, so it writes to memory.
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "zvf", &mut text);
+        out.write_all(&text)?;
+        Ok(Outcome::Clean)
+    }
+}

@@ -1,0 +1,100 @@
+//! `zvf group`.
+
+use std::io::Write;
+
+use clap::Args;
+use zvf::LevelReader;
+use zvf::inspect::GroupView;
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Show groups of objects: their names, members and attributes.
+///
+/// Without groups, all are listed. For the geometry of their members use "zvf query --groups".
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf group tracts.zarrvectors
+  zvf group tracts.zarrvectors 0 left_hemisphere --limit 100
+  zvf group --json tracts.zarrvectors | jq '.[] | [.name, .members]'")]
+pub(crate) struct Group {
+    /// The store: a folder or a URL.
+    store: String,
+    /// Their numbers or names.
+    groups: Vec<String>,
+    /// The level.
+    #[arg(long, default_value_t = 0)]
+    level: u32,
+    /// How many members of each group to show.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: u32,
+}
+
+impl Group {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let store = session.store(&self.store).await?;
+        let level = session.level(&store, self.level).await?;
+        let wanted = match self.groups.as_slice() {
+            [] => None,
+            names => Some(numbers(&level, names).await?),
+        };
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let groups = GroupView::of(&level, wanted.as_deref(), most).await?;
+        match session.json() {
+            true => table::json(&groups, out)?,
+            false => print(&groups, out)?,
+        }
+        session.tell_notices(&store)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+/// The groups called `names`, a number being a name too.
+async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
+    let catalogue = level.groups().await.map_err(zvf::Error::from)?;
+    let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;
+    let number = |name: &String| {
+        let found = catalogue.find(name).or_else(|| name.parse().ok());
+        found.filter(|group| *group < catalogue.len()).ok_or_else(|| {
+            let known = (0..catalogue.len().min(8)).filter_map(|group| catalogue.name(group));
+            let known: Vec<String> = known.collect();
+            Usage::new(format!("there is no group {name:?}"))
+                .with_hint(format!("there are {}, such as {}", catalogue.len(), known.join(", ")))
+                .into()
+        })
+    };
+    names.iter().map(number).collect()
+}
+
+fn print(groups: &[GroupView], out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(first) = groups.first() else {
+        return Ok(writeln!(out, "the level has no groups")?);
+    };
+    let names = first.attributes.keys().map(String::as_str);
+    let names: Vec<&str> =
+        [">group", "name", ">members"].into_iter().chain(names).chain(["ids"]).collect();
+    let mut table = Table::new(&names);
+    for group in groups {
+        let own = [group.group.to_string(), group.name.clone(), table::count(group.members)];
+        let attributes = group.attributes.values().map(table::plain);
+        table.row(own.into_iter().chain(attributes).chain([members(group)]).collect());
+    }
+    Ok(table.print("", out)?)
+}
+
+fn members(group: &GroupView) -> String {
+    match (group.range, &group.ids) {
+        (Some([start, stop]), _) => format!("{start}..{stop}"),
+        (None, ids) => {
+            let ids = ids.as_deref().unwrap_or_default();
+            let more = u64::try_from(ids.len()).is_ok_and(|shown| shown < group.members);
+            let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+            format!("{}{}", ids.join(", "), if more { ", …" } else { "" })
+        }
+    }
+}

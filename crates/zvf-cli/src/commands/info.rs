@@ -1,0 +1,219 @@
+//! `zvf info`.
+
+use std::io::Write;
+
+use clap::Args;
+use zvf::inspect::{AttributeSummary, LevelSummary, LinkSummary, Summary};
+
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Show what a store is and holds: version, axes, bounds, levels, attributes, sizes.
+///
+/// Reads documents, not data. A level that cannot be read is shown with the reason, and the exit code
+/// is then 1.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf info brain.zarrvectors
+  zvf info --fast s3://bucket/brain.zarrvectors
+  zvf info --json brain.zarrvectors | jq '.levels[] | [.level, .vertices]'")]
+pub(crate) struct Info {
+    /// The store: a folder or a URL.
+    store: String,
+    /// Do not list objects: sizes stay unknown.
+    #[arg(long)]
+    fast: bool,
+}
+
+impl Info {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let store = session.store(&self.store).await?;
+        let progress = session.progress("reading documents");
+        let mut summary = Summary::of(&store).await?;
+        if !self.fast {
+            progress.set("listing".to_owned());
+            summary = summary.with_stored(&store).await?;
+        }
+        drop(progress);
+        if session.json() {
+            table::json(&summary, out)?;
+        } else {
+            print(&self.store, &summary, out)?;
+        }
+        session.tell_notices(&store)?;
+        let faulty = summary.levels.iter().any(|level| level.fault.is_some());
+        Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
+    }
+}
+
+fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{address}")?;
+    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<12}{text}");
+    if let Some(name) = &summary.name {
+        say("name", name)?;
+    }
+    say("version", &format!("{} (layout family {})", summary.version, summary.family))?;
+    say("kinds", &listed(&summary.kinds))?;
+    let axes = summary.axes.iter().map(|axis| match (&axis.unit, axis.kind.as_str()) {
+        (Some(unit), _) => format!("{} ({unit})", axis.name),
+        (None, "space") => axis.name.clone(),
+        (None, kind) => format!("{} ({kind})", axis.name),
+    });
+    say("axes", &axes.collect::<Vec<_>>().join(", "))?;
+    let [low, high] = &summary.bounds;
+    say("bounds", &format!("{} to {}", table::vector(low), table::vector(high)))?;
+    if let Some(offset) = &summary.coordinate_offset {
+        say("offset", &table::vector(offset))?;
+    }
+    if let Some(crs) = &summary.crs {
+        say("crs", &crs.as_str().map_or_else(|| crs.to_string(), str::to_owned))?;
+    }
+    say("chunks", &table::vector(&summary.chunk_shape))?;
+    if let Some(bins) = &summary.bin_shape {
+        say("bins", &table::vector(bins))?;
+    }
+    if !summary.capabilities.is_empty() {
+        say("features", &listed(&summary.capabilities))?;
+    }
+    if !summary.required_capabilities.is_empty() {
+        say("requires", &listed(&summary.required_capabilities))?;
+    }
+    let object_index = summary.object_index_convention.as_deref().unwrap_or("standard");
+    say(
+        "conventions",
+        &format!(
+            "links {}, objects {object_index}, across chunks {}",
+            summary.links_convention, summary.cross_chunk_strategy
+        ),
+    )?;
+    if let Some(objects) = summary.parametric_objects {
+        say("parametric", &format!("{} objects", table::count(objects)))?;
+    }
+    if !summary.headers.is_empty() {
+        say("headers", &listed(&summary.headers))?;
+    }
+    if let Some(stored) = summary.stored {
+        let (objects, bytes) = (table::count(stored.objects), table::bytes(stored.bytes));
+        say("stored", &format!("{bytes} in {objects} objects"))?;
+    }
+    writeln!(out, "\nlevels")?;
+    levels(&summary.levels, out)?;
+    for level in &summary.levels {
+        details(level, out)?;
+    }
+    if let Some(user) = &summary.user_metadata {
+        writeln!(out, "\nuser metadata\n  {}", serde_json::Value::Object(user.clone()))?;
+    }
+    Ok(())
+}
+
+fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = Table::new(&[
+        ">level",
+        ">vertices",
+        ">chunks",
+        ">objects",
+        ">groups",
+        ">size",
+        "chunk",
+        "type",
+        "codecs",
+        "made by",
+    ]);
+    for level in levels {
+        let codecs = match (&level.shard_shape, level.codecs.join(" ")) {
+            (Some(shard), codecs) => format!("shards of {} {codecs}", table::vector(shard)),
+            (None, codecs) if codecs.is_empty() => "none".to_owned(),
+            (None, codecs) => codecs,
+        };
+        let vertices = u64::try_from(level.vertices).ok();
+        table.row(vec![
+            level.level.to_string(),
+            table::maybe(vertices),
+            table::maybe(level.chunks),
+            table::maybe(level.objects),
+            table::maybe(level.groups),
+            level.stored.map_or_else(|| "-".to_owned(), |stored| table::bytes(stored.bytes)),
+            table::vector(&level.chunk_shape),
+            level.dtype.clone().unwrap_or_else(|| "-".to_owned()),
+            codecs.trim_end().to_owned(),
+            made_by(level),
+        ]);
+    }
+    Ok(table.print("  ", out)?)
+}
+
+fn made_by(level: &LevelSummary) -> String {
+    let Some(parent) = level.parent else { return "-".to_owned() };
+    let additive = if level.additive { ", an addition" } else { "" };
+    format!("{} from {parent}{additive}", level.method)
+}
+
+fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
+    if let Some(fault) = &level.fault {
+        writeln!(out, "\nlevel {}: {fault}", level.level)?;
+    }
+    if level.attributes.is_empty() && level.links.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nlevel {}", level.level)?;
+    let mut table = Table::new(&["scope", "attribute", "type", "unit", "description"]);
+    for attribute in &level.attributes {
+        table.row(vec![
+            attribute.scope.to_owned(),
+            attribute.name.clone(),
+            type_words(attribute),
+            attribute.unit.clone().unwrap_or_default(),
+            attribute.description.clone().unwrap_or_default(),
+        ]);
+    }
+    if !level.attributes.is_empty() {
+        table.print("  ", out)?;
+    }
+    for links in &level.links {
+        writeln!(out, "  {}", link_words(level.level, links))?;
+    }
+    Ok(())
+}
+
+fn link_words(level: u32, links: &LinkSummary) -> String {
+    let to = match links.delta {
+        0 => "within the level".to_owned(),
+        delta => format!("to level {}", i64::from(level).saturating_add(delta.into())),
+    };
+    let known = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
+    let arrays = if links.arrays == 1 { "array" } else { "arrays" };
+    let mut words =
+        format!("{known}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
+    for (flag, word) in [
+        (links.directed, "directed"),
+        (links.duplicated, "stored once for each chunk they touch"),
+        (!links.enumerated, "as far as they could be found without a listing"),
+    ] {
+        if flag {
+            words.push_str(", ");
+            words.push_str(word);
+        }
+    }
+    words
+}
+
+fn type_words(attribute: &AttributeSummary) -> String {
+    let mut words = attribute.dtype.clone().unwrap_or_else(|| "-".to_owned());
+    if attribute.width != 1 {
+        words.push_str(&format!(" x {}", attribute.width));
+    }
+    if let Some(categories) = attribute.categories {
+        words.push_str(&format!(", {categories} categories"));
+    }
+    words
+}
+
+fn listed(words: &[String]) -> String {
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}

@@ -1,0 +1,84 @@
+//! `zvf ls`.
+
+use std::io::Write;
+
+use clap::Args;
+use zvf::inspect::{ArrayEntry, Arrays};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// List the arrays of a store with their chunks and sizes.
+///
+/// Sizes are those of the stored objects, documents included. Over plain HTTP, which cannot list, the
+/// arrays that documents name are shown, without sizes.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf ls brain.zarrvectors
+  zvf ls brain.zarrvectors 0/vertex_attributes
+  zvf ls --json s3://bucket/brain.zarrvectors | jq '.arrays[] | [.path, .stored.bytes]'")]
+pub(crate) struct Ls {
+    /// The store: a folder or a URL.
+    store: String,
+    /// Only what lies below this path.
+    path: Option<String>,
+}
+
+impl Ls {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let store = session.store(&self.store).await?;
+        let progress = session.progress("listing");
+        let mut arrays = Arrays::of(&store).await?;
+        drop(progress);
+        if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
+            let below = |entry: &ArrayEntry| {
+                entry
+                    .path
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            arrays.arrays.retain(below);
+            if arrays.arrays.is_empty() {
+                let usage = Usage::new(format!("no array lies below {path:?}"));
+                return Err(usage.with_hint("leave the path out to see all").into());
+            }
+        }
+        if session.json() {
+            table::json(&arrays, out)?;
+        } else {
+            print(&arrays, out)?;
+        }
+        session.tell_notices(&store)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = Table::new(&["array", "type", "shape", ">chunks", ">size", "codecs"]);
+    let mut total = 0_u64;
+    for array in &arrays.arrays {
+        let size = array.stored.map(|stored| stored.bytes);
+        total = total.saturating_add(size.unwrap_or(0));
+        let mut codecs = array.codecs.join(" ");
+        if let Some(shard) = &array.shard_shape {
+            codecs = format!("shards of {} {codecs}", table::vector(shard));
+        }
+        table.row(vec![
+            array.path.clone(),
+            array.data_type.clone(),
+            array.shape.as_ref().map_or_else(|| "one a chunk".to_owned(), table::vector),
+            table::maybe(array.chunks),
+            size.map_or_else(|| "-".to_owned(), table::bytes),
+            codecs.trim_end().to_owned(),
+        ]);
+    }
+    table.print("", out)?;
+    let complete = if arrays.complete { "" } else { ", as far as they are named" };
+    writeln!(out, "{} arrays{complete}, {}", arrays.arrays.len(), table::bytes(total))?;
+    Ok(())
+}

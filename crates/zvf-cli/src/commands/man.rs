@@ -1,0 +1,41 @@
+//! `zvf man`.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory as _};
+use clap_mangen::Man as Page;
+
+use crate::cli::Cli;
+use crate::outcome::{Outcome, Usage};
+
+/// Print the manual page, of the command or of a subcommand.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf man | man -l -
+  zvf man query > ~/.local/share/man/man1/zvf-query.1")]
+pub(crate) struct Man {
+    /// The subcommand.
+    subcommand: Option<String>,
+}
+
+impl Man {
+    pub(crate) fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let mut command = Cli::command();
+        command.build();
+        let page = match &self.subcommand {
+            None => Page::new(command),
+            Some(name) => match command.find_subcommand(name) {
+                Some(found) => Page::new(found.clone()).title(format!("zvf-{name}")),
+                None => return Err(unknown(&command, name).into()),
+            },
+        };
+        page.render(out)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+fn unknown(command: &clap::Command, name: &str) -> Usage {
+    let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    Usage::new(format!("there is no subcommand {name:?}"))
+        .with_hint(format!("there is {}", known.join(", ")))
+}

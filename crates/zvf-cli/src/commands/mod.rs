@@ -1,0 +1,11 @@
+//! One file a subcommand: its arguments, and `run`.
+
+pub(crate) mod blob;
+pub(crate) mod cell;
+pub(crate) mod completions;
+pub(crate) mod group;
+pub(crate) mod info;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod object;
+pub(crate) mod query;

@@ -1,0 +1,113 @@
+//! `zvf object`.
+
+use std::io::Write;
+
+use clap::Args;
+use zvf::inspect::ObjectView;
+
+use crate::commands::query::{Ids, ids};
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Show objects: their rows, fragments, chunks and attributes, without reading vertices.
+///
+/// Without ids, the first objects of the index are listed. For the geometry of objects use
+/// "zvf query --objects".
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf object tracts.zarrvectors
+  zvf object tracts.zarrvectors 7,9 --level 1
+  zvf object --json tracts.zarrvectors 7 | jq '.[0].bounds'")]
+pub(crate) struct Object {
+    /// The store: a folder or a URL.
+    store: String,
+    /// Their ids: 7,9,20..30 (the last one is left out).
+    #[arg(value_parser = ids, allow_hyphen_values = true)]
+    ids: Option<Ids>,
+    /// The level.
+    #[arg(long, default_value_t = 0)]
+    level: u32,
+    /// How many objects to list, and how many fragments of each object that is named.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: u32,
+}
+
+impl Object {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let store = session.store(&self.store).await?;
+        let level = session.level(&store, self.level).await?;
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        if let Some(Ids(ids)) = &self.ids {
+            let objects = ObjectView::of_ids(&level, ids, most).await?;
+            match session.json() {
+                true => table::json(&objects, out)?,
+                false => objects.iter().try_for_each(|object| print(object, out))?,
+            }
+        } else {
+            let slots =
+                level.objects().await.map_err(zvf::Error::from)?.map_or(0, |index| index.slots());
+            let rows: Vec<u64> = (0..slots.min(self.limit.into())).collect();
+            let objects = match slots {
+                0 => Vec::new(),
+                _ => ObjectView::of_rows(&level, &rows, 0).await?,
+            };
+            match session.json() {
+                true => table::json(&objects, out)?,
+                false => list(&objects, slots, out)?,
+            }
+        }
+        session.tell_notices(&store)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(first) = objects.first() else {
+        return Ok(writeln!(out, "the level has no objects")?);
+    };
+    let names = first.attributes.keys().map(String::as_str);
+    let names: Vec<&str> =
+        [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names).collect();
+    let mut table = Table::new(&names);
+    for object in objects {
+        let own = [object.id.to_string(), object.row.to_string()];
+        let counts = [table::count(object.fragments), table::count(object.chunks)];
+        let attributes = object.attributes.values().map(table::plain);
+        table.row(own.into_iter().chain(counts).chain(attributes).collect());
+    }
+    table.print("", out)?;
+    let shown = u64::try_from(objects.len()).unwrap_or(u64::MAX);
+    if shown < slots {
+        writeln!(out, "and {} more: see --limit", table::count(slots.saturating_sub(shown)))?;
+    }
+    Ok(())
+}
+
+fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "object {}: row {} of the index", object.id, object.row)?;
+    writeln!(
+        out,
+        "  {} fragments in {} chunks",
+        table::count(object.fragments),
+        table::count(object.chunks)
+    )?;
+    if let Some([low, high]) = &object.bounds {
+        writeln!(out, "  within {} to {}", table::vector(low), table::vector(high))?;
+    }
+    for (name, value) in &object.attributes {
+        writeln!(out, "  {name} = {}", table::plain(value))?;
+    }
+    for (chunk, fragment) in &object.references {
+        writeln!(out, "    chunk {chunk}, fragment {fragment}")?;
+    }
+    let shown = u64::try_from(object.references.len()).unwrap_or(u64::MAX);
+    if shown < object.fragments {
+        writeln!(out, "    and {} more: see --limit", object.fragments.saturating_sub(shown))?;
+    }
+    Ok(())
+}

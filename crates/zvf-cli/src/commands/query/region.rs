@@ -1,0 +1,215 @@
+//! The text forms of regions.
+//!
+//! ```text
+//! --bbox        x,y,z:x,y,z       lowest corner, highest corner; inf and -inf leave a side open
+//! --ball        x,y,z:r           centre, radius
+//! --half-space  nx,ny,nz:d        the points p with n . p <= d; several are what they have in common
+//! --prism       x,y;x,y;x,y       a polygon on two axes; --bbox limits all axes
+//! ```
+
+use anyhow::Context as _;
+use clap::Args;
+use zvf::Bounds;
+use zvf::region::{HalfSpace, Region};
+
+use crate::outcome::Usage;
+
+/// Where.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Where")]
+pub(crate) struct Where {
+    /// A box: its lowest and its highest corner; inf and -inf leave a side open.
+    #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
+    bbox: Option<String>,
+    /// Leave out vertices on the upper faces of the box, so that boxes side by side share none.
+    #[arg(long, requires = "bbox")]
+    half_open: bool,
+    /// A ball: its centre and radius.
+    #[arg(long, value_name = "X,Y,Z:R", allow_hyphen_values = true, conflicts_with_all = ["bbox", "half_space", "prism"])]
+    ball: Option<String>,
+    /// A half-space, the points p with n . p <= d; several are what they have in common.
+    #[arg(long, value_name = "NX,NY,NZ:D", allow_hyphen_values = true, conflicts_with_all = ["bbox", "prism"])]
+    half_space: Vec<String>,
+    /// A prism over a polygon, within --bbox where one is given.
+    #[arg(long, value_name = "X,Y;X,Y;...", allow_hyphen_values = true)]
+    prism: Option<String>,
+    /// The two axes of the polygon, by name or number.
+    #[arg(long, value_name = "A,B", default_value = "0,1", requires = "prism")]
+    prism_axes: String,
+}
+
+impl Where {
+    /// The region, in a store with `axes`.
+    pub(crate) fn region(&self, axes: &[String]) -> anyhow::Result<Option<Region>> {
+        if let Some(text) = &self.ball {
+            return Ok(Some(ball(text)?));
+        }
+        if !self.half_space.is_empty() {
+            let spaces: anyhow::Result<Vec<HalfSpace>> =
+                self.half_space.iter().map(|text| half_space(text)).collect();
+            return Ok(Some(Region::convex(&spaces?).map_err(zvf::Error::from)?));
+        }
+        let limits = self.bbox.as_deref().map(bbox).transpose()?;
+        if let Some(text) = &self.prism {
+            let on = prism_axes(&self.prism_axes, axes)?;
+            let limits = match limits {
+                Some(limits) => limits,
+                None => open(axes.len())?,
+            };
+            let prism = Region::prism(&polygon(text)?, on, &limits);
+            return Ok(Some(prism.map_err(zvf::Error::from)?));
+        }
+        let region = limits.map(Region::from);
+        Ok(if self.half_open { region.map(Region::half_open) } else { region })
+    }
+}
+
+fn bbox(text: &str) -> anyhow::Result<Bounds> {
+    let wrong = || Usage::new(format!("--bbox {text:?} is no box")).with_hint(BBOX_FORM);
+    let (low, high) = text.split_once(':').ok_or_else(wrong)?;
+    let (low, high) = numbers(low).zip(numbers(high)).ok_or_else(wrong)?;
+    if low.len() != high.len() {
+        return Err(wrong().into());
+    }
+    Bounds::new(&low, &high).map_err(zvf::Error::from).context("--bbox")
+}
+
+fn ball(text: &str) -> anyhow::Result<Region> {
+    let wrong = || Usage::new(format!("--ball {text:?} is no ball")).with_hint(BALL_FORM);
+    let (centre, radius) = text.split_once(':').ok_or_else(wrong)?;
+    let (centre, radius) = numbers(centre).zip(number(radius)).ok_or_else(wrong)?;
+    Region::ball(&centre, radius).map_err(zvf::Error::from).context("--ball")
+}
+
+fn half_space(text: &str) -> anyhow::Result<HalfSpace> {
+    let wrong = || Usage::new(format!("--half-space {text:?} is none")).with_hint(SPACE_FORM);
+    let (normal, offset) = text.split_once(':').ok_or_else(wrong)?;
+    let (normal, offset) = numbers(normal).zip(number(offset)).ok_or_else(wrong)?;
+    HalfSpace::new(&normal, offset).map_err(zvf::Error::from).context("--half-space")
+}
+
+fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
+    let wrong = || Usage::new(format!("--prism {text:?} is no polygon")).with_hint(PRISM_FORM);
+    let corner = |text: &str| <[f64; 2]>::try_from(numbers(text)?).ok();
+    let corners: Option<Vec<[f64; 2]>> = text.split(';').map(corner).collect();
+    Ok(corners.ok_or_else(wrong)?)
+}
+
+/// The places of two axes among `names`.
+fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
+    let place = |name: &str| {
+        let name = name.trim();
+        names.iter().position(|known| known == name).or_else(|| name.parse().ok())
+    };
+    let both = text.split_once(',').and_then(|(a, b)| place(a).zip(place(b)));
+    let (a, b) = both.ok_or_else(|| {
+        Usage::new(format!("--prism-axes {text:?} are not two axes"))
+            .with_hint(format!("the axes are {}", names.join(", ")))
+    })?;
+    Ok([a, b])
+}
+
+/// Everything.
+fn open(axes: usize) -> anyhow::Result<Bounds> {
+    let bounds = Bounds::new(&vec![f64::NEG_INFINITY; axes], &vec![f64::INFINITY; axes]);
+    Ok(bounds.map_err(zvf::Error::from)?)
+}
+
+fn numbers(text: &str) -> Option<Vec<f64>> {
+    text.split(',').map(number).collect()
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|x: &f64| !x.is_nan())
+}
+
+const BBOX_FORM: &str = "write both corners, as in 0,0,0:10,10,10";
+const BALL_FORM: &str = "write centre and radius, as in 5,5,5:2.5";
+const SPACE_FORM: &str = "write normal and offset, as in 0,0,1:12 for z <= 12";
+const PRISM_FORM: &str = "write its corners, as in \"0,0;10,0;10,10\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(set: impl FnOnce(&mut Where)) -> anyhow::Result<Option<Region>> {
+        let mut place = Where {
+            bbox: None,
+            half_open: false,
+            ball: None,
+            half_space: Vec::new(),
+            prism: None,
+            prism_axes: "0,1".into(),
+        };
+        set(&mut place);
+        place.region(&["x".into(), "y".into(), "z".into()])
+    }
+
+    #[test]
+    fn forms_mean_what_they_say() {
+        assert!(region(|_| {}).unwrap().is_none());
+        let inside = |region: anyhow::Result<Option<Region>>, point: [f64; 3]| {
+            region.unwrap().unwrap().contains(&point)
+        };
+        let cube = |half_open| {
+            region(|at| {
+                at.bbox = Some("-1,-1,-1:1, 1,1".into());
+                at.half_open = half_open;
+            })
+        };
+        assert!(inside(cube(false), [1.0; 3]) && !inside(cube(true), [1.0; 3]));
+        let open = || region(|at| at.bbox = Some("-inf,0,0:inf,1,1".into()));
+        assert!(inside(open(), [1e30, 0.5, 0.5]) && !inside(open(), [0.0, 2.0, 0.0]));
+        let ball = || region(|at| at.ball = Some("0,0,0:2".into()));
+        assert!(inside(ball(), [2.0, 0.0, 0.0]) && !inside(ball(), [2.0, 0.1, 0.0]));
+        let wedge = || region(|at| at.half_space = vec!["1,0,0:1".into(), "-1,0,0:1".into()]);
+        assert!(inside(wedge(), [0.5, 9.0, 9.0]) && !inside(wedge(), [-1.5, 0.0, 0.0]));
+        let prism = |axes: &str, limits: Option<&str>| {
+            region(|at| {
+                at.prism = Some("0,0;4,0;0,4".into());
+                at.prism_axes = axes.into();
+                at.bbox = limits.map(str::to_owned);
+            })
+        };
+        assert!(inside(prism("x,z", None), [1.0, 99.0, 1.0]));
+        assert!(!inside(prism("0,1", None), [1.0, 99.0, 1.0]));
+        assert!(!inside(prism("x,z", Some("0,0,0:9,9,9")), [1.0, 99.0, 1.0]));
+    }
+
+    #[test]
+    fn what_is_no_region_says_how_to_write_one() {
+        for (found, text) in [
+            (
+                region(|at| at.bbox = Some("1,2".into())),
+                "InvalidArgument, --bbox \"1,2\" is no box; write both corners, as in 0,0,0:10,10,10",
+            ),
+            (
+                region(|at| at.bbox = Some("1,2:3".into())),
+                "InvalidArgument, --bbox \"1,2:3\" is no box; write both corners, as in 0,0,0:10,10,10",
+            ),
+            (
+                region(|at| at.ball = Some("1,nan:3".into())),
+                "InvalidArgument, --ball \"1,nan:3\" is no ball; write centre and radius, as in 5,5,5:2.5",
+            ),
+            (
+                region(|at| at.half_space = vec!["1".into()]),
+                "InvalidArgument, --half-space \"1\" is none; write normal and offset, as in 0,0,1:12 \
+                 for z <= 12",
+            ),
+            (
+                region(|at| at.prism = Some("1,2,3".into())),
+                "InvalidArgument, --prism \"1,2,3\" is no polygon; write its corners, as in \
+                 \"0,0;10,0;10,10\"",
+            ),
+            (
+                region(|at| {
+                    at.prism = Some("0,0;1,0;0,1".into());
+                    at.prism_axes = "x".into();
+                }),
+                "InvalidArgument, --prism-axes \"x\" are not two axes; the axes are x, y, z",
+            ),
+        ] {
+            assert_eq!(found.unwrap_err().to_string(), text);
+        }
+    }
+}

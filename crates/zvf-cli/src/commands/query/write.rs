@@ -1,0 +1,173 @@
+//! Batches to a file or to standard output, in one of the formats.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use clap::ValueEnum;
+use zvf::Batch;
+use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
+
+use crate::outcome::Usage;
+use crate::target::Out;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A NumPy array, one record a vertex.
+    Npy,
+    /// Comma-separated text, one line a vertex.
+    Csv,
+    /// JSON lines: vertices, or parts with their vertices; then edges or faces.
+    Jsonl,
+    /// The polygon file format: vertices, edges or faces.
+    Ply,
+}
+
+impl Format {
+    /// The format that the name of a file ends with.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "ndjson" | "json" => Some(Self::Jsonl),
+            known => Self::from_str(known, true).ok(),
+        }
+    }
+
+    /// Whether one file of it holds vertices and what joins them.
+    pub(crate) const fn holds_elements(self) -> bool {
+        matches!(self, Self::Jsonl | Self::Ply)
+    }
+
+    /// Whether it can be written batch by batch.
+    pub(crate) const fn streams(self) -> bool {
+        !matches!(self, Self::Ply)
+    }
+
+    /// Standard output, in the way this format can be written to it.
+    pub(crate) fn to_stream(self, out: &mut dyn std::io::Write) -> Out<'_> {
+        match self {
+            Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
+            Self::Csv | Self::Jsonl | Self::Ply => Out::Stream(out),
+        }
+    }
+}
+
+/// What the answer to a question is written with, batch by batch.
+#[derive(Debug)]
+pub(crate) struct Sink<'a> {
+    vertices: Table<'a>,
+    elements: Option<Table<'a>>,
+    without_elements: bool,
+    axes: &'a [String],
+    written: u64,
+}
+
+/// One file.
+#[derive(Debug)]
+enum Table<'a> {
+    Npy(NpyWriter<Out<'a>>),
+    Csv(CsvWriter<Out<'a>>),
+    Jsonl(JsonlWriter<Out<'a>>),
+    Ply(Out<'a>),
+}
+
+impl<'a> Sink<'a> {
+    /// A sink of `format` to `out`, the axes called `axes`; edges and faces to `elements`, of the same
+    /// format, or nowhere when `without_elements`.
+    pub(crate) fn new(
+        format: Format,
+        out: Out<'a>,
+        elements: Option<Out<'a>>,
+        without_elements: bool,
+        axes: &'a [String],
+    ) -> Self {
+        let vertices = match format {
+            Format::Npy => Table::Npy(NpyWriter::new(out)),
+            Format::Csv => Table::Csv(CsvWriter::new(out, axes)),
+            Format::Jsonl => Table::Jsonl(JsonlWriter::new(out)),
+            Format::Ply => Table::Ply(out),
+        };
+        let elements = elements.map(|out| match format {
+            Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
+            Format::Csv | Format::Jsonl | Format::Ply => {
+                let names: Vec<String> = (0..MOST_CORNERS).map(|at| format!("v{at}")).collect();
+                Table::Csv(CsvWriter::new(out, &names))
+            }
+        });
+        Self { vertices, elements, without_elements, axes, written: 0 }
+    }
+
+    /// Adds a batch.
+    pub(crate) fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+        let bare;
+        let batch = match self.without_elements && batch.elements().is_some() {
+            true => {
+                bare = without_elements(batch)?;
+                &bare
+            }
+            false => batch,
+        };
+        if let Some(table) = &mut self.elements {
+            if let Some(rows) = elements_as_rows(batch, self.written)? {
+                table.write(&rows, &[])?;
+            }
+        } else if batch.elements().is_some() && !self.vertices.holds_elements() {
+            let usage =
+                Usage::new("this format cannot hold vertices and what joins them in one file");
+            let hint = "give --elements FILE, or --no-elements, or write jsonl or ply";
+            return Err(usage.with_hint(hint).into());
+        }
+        self.written = self.written.saturating_add(u64::try_from(batch.len()).unwrap_or(0));
+        self.vertices.write(batch, self.axes)
+    }
+
+    /// Ends the files. They get their names only now.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        self.vertices.finish()?;
+        self.elements.map_or(Ok(()), Table::finish)
+    }
+}
+
+impl Table<'_> {
+    const fn holds_elements(&self) -> bool {
+        matches!(self, Self::Jsonl(_) | Self::Ply(_))
+    }
+
+    fn write(&mut self, batch: &Batch, axes: &[String]) -> anyhow::Result<()> {
+        match self {
+            Self::Npy(writer) => writer.write(batch)?,
+            Self::Csv(writer) => writer.write(batch)?,
+            Self::Jsonl(writer) => writer.write(batch)?,
+            Self::Ply(out) => write_ply(batch, axes, out)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Npy(writer) => writer.finish()?,
+            Self::Csv(writer) => writer.finish()?,
+            Self::Jsonl(writer) => writer.finish()?,
+            Self::Ply(out) => out,
+        }
+        .finish()
+    }
+}
+
+/// The vertices of a batch and their attributes.
+fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
+    let mut bare = Batch::new(batch.kind(), batch.positions().clone());
+    for field in batch.fields() {
+        bare = bare.with_field(field.clone())?;
+    }
+    if let Some(objects) = batch.vertex_objects() {
+        bare = bare.with_vertex_objects(objects.to_vec())?;
+    }
+    if !batch.parts().offsets().is_empty() {
+        bare = bare.with_parts(batch.parts().clone())?;
+    }
+    Ok(bare)
+}
+
+/// Vertices that an element of the format can have.
+const MOST_CORNERS: usize = 8;

@@ -1,0 +1,131 @@
+//! Ctrl-C: stops waiting at once and writing at the next piece.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+
+/// Whether somebody pressed Ctrl-C; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stopped: AtomicBool,
+    told: Notify,
+}
+
+/// What a command ends with that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cancelled, interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+impl Interrupt {
+    /// The runtime of the command, on which the signal is waited for.
+    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+        let built = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+        let runtime = built.context("cannot start")?;
+        let this = self.clone();
+        runtime.spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                this.shared.stopped.store(true, Ordering::Relaxed);
+                this.shared.told.notify_one();
+            }
+        });
+        Ok(runtime)
+    }
+
+    /// What `work` comes to, unless it is stopped first.
+    pub(crate) async fn or_stopped<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        tokio::select! {
+            biased;
+            () = self.shared.told.notified() => Err(Interrupted.into()),
+            done = work => done,
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.shared.stopped.load(Ordering::Relaxed) {
+            true => Err(io::Error::other(Interrupted)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A writer that takes nothing more once the command was stopped.
+#[derive(Debug)]
+pub(crate) struct Watched<W> {
+    inner: W,
+    interrupt: Interrupt,
+}
+
+impl<W> Watched<W> {
+    pub(crate) const fn new(inner: W, interrupt: Interrupt) -> Self {
+        Self { inner, interrupt }
+    }
+
+    pub(crate) fn into_inner(self) -> W {
+        self.inner
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.interrupt.check()?;
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<W: io::Seek> io::Seek for Watched<W> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
+/// Threads of the runtime: they move bytes and watch for the signal.
+const WORKERS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_once_stopped() {
+        let interrupt = Interrupt::default();
+        let mut out = Watched::new(Vec::new(), interrupt.clone());
+        out.write_all(b"one").unwrap();
+        interrupt.shared.stopped.store(true, Ordering::Relaxed);
+        let error = out.write_all(b"two").unwrap_err();
+        assert!(error.get_ref().is_some_and(|inner| inner.is::<Interrupted>()));
+        assert_eq!(out.into_inner(), b"one");
+    }
+
+    #[test]
+    fn waiting_ends_when_stopped() {
+        let interrupt = Interrupt::default();
+        interrupt.shared.told.notify_one();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let never = std::future::pending::<anyhow::Result<()>>();
+        let error = runtime.block_on(interrupt.or_stopped(never)).unwrap_err();
+        assert!(error.is::<Interrupted>());
+    }
+}

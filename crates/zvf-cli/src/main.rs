@@ -1,0 +1,33 @@
+//! The `zvf` command: what Zarr Vectors stores hold, and answers from them.
+//!
+//! One file a subcommand, in `commands`; what all of them need beside it. Whatever a program could want
+//! too is in the library: here are arguments, tables for people, files and exit codes.
+#![forbid(unsafe_code)]
+#![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod cli;
+mod commands;
+mod interrupt;
+mod outcome;
+mod session;
+mod table;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    outcome::report(cli::Cli::parse().run())
+}

@@ -1,0 +1,171 @@
+//! How a command ends: its exit code, and the one line on standard error.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use zvf::convert::ConvertError;
+use zvf::format::Class;
+
+use crate::interrupt::Interrupted;
+
+/// How a command ended that did what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing to complain about.
+    Clean,
+    /// It looked, and found faults, which it told.
+    Findings,
+}
+
+/// Arguments that make no sense together or of this store.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    text: String,
+    hint: Option<String>,
+}
+
+impl Usage {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: None }
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {}", Class::InvalidArgument, self.text)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The exit code, and one line when it could not be done.
+pub(crate) fn report(done: anyhow::Result<Outcome>) -> ExitCode {
+    let error = match done {
+        Ok(Outcome::Clean) => return ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => return ExitCode::from(FINDINGS),
+        Err(error) => error,
+    };
+    if is_closed_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    // Nobody can be told that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "zvf: {}", line(&error));
+    ExitCode::from(class(&error).exit_code())
+}
+
+/// Contexts and the first error that speaks for itself; what it was caused by is in its words.
+fn line(error: &anyhow::Error) -> String {
+    let mut words = Vec::new();
+    for cause in error.chain() {
+        words.push(cause.to_string().replace('\n', " "));
+        if known_class(cause).is_some() {
+            break;
+        }
+    }
+    words.join(": ")
+}
+
+/// The kind of fault: that of the first error that has one.
+fn class(error: &anyhow::Error) -> Class {
+    if error.chain().any(is_interrupt) {
+        return Class::Cancelled;
+    }
+    error.chain().find_map(known_class).unwrap_or(Class::Io)
+}
+
+fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
+    if let Some(error) = cause.downcast_ref::<zvf::Error>() {
+        return Some(error.class());
+    }
+    if let Some(error) = cause.downcast_ref::<ConvertError>() {
+        return Some(error.class());
+    }
+    if cause.is::<Usage>() {
+        return Some(Class::InvalidArgument);
+    }
+    if cause.is::<Interrupted>() {
+        return Some(Class::Cancelled);
+    }
+    cause.downcast_ref::<io::Error>().map(io_class)
+}
+
+fn io_class(error: &io::Error) -> Class {
+    let classes = [
+        (io::ErrorKind::NotFound, Class::NotFound),
+        (io::ErrorKind::AlreadyExists, Class::AlreadyExists),
+        (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
+        (io::ErrorKind::ReadOnlyFilesystem, Class::PermissionDenied),
+        (io::ErrorKind::StorageFull, Class::NoSpace),
+        (io::ErrorKind::QuotaExceeded, Class::NoSpace),
+        (io::ErrorKind::InvalidFilename, Class::InvalidArgument),
+        (io::ErrorKind::IsADirectory, Class::InvalidArgument),
+    ];
+    let found = classes.into_iter().find(|(kind, _)| *kind == error.kind());
+    found.map_or(Class::Io, |(_, class)| class)
+}
+
+/// Whether whoever read our output has enough of it.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(closed)
+}
+
+fn is_interrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inside = |error: &io::Error| error.get_ref().is_some_and(|inner| inner.is::<Interrupted>());
+    cause.is::<Interrupted>() || cause.downcast_ref::<io::Error>().is_some_and(inside)
+}
+
+const FINDINGS: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_a_class_and_one_line() {
+        let io = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        let key = zvf::Error::from(zvf::Key::root().child("a/b").unwrap_err());
+        let stopped = io::Error::other(Interrupted);
+        for (error, code, text) in [
+            (anyhow::anyhow!("two\nlines"), 5, "two lines"),
+            (Usage::new("no").with_hint("yes").into(), 2, "InvalidArgument, no; yes"),
+            (
+                io(io::ErrorKind::NotFound).context("cannot read x"),
+                4,
+                "cannot read x: entity not found",
+            ),
+            (io(io::ErrorKind::StorageFull), 4, "no storage space"),
+            (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
+            (io(io::ErrorKind::TimedOut), 5, "timed out"),
+            (Interrupted.into(), 130, "Cancelled, interrupted"),
+            (ConvertError::from(stopped).into(), 130, "cannot write: Cancelled, interrupted"),
+        ] {
+            assert_eq!(class(&error).exit_code(), code, "{error}");
+            assert_eq!(line(&error), text);
+        }
+        let key = anyhow::Error::from(key).context("cannot open x");
+        assert_eq!(class(&key), Class::InvalidKey);
+        assert!(line(&key).starts_with("cannot open x: InvalidKey"));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_wherever_it_is() {
+        let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_pipe(&pipe().into()));
+        assert!(is_closed_pipe(&anyhow::Error::from(ConvertError::from(pipe())).context("x")));
+        assert!(!is_closed_pipe(&anyhow::anyhow!("x")));
+        let _: anyhow::Result<()> = Err(pipe()).context("x");
+    }
+}

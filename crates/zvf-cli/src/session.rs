@@ -1,0 +1,106 @@
+//! One run of the command: how stores are opened, and what is said on standard error meanwhile.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use zvf::inspect::advise;
+use zvf::{Level, LevelReader, Reader, Store, Timeouts};
+
+use crate::cli::Common;
+use crate::interrupt::Interrupt;
+
+/// What the subcommands share.
+#[derive(Debug)]
+pub(crate) struct Session {
+    common: Common,
+    interrupt: Interrupt,
+}
+
+impl Session {
+    pub(crate) const fn new(common: Common, interrupt: Interrupt) -> Self {
+        Self { common, interrupt }
+    }
+
+    /// Whether JSON is wanted.
+    pub(crate) const fn json(&self) -> bool {
+        self.common.json
+    }
+
+    pub(crate) const fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Opens a store for looking into it: somebody waits.
+    pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
+        let options = self.common.options(Timeouts::Interactive);
+        zvf::open_store(address, options).await.with_context(|| format!("cannot open {address}"))
+    }
+
+    /// Opens a level of `store`.
+    pub(crate) async fn level(&self, store: &Store, number: u32) -> anyhow::Result<LevelReader> {
+        match LevelReader::open(store, Level(number)).await {
+            Ok(level) => Ok(level),
+            Err(error) => Err(advise(error.into(), store).await.into()),
+        }
+    }
+
+    /// Opens a store for asking it, which may take long.
+    pub(crate) async fn reader(&self, address: &str) -> anyhow::Result<Reader> {
+        let options = self.common.options(Timeouts::Batch);
+        zvf::open(address, options).await.with_context(|| format!("cannot open {address}"))
+    }
+
+    /// Shows that something is going on, on a terminal, until it is dropped.
+    pub(crate) fn progress(&self, what: &'static str) -> Progress {
+        let shown = !self.common.quiet && io::stderr().is_terminal();
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target).with_message(what);
+        if shown {
+            bar.enable_steady_tick(TICK);
+        }
+        Progress(bar)
+    }
+
+    /// Says each of `notices` once.
+    pub(crate) fn tell(&self, notices: impl IntoIterator<Item = String>) -> io::Result<()> {
+        if self.common.quiet {
+            return Ok(());
+        }
+        let mut err = io::stderr().lock();
+        let mut told = BTreeSet::new();
+        for notice in notices {
+            if told.insert(notice.clone()) {
+                writeln!(err, "zvf: note: {notice}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says the notices of `store`.
+    pub(crate) fn tell_notices(&self, store: &Store) -> io::Result<()> {
+        self.tell(store.notices().iter().map(ToString::to_string))
+    }
+}
+
+/// Something that is going on.
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Says how far it is.
+    pub(crate) fn set(&self, message: String) {
+        self.0.set_message(message);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+const TICK: Duration = Duration::from_millis(200);

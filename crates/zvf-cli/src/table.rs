@@ -1,0 +1,141 @@
+//! Text for people: columns that line up, numbers that can be read.
+
+use std::io::{self, Write};
+
+/// Rows of cells, each column as wide as its widest.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+    right: Vec<usize>, // columns that end together
+}
+
+impl Table {
+    /// A table with a first row of `names`; columns whose name starts with `>` are of numbers.
+    pub(crate) fn new(names: &[&str]) -> Self {
+        let right = names.iter().enumerate().filter(|(_, name)| name.starts_with('>'));
+        let right = right.map(|(at, _)| at).collect();
+        let names = names.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
+        Self { rows: vec![names], right }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Prints it, every line behind `indent`.
+    pub(crate) fn print(&self, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |at: usize| {
+            self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+        for row in &self.rows {
+            let mut line = indent.to_owned();
+            for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if at > 0 {
+                    line.push_str("  ");
+                }
+                match self.right.contains(&at) {
+                    true => line.push_str(&format!("{cell:>width$}")),
+                    false => line.push_str(&format!("{cell:<width$}")),
+                }
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A count with its thousands apart.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && digits.len().saturating_sub(at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A count, or a dash where it is not known.
+pub(crate) fn maybe(n: Option<u64>) -> String {
+    n.map_or_else(|| "-".to_owned(), count)
+}
+
+/// Bytes in the unit that leaves at most four digits.
+pub(crate) fn bytes(n: u64) -> String {
+    let mut unit = 0_usize;
+    let (mut whole, mut rest) = (n, 0);
+    while whole >= 10_000 && unit.saturating_add(1) < BYTE_UNITS.len() {
+        rest = whole % 1024;
+        whole /= 1024;
+        unit = unit.saturating_add(1);
+    }
+    let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
+    let tenths = rest.saturating_mul(10) / 1024;
+    if unit > 0 && whole < 100 {
+        format!("{whole}.{tenths} {name}")
+    } else {
+        format!("{whole} {name}")
+    }
+}
+
+/// Numbers in brackets.
+pub(crate) fn vector<T: std::fmt::Display>(numbers: impl IntoIterator<Item = T>) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|n| n.to_string()).collect();
+    format!("[{}]", numbers.join(", "))
+}
+
+/// A value as people write it.
+pub(crate) fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Array(values) => vector(values),
+        serde_json::Value::Null => "-".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::Object(_) => value.to_string(),
+    }
+}
+
+/// JSON on lines of its own.
+pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+const BYTE_UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_can_be_read() {
+        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(n), text);
+        }
+        for (n, text) in [
+            (0, "0 B"),
+            (9999, "9999 B"),
+            (10_000, "9.7 KiB"),
+            (1 << 20, "1024 KiB"),
+            (20 << 20, "20.0 MiB"),
+        ] {
+            assert_eq!(bytes(n), text);
+        }
+        assert_eq!(vector([1.5, -2.0]), "[1.5, -2]");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["name", ">n"]);
+        table.row(vec!["a".into(), "10".into()]);
+        table.row(vec!["long".into(), "7".into()]);
+        let mut text = Vec::new();
+        table.print("  ", &mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), "  name   n\n  a     10\n  long   7\n");
+    }
+}

@@ -1,0 +1,101 @@
+//! query: what it answers, and how it is written.
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn a_box_of_points_as_csv() {
+    let store = store("pc3_basic");
+    let text = zvf(&["query", store.arg(), "--bbox", "0,0,0:100,100,100"]).clean();
+    let rows: Vec<Vec<f64>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|x| x.parse().unwrap()).collect())
+        .collect();
+    assert!(text.starts_with("x,y,z\n") && !rows.is_empty());
+    assert!(rows.iter().flatten().all(|x| (0.0..=100.0).contains(x)), "{text}");
+    let all = zvf(&["query", store.arg()]).clean();
+    let inside = |line: &&str| line.split(',').all(|x| x.parse::<f64>().is_ok_and(|x| x <= 100.0));
+    assert_eq!(all.lines().skip(1).filter(inside).count(), rows.len());
+    let again = zvf(&["query", store.arg(), "--stream"]).clean();
+    assert_eq!(all, again, "batch by batch is the same");
+    let ball = zvf(&["query", store.arg(), "--ball", "50,50,50:1000"]).clean();
+    assert_eq!(ball, all);
+    let half = zvf(&["query", store.arg(), "--half-space", "1,0,0:-1"]).clean();
+    assert_eq!(half, "x,y,z\n");
+}
+
+#[test]
+fn objects_as_json_lines() {
+    let store = store("sl3_streamlines");
+    let text =
+        zvf(&["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"]).clean();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines.iter().map(|line| line["object"].as_i64().unwrap()).collect::<Vec<_>>(),
+        [7, 2]
+    );
+    assert_eq!(
+        lines[0]["positions"].as_array().unwrap().len(),
+        lines[0]["fa"].as_array().unwrap().len()
+    );
+    assert_eq!(lines[0].get("code"), None);
+    let error = zvf(&["query", store.arg(), "--objects", "999"]).refused(2);
+    assert!(
+        error.ends_with(
+            "there is no object 999; did you mean 23? the level has 24 objects, from 0 to 23"
+        ),
+        "{error}"
+    );
+    let ran = zvf(&["query", store.arg(), "--objects", "999,2", "--unknown", "report"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, "zvf: note: there is no object 999\n"));
+    let quiet = zvf(&["query", "-q", store.arg(), "--objects", "999,2", "--unknown", "report"]);
+    assert_eq!(quiet.err, "");
+}
+
+#[test]
+fn what_makes_no_sense_says_what_would() {
+    let store = store("sl3_streamlines");
+    for (args, message) in [
+        (
+            &["--columns", "fb"][..],
+            "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you mean \"fa\"?",
+        ),
+        (&["--bbox", "0,0:1,1"], "zvf: InvalidArgument, the region has 2 axes, the store has 3"),
+        (
+            &["--bbox", "0,0"],
+            "zvf: InvalidArgument, --bbox \"0,0\" is no box; write both corners, as in 0,0,0:10,10,10",
+        ),
+        (
+            &["--mode", "clip"],
+            "zvf: InvalidArgument, clip says how geometry lies to a region: give a region",
+        ),
+        (
+            &["--format", "ply", "--stream"],
+            "zvf: InvalidArgument, this format is written at once, not batch by batch; leave --stream \
+             out, or write csv, jsonl or npy",
+        ),
+    ] {
+        assert_eq!(zvf(&[&["query", store.arg()], args].concat()).refused(2), message);
+    }
+    let error = zvf(&["query", store.arg(), "--level", "7"]).refused(4);
+    assert_eq!(
+        error,
+        "zvf: NotFound in 7, this level was asked for and it is not there; the store has level 0 only"
+    );
+    let error = zvf(&["query", store.arg(), "--where", "fa >"]).refused(2);
+    assert!(
+        error.starts_with("zvf: InvalidArgument, cannot read the condition at character"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_plan_before_and_figures_after() {
+    let store = store("pc3_basic");
+    let args = ["query", store.arg(), "--bbox", "0,0,0:100,100,100", "--explain"];
+    let text = zvf(&args).clean();
+    assert!(text.starts_with("level 0 (point_cloud), mode inside\ncells     1 of 8\n"), "{text}");
+    let json = zvf(&[&args[..], &["--json"]].concat()).json();
+    assert_eq!((&json["plan"]["cells"], &json["answer"]["complete"]), (&1.into(), &true.into()));
+}

@@ -1,0 +1,110 @@
+//! What is not there, not whole or not right: one line, the exit code of its class, no panic.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn nothing_there() {
+    let error = zvf(&["info", "no/such/store"]).refused(4);
+    assert_eq!(
+        error,
+        "zvf: cannot open no/such/store: NotFound, entity not found (os error 2); give the folder of \
+         the store, the one with its zarr.json"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let error = zvf(&["info", folder.path().to_str().unwrap()]).refused(4);
+    assert!(error.contains("NotFound in zarr.json, every store starts with it"), "{error}");
+    let store = store("pc3_basic");
+    let error = zvf(&["info", store.path.join("0").to_str().unwrap()]).refused(3);
+    assert!(error.ends_with("; is this the root of a Zarr Vectors store?"), "{error}");
+    let error = zvf(&["info", "ftp://host/x"]).refused(2);
+    assert!(error.contains("expected a scheme that zvf knows"), "{error}");
+    assert_eq!(zvf(&["info"]).code, 2);
+    assert_eq!(zvf(&["info", "--storage", "nonsense", "x"]).code, 2);
+}
+
+#[test]
+fn a_cut_cell() {
+    let store = store("pc3_basic");
+    let cell = store.path.join("0/vertices/c/0/0/0");
+    let bytes = fs::read(&cell).unwrap();
+    fs::write(&cell, &bytes[..bytes.len() / 2]).unwrap();
+    for command in ["query", "cell"] {
+        let args = if command == "cell" {
+            vec![command, store.arg(), "0.0.0"]
+        } else {
+            vec![command, store.arg()]
+        };
+        let error = zvf(&args).refused(3);
+        assert!(error.starts_with("zvf: Truncated in 0/vertices"), "{error}");
+        assert!(error.ends_with("run \"zvf repair --plan\""), "{error}");
+    }
+    assert_eq!(zvf(&["info", store.arg()]).code, 0, "documents are whole");
+}
+
+#[test]
+fn a_level_that_cannot_be_read_is_a_finding_of_info() {
+    let store = store("pc3_basic");
+    fs::write(store.path.join("0/vertices/zarr.json"), "{").unwrap();
+    let ran = zvf(&["info", store.arg()]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.contains("\nlevel 0: "), "{}", ran.out);
+}
+
+#[test]
+fn broken_stores_never_make_a_mess() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf/broken");
+    let mut looked = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(id) = name.strip_suffix(".tar.zst") else { continue };
+        // Every third one: the whole list is the business of the layers below.
+        looked += 1;
+        if looked % 3 != 0 {
+            continue;
+        }
+        let store = store(&format!("broken/{id}"));
+        for args in [
+            &["info", store.arg()][..],
+            &["ls", store.arg()],
+            &["query", "--no-elements", store.arg()],
+        ] {
+            let ran = zvf(args);
+            assert!([0, 1, 2, 3, 4].contains(&ran.code), "{id} {args:?}: {} {}", ran.code, ran.err);
+            let told = ran.err.lines().filter(|line| !line.starts_with("zvf: note: ")).count();
+            assert_eq!(told, usize::from(ran.code > 1), "{id} {args:?}: {}", ran.err);
+        }
+    }
+    assert!(looked > 30);
+}
+
+#[test]
+#[cfg(unix)]
+fn reading_writes_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let store = store("sl3_streamlines");
+    let mode = |mode| fs::set_permissions(&store.path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    for command in ["info", "ls", "query", "object", "group"] {
+        assert_eq!(zvf(&[command, store.arg()]).code, 0, "{command}");
+    }
+    mode(0o755);
+}
+
+#[test]
+fn a_closed_pipe_is_no_fault() {
+    let store = store("sl3_streamlines");
+    let child = Command::new(env!("CARGO_BIN_EXE_zvf"))
+        .args(["query", store.arg(), "--format", "jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,95 @@
+//! Files that queries write: whole or not at all.
+
+use std::fs;
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn each_format_by_the_name_of_the_file() {
+    let store = store("pc3_basic");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, start) in [
+        ("some.npy", &b"\x93NUMPY"[..]),
+        ("some.csv", b"x,y,z\n"),
+        ("some.jsonl", b"{\"vertex\":0,"),
+        ("some.PLY", b"ply\nformat binary_little_endian"),
+    ] {
+        let file = folder.path().join(name);
+        let path = file.to_str().unwrap();
+        let ran = zvf(&["query", store.arg(), "-o", path]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+        assert_eq!(ran.err, format!("zvf: note: 240 vertices in {path}\n"));
+        assert!(fs::read(&file).unwrap().starts_with(start), "{name}");
+        let piped = std::process::Command::new(env!("CARGO_BIN_EXE_zvf"))
+            .args(["query", store.arg(), "--format", &name[5..].to_lowercase()])
+            .output()
+            .unwrap();
+        assert_eq!(piped.stdout, fs::read(&file).unwrap(), "{name} to a pipe");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing else is left");
+}
+
+#[test]
+fn an_empty_answer_is_a_file_with_a_header() {
+    let store = store("pc3_basic");
+    for stream in [&[][..], &["--stream"]] {
+        let args = ["query", store.arg(), "--bbox", "-9,-9,-9:-8,-8,-8"];
+        assert_eq!(zvf(&[&args[..], stream].concat()).clean(), "x,y,z\n");
+    }
+}
+
+#[test]
+fn a_query_that_fails_leaves_the_old_file() {
+    let store = store("pc3_basic");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.csv");
+    fs::write(&file, "old").unwrap();
+    fs::remove_file(store.path.join("0/vertices/c/0/0/0")).unwrap();
+    let args = ["query", store.arg(), "-o", file.to_str().unwrap()];
+    let error = zvf(&args).refused(4);
+    assert!(error.starts_with("zvf: NotFound in 0/vertices"), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+    let ran = zvf(&[&args[..], &["--allow-missing"]].concat());
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.err.contains("0/vertices has no chunk 0.0.0 although it is recorded: left out"),
+        "{}",
+        ran.err
+    );
+    assert!(fs::read_to_string(&file).unwrap().starts_with("x,y,z\n"));
+}
+
+#[test]
+fn edges_go_to_a_file_of_their_own() {
+    let store = store("gr3_links");
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (nodes, edges) = (at("nodes.csv"), at("edges.csv"));
+    let ran = zvf(&["query", store.arg(), "-o", &nodes, "--elements", &edges]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let count = fs::read_to_string(&nodes).unwrap().lines().count() - 1;
+    let text = fs::read_to_string(&edges).unwrap();
+    assert!(text.starts_with("v0,v1"), "{text}");
+    let ends = text
+        .lines()
+        .skip(1)
+        .flat_map(|line| line.split(',').take(2).map(|n| n.parse::<usize>().unwrap()));
+    assert!(ends.max().unwrap() < count);
+    let error = zvf(&["query", store.arg(), "--format", "csv"]).refused(2);
+    assert!(
+        error.ends_with("; give --elements FILE, or --no-elements, or write jsonl or ply"),
+        "{error}"
+    );
+    assert_eq!(zvf(&["query", store.arg(), "--no-elements"]).clean().lines().count() - 1, count);
+}
+
+#[test]
+fn where_nothing_can_be_written_is_told() {
+    let store = store("pc3_basic");
+    let error = zvf(&["query", store.arg(), "-o", "/nowhere/at/all.csv"]).refused(4);
+    assert_eq!(error, "zvf: cannot write /nowhere/at/all.csv: entity not found");
+    let folder = tempfile::tempdir().unwrap();
+    let error = zvf(&["query", store.arg(), "-o", folder.path().to_str().unwrap()]).refused(2);
+    assert!(error.ends_with(" is a folder; name a file"), "{error}");
+}

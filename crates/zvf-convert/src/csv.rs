@@ -1,0 +1,145 @@
+//! Comma-separated text, as RFC 4180 has it: a header line, then one line a vertex.
+//!
+//! Numbers print so that reading them back gives the same bits; what is missing is an empty field; a
+//! text with a comma, a quote or a line break stands in quotes.
+
+use std::io::Write;
+
+use zvf_model::{Batch, Value};
+
+use crate::ConvertError;
+use crate::table::Table;
+
+/// Writes batches as one table.
+///
+/// ```
+/// use zvf_convert::CsvWriter;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let mut text = Vec::new();
+/// CsvWriter::new(&mut text, &["x".into(), "y".into()]).write(&batch)?;
+/// assert_eq!(text, b"x,y\n1.5,2\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CsvWriter<W> {
+    out: W,
+    axes: Vec<String>,
+    header: Option<String>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// A writer to `out`, the axes called `axes`.
+    pub fn new(out: W, axes: &[String]) -> Self {
+        Self { out, axes: axes.to_vec(), header: None }
+    }
+
+    /// Adds the vertices of a batch.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, a code stands for nothing, or the batch has other columns than the first.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let table = Table::new(batch, &self.axes);
+        let names: Vec<String> = table.names().into_iter().map(quoted).collect();
+        let header = names.join(",");
+        match &self.header {
+            Some(wanted) if *wanted != header => {
+                return Err(ConvertError::Columns { wanted: wanted.clone(), found: header });
+            }
+            Some(_) => {}
+            None => {
+                writeln!(self.out, "{header}")?;
+                self.header = Some(header);
+            }
+        }
+        for row in 0..batch.len() {
+            for (at, column) in table.columns().iter().enumerate() {
+                if at > 0 {
+                    self.out.write_all(b",")?;
+                }
+                match table.value(column, row)? {
+                    Value::Null => {}
+                    Value::Text(text) => self.out.write_all(quoted(&text).as_bytes())?,
+                    value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
+                        write!(self.out, "{value}")?;
+                    }
+                }
+            }
+            self.out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is held back, and hands the target back.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts};
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    #[test]
+    fn every_kind_of_column() {
+        let labels = Categories::new(vec![Value::from("a,b"), Value::from("say \"hi\"")], Some(9));
+        let batch = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0, 2, 0, 3, 0]))
+            .with_field(Field::new("color", column("uint8", 2, &[1, 2, 3, 4, 5, 6])))
+            .unwrap()
+            .with_field(Field::new("label", column("uint8", 1, &[0, 1, 9])).with_categories(labels))
+            .unwrap()
+            .with_parts(Parts::new(vec![0, 1, 3], vec![ObjectId(7), ObjectId(-1)]).unwrap())
+            .unwrap();
+        let mut text = Vec::new();
+        let mut writer = CsvWriter::new(&mut text, &[]);
+        writer.write(&batch).unwrap();
+        let other = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0]));
+        assert_eq!(
+            writer.write(&other).unwrap_err().to_string(),
+            "a batch has other columns than the first: x0 instead of \
+             x0,color_0,color_1,label,part,object"
+        );
+        let wanted = "x0,color_0,color_1,label,part,object\n\
+            1,1,2,\"a,b\",0,7\n\
+            2,3,4,\"say \"\"hi\"\"\",1,-1\n\
+            3,5,6,,1,-1\n";
+        assert_eq!(String::from_utf8(text).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_code_for_nothing_is_an_error() {
+        let labels = Categories::new(vec![Value::from("a")], None);
+        let field = Field::new("label", column("uint8", 1, &[1])).with_categories(labels);
+        let batch =
+            Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
+        let error = CsvWriter::new(Vec::new(), &[]).write(&batch).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot decode the categories of \"label\": code 1 is none of 1 categories"
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Edges and faces as a table of their own, for formats that hold one table a file.
+
+use zvf_format::metadata::Dtype;
+use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
+
+use crate::ConvertError;
+
+/// The elements of `batch` as rows, the vertices of each in the place of a position: the writers of
+/// tables take it. Vertices are counted from `first`, for batches that are parts of one answer.
+///
+/// ```
+/// use zvf_convert::{CsvWriter, elements_as_rows};
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Elements, Kind};
+///
+/// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;
+/// let batch = Batch::new(Kind::Graph, points).with_elements(Elements::new(2, vec![0, 1, 1, 2])?)?;
+/// let rows = elements_as_rows(&batch, 10)?.unwrap();
+/// let mut text = Vec::new();
+/// CsvWriter::new(&mut text, &["v0".into(), "v1".into()]).write(&rows)?;
+/// assert_eq!(text, b"v0,v1\n10,11\n11,12\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When a vertex has a number past the largest `int64`.
+pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, ConvertError> {
+    let Some(elements) = batch.elements() else { return Ok(None) };
+    let mut bytes = Vec::with_capacity(elements.rows().len().saturating_mul(8));
+    for row in elements.rows() {
+        let row = u64::try_from(*row).unwrap_or(u64::MAX).saturating_add(first);
+        let row = i64::try_from(row).map_err(|_too_large| too_many(row))?;
+        bytes.extend_from_slice(&row.to_le_bytes());
+    }
+    rows(batch.kind(), elements, bytes).map(Some)
+}
+
+fn rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
+    let width = u32::try_from(elements.width()).unwrap_or(u32::MAX);
+    let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(no_column)?;
+    let rows = Batch::new(kind, vertices);
+    elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(no_batch)
+}
+
+fn too_many(row: u64) -> ConvertError {
+    let what = format!("vertex number {row}");
+    ConvertError::NoType { format: "a table of elements", what, advice: "write it in parts" }
+}
+
+fn no_column(error: BadColumn) -> ConvertError {
+    let advice = "write JSON lines";
+    ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
+}
+
+fn no_batch(error: BadBatch) -> ConvertError {
+    let advice = "write JSON lines";
+    ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_model::Field;
+
+    use super::*;
+
+    #[test]
+    fn attributes_come_along_and_no_elements_are_none() {
+        let points = || Column::new(Dtype::FLOAT32, 1, vec![0; 12].into()).unwrap();
+        assert_eq!(elements_as_rows(&Batch::new(Kind::Graph, points()), 0).unwrap(), None);
+        let weight = Field::new("w", Column::new(Dtype::INT64, 1, vec![9; 8].into()).unwrap());
+        let elements = Elements::new(3, vec![2, 1, 0]).unwrap().with_field(weight).unwrap();
+        let batch = Batch::new(Kind::Mesh, points()).with_elements(elements).unwrap();
+        let rows = elements_as_rows(&batch, 5).unwrap().unwrap();
+        assert_eq!(rows.positions().as_slice::<i64>().unwrap(), [7, 6, 5]);
+        assert_eq!(rows.fields()[0].column.len(), 1);
+        assert!(elements_as_rows(&batch, u64::MAX).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! JSON lines: one object a line.
+//!
+//! ```text
+//! {"vertex":0,"position":[x,y,z],"object":7,"intensity":3.5}     no parts
+//! {"part":0,"object":7,"positions":[[x,y,z],…],"intensity":[…]}  parts: one line a part
+//! {"element":0,"vertices":[0,1,2],"weight":0.5}                  edges and faces
+//! ```
+//!
+//! Numbers of vertices and elements go on from batch to batch. A float that JSON has no number for is
+//! a string: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+
+use std::io::Write;
+
+use serde_json::{Map, Number, Value as Json};
+use zvf_model::{Batch, Column, Field, Part, Value};
+
+use crate::ConvertError;
+use crate::table::Table;
+
+/// Writes batches as lines.
+///
+/// ```
+/// use zvf_convert::JsonlWriter;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let mut text = Vec::new();
+/// JsonlWriter::new(&mut text).write(&batch)?;
+/// assert_eq!(text, b"{\"vertex\":0,\"position\":[1.5,2.0]}\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonlWriter<W> {
+    out: W,
+    vertices: usize,
+    parts: usize,
+    elements: usize,
+}
+
+impl<W: Write> JsonlWriter<W> {
+    /// A writer to `out`.
+    pub const fn new(out: W) -> Self {
+        Self { out, vertices: 0, parts: 0, elements: 0 }
+    }
+
+    /// Adds what a batch holds.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails or a code stands for nothing.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        if batch.parts().offsets().is_empty() {
+            self.write_vertices(batch)?;
+        } else {
+            self.write_parts(batch)?;
+        }
+        self.write_elements(batch)?;
+        self.vertices = self.vertices.saturating_add(batch.len());
+        Ok(())
+    }
+
+    /// Writes what is held back, and hands the target back.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let table = Table::new(batch, &[]);
+        for row in 0..batch.len() {
+            let mut line = Map::new();
+            line.insert("vertex".into(), self.vertices.saturating_add(row).into());
+            line.insert("position".into(), row_of(batch.positions(), row));
+            if batch.vertex_objects().is_some() {
+                line.insert("object".into(), table.object(row).map(|object| object.0).into());
+            }
+            for field in batch.fields() {
+                line.insert(field.name.to_string(), entry(field, row)?);
+            }
+            self.line(line)?;
+        }
+        Ok(())
+    }
+
+    fn write_parts(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        for Part { rows, object } in batch.parts().iter() {
+            let mut line = Map::new();
+            line.insert("part".into(), self.parts.into());
+            line.insert("object".into(), object.0.into());
+            let positions = rows.clone().map(|row| row_of(batch.positions(), row)).collect();
+            line.insert("positions".into(), positions);
+            for field in batch.fields() {
+                let values: Result<Json, ConvertError> =
+                    rows.clone().map(|row| entry(field, row)).collect();
+                line.insert(field.name.to_string(), values?);
+            }
+            self.line(line)?;
+            self.parts = self.parts.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn write_elements(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let Some(elements) = batch.elements() else { return Ok(()) };
+        for (at, rows) in elements.iter().enumerate() {
+            let mut line = Map::new();
+            line.insert("element".into(), self.elements.into());
+            let rows = rows.iter().map(|row| Json::from(self.vertices.saturating_add(*row)));
+            line.insert("vertices".into(), rows.collect());
+            for field in elements.fields() {
+                line.insert(field.name.to_string(), entry(field, at)?);
+            }
+            self.line(line)?;
+            self.elements = self.elements.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: Map<String, Json>) -> Result<(), ConvertError> {
+        Ok(writeln!(self.out, "{}", Json::Object(line))?)
+    }
+}
+
+/// All values of a row of positions.
+fn row_of(column: &Column, row: usize) -> Json {
+    let width = usize::try_from(column.width()).unwrap_or(0);
+    (0..width).map(|at| json(column.value(row, at))).collect()
+}
+
+/// The value of an attribute in a row: one, or a list where a row has several.
+fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
+    let value = |at| {
+        let value = field.value(row, at);
+        value
+            .map(json)
+            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })
+    };
+    match usize::try_from(field.column.width()) {
+        Ok(1) => value(0),
+        width => (0..width.unwrap_or(0)).map(value).collect(),
+    }
+}
+
+fn json(value: Value) -> Json {
+    match value {
+        Value::Bool(flag) => flag.into(),
+        Value::Int(n) => n.into(),
+        Value::UInt(n) => n.into(),
+        Value::Float(x) => match Number::from_f64(x) {
+            Some(number) => Json::Number(number),
+            None if x.is_nan() => "NaN".into(),
+            None if x > 0.0 => "Infinity".into(),
+            None => "-Infinity".into(),
+        },
+        Value::Text(text) => text.into(),
+        Value::Null => Json::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Elements, Kind, ObjectId, Parts};
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    #[test]
+    fn lines_of_every_shape() {
+        let mesh = Batch::new(Kind::Mesh, column("int8", 1, &[1, 2, 3]))
+            .with_vertex_objects(vec![Some(ObjectId(4)), None, Some(ObjectId(4))])
+            .unwrap()
+            .with_field(Field::new("c", column("uint8", 2, &[1, 2, 3, 4, 5, 6])))
+            .unwrap()
+            .with_elements(Elements::new(3, vec![2, 1, 0]).unwrap())
+            .unwrap();
+        let nan = f32::NAN.to_le_bytes();
+        let chain = Batch::new(Kind::Polyline, column("float32", 1, &nan))
+            .with_parts(Parts::new(vec![0, 1, 1], vec![ObjectId(9), ObjectId(8)]).unwrap())
+            .unwrap();
+        let mut text = Vec::new();
+        let mut writer = JsonlWriter::new(&mut text);
+        writer.write(&mesh).unwrap();
+        writer.write(&chain).unwrap();
+        writer.write(&mesh).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..6],
+            [
+                r#"{"vertex":0,"position":[1],"object":4,"c":[1,2]}"#,
+                r#"{"vertex":1,"position":[2],"object":null,"c":[3,4]}"#,
+                r#"{"vertex":2,"position":[3],"object":4,"c":[5,6]}"#,
+                r#"{"element":0,"vertices":[2,1,0]}"#,
+                r#"{"part":0,"object":9,"positions":[["NaN"]]}"#,
+                r#"{"part":1,"object":8,"positions":[]}"#,
+            ]
+        );
+        assert_eq!(lines[9], r#"{"element":1,"vertices":[6,5,4]}"#, "numbers go on");
+    }
+}

@@ -1,0 +1,255 @@
+//! The array file of NumPy: a header, then one record a vertex.
+//!
+//! ```text
+//! offset  size  field
+//! 0       6     magic, 93 4e 55 4d 50 59
+//! 6       2     version 1.0
+//! 8       2     length of the header, u16
+//! 10      n     header: a dictionary as text, padded with blanks, a line feed at its end
+//! 10 + n        records
+//! ```
+//!
+//! A record is `position` (as many values as axes), then every attribute as stored (codes, where there
+//! are categories), then `part` and `object` (both i64, -1 for none) where there are any. The number of
+//! records stands in the header, so it is written first with room to spare and again at the end; that
+//! needs a target that can seek, or batches that are counted before.
+
+use std::io::{Seek, SeekFrom, Write};
+
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::Batch;
+
+use crate::ConvertError;
+use crate::table::Table;
+
+/// Writes batches as one array of records.
+///
+/// ```
+/// use std::io::Cursor;
+/// use zvf_convert::NpyWriter;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.0_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let mut file = Cursor::new(Vec::new());
+/// let mut writer = NpyWriter::new(&mut file);
+/// writer.write(&batch)?;
+/// writer.finish()?;
+/// let bytes = file.into_inner();
+/// assert_eq!((&bytes[1..6], bytes.len()), (&b"NUMPY"[..], 128 + 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct NpyWriter<W> {
+    out: W,
+    descr: Option<String>,
+    records: u64,
+    first: &'static str,
+}
+
+impl<W: Write + Seek> NpyWriter<W> {
+    /// A writer to `out`, from where it stands.
+    pub const fn new(out: W) -> Self {
+        Self { out, descr: None, records: 0, first: "position" }
+    }
+
+    /// The same with another name for the positions, where they are something else.
+    #[must_use]
+    pub fn calling(self, first: &'static str) -> Self {
+        Self { first, ..self }
+    }
+
+    /// Adds the vertices of a batch.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, or the batch has other columns than the first.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let table = Table::new(batch, &[]);
+        let found = descr(batch, self.first);
+        match &self.descr {
+            Some(wanted) if *wanted != found => {
+                return Err(ConvertError::Columns { wanted: wanted.clone(), found });
+            }
+            Some(_) => {}
+            None => {
+                self.out.write_all(&header(&found, self.records)?)?;
+                self.descr = Some(found);
+            }
+        }
+        for row in 0..batch.len() {
+            self.out.write_all(batch.positions().row(row))?;
+            for field in batch.fields() {
+                self.out.write_all(field.column.row(row))?;
+            }
+            if has_parts(batch) {
+                let part = table.part(row).and_then(|part| i64::try_from(part).ok());
+                self.out.write_all(&part.unwrap_or(-1).to_le_bytes())?;
+            }
+            if has_objects(batch) {
+                let object = table.object(row).map_or(-1, |object| object.0);
+                self.out.write_all(&object.to_le_bytes())?;
+            }
+        }
+        self.records = self.records.saturating_add(u64::try_from(batch.len()).unwrap_or(0));
+        Ok(())
+    }
+
+    /// Puts the number of records where it belongs, and hands the target back.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        if let Some(descr) = &self.descr {
+            let end = self.out.stream_position()?;
+            let header = header(descr, self.records)?;
+            let start = self.start(descr, end, &header);
+            self.out.seek(SeekFrom::Start(start))?;
+            self.out.write_all(&header)?;
+            self.out.seek(SeekFrom::Start(end))?;
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// Where the file starts in the target: the end, less the records, less the header.
+    fn start(&self, descr: &str, end: u64, header: &[u8]) -> u64 {
+        let records = self.records.saturating_mul(record_size(descr));
+        let header = u64::try_from(header.len()).unwrap_or(0);
+        end.saturating_sub(records).saturating_sub(header)
+    }
+}
+
+fn has_parts(batch: &Batch) -> bool {
+    !batch.parts().offsets().is_empty()
+}
+
+fn has_objects(batch: &Batch) -> bool {
+    batch.vertex_objects().is_some() || has_parts(batch)
+}
+
+/// The list of columns, as NumPy writes it.
+fn descr(batch: &Batch, first: &str) -> String {
+    let width = batch.positions().width();
+    let mut columns = vec![column(first, batch.positions().dtype(), width, true)];
+    for field in batch.fields() {
+        let width = field.column.width();
+        columns.push(column(&field.name, field.column.dtype(), width, width > 1));
+    }
+    let int = |name| column(name, Dtype::INT64, 1, false);
+    columns.extend(has_parts(batch).then(|| int("part")));
+    columns.extend(has_objects(batch).then(|| int("object")));
+    format!("[{}]", columns.join(", "))
+}
+
+fn column(name: &str, dtype: Dtype, width: u32, vector: bool) -> String {
+    let name = name.replace('\\', "\\\\").replace('\'', "\\'");
+    let shape = if vector { format!(", ({width},)") } else { String::new() };
+    format!("('{name}', '{}'{shape})", code(dtype))
+}
+
+/// The type as NumPy spells it in a file.
+fn code(dtype: Dtype) -> String {
+    let size = dtype.size;
+    match (dtype.kind, size) {
+        (DtypeKind::Bool, _) => "|b1".to_owned(),
+        (DtypeKind::Int, 1) => "|i1".to_owned(),
+        (DtypeKind::UInt, 1) => "|u1".to_owned(),
+        (DtypeKind::Int, _) => format!("<i{size}"),
+        (DtypeKind::UInt, _) => format!("<u{size}"),
+        (DtypeKind::Float, _) => format!("<f{size}"),
+        (DtypeKind::Text, _) => format!("<U{}", size.checked_div(4).unwrap_or(0)),
+    }
+}
+
+/// Bytes of one record: the sum over the columns of size times width.
+fn record_size(descr: &str) -> u64 {
+    let mut total = 0_u64;
+    for column in descr.split("('").skip(1) {
+        let code = column.split("', '").nth(1).unwrap_or("");
+        let digits: String = code.chars().skip(2).take_while(char::is_ascii_digit).collect();
+        let unit = if code.contains('U') { 4 } else { 1 };
+        let size = digits.parse::<u64>().unwrap_or(0).saturating_mul(unit);
+        let width = code.split(", (").nth(1).and_then(|rest| rest.split(',').next());
+        let width = width.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(1);
+        total = total.saturating_add(size.saturating_mul(width));
+    }
+    total
+}
+
+/// The header, of the same length for any number of records.
+fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
+    let spare = LONGEST_COUNT.saturating_sub(records.to_string().len());
+    let unpadded = text.len().saturating_add(spare).saturating_add(PREAMBLE).saturating_add(1);
+    let whole = unpadded.next_multiple_of(ALIGNMENT);
+    let length = u16::try_from(whole.saturating_sub(PREAMBLE)).map_err(|_too_long| {
+        let advice = "ask for fewer columns, or write CSV";
+        ConvertError::NoType { format: "npy", what: "a header of 64 KiB or more".into(), advice }
+    })?;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend(length.to_le_bytes());
+    header.extend(text.bytes());
+    header.resize(whole.saturating_sub(1), b' ');
+    header.push(b'\n');
+    Ok(header)
+}
+
+const PREAMBLE: usize = 10;
+const ALIGNMENT: usize = 64;
+const LONGEST_COUNT: usize = 20; // digits of u64::MAX
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use zvf_model::{Column, Field, Kind, ObjectId, Parts};
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    #[test]
+    fn records_one_after_the_other() {
+        let batch = |x: u8, name: &str| {
+            Batch::new(Kind::Polyline, column("uint8", 2, &[x, x]))
+                .with_field(Field::new(name, column("<U1", 1, &[0x61, 0, 0, 0])))
+                .unwrap()
+                .with_parts(Parts::new(vec![0, 1], vec![ObjectId(5)]).unwrap())
+                .unwrap()
+        };
+        let mut file = Cursor::new(b"before".to_vec());
+        file.set_position(6);
+        let mut writer = NpyWriter::new(&mut file);
+        writer.write(&batch(1, "it's")).unwrap();
+        writer.write(&batch(2, "it's")).unwrap();
+        assert!(writer.write(&batch(3, "other")).is_err());
+        writer.finish().unwrap();
+        let bytes = file.into_inner();
+        let wanted = "{'descr': [('position', '|u1', (2,)), ('it\\'s', '<U1'), ('part', '<i8'), \
+            ('object', '<i8')], 'fortran_order': False, 'shape': (2,), }";
+        assert_eq!(&bytes[..6], b"before");
+        assert_eq!(&bytes[6..14], b"\x93NUMPY\x01\0");
+        let length = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
+        let text = std::str::from_utf8(&bytes[16..16 + length]).unwrap();
+        assert_eq!((text.trim_end(), text.ends_with('\n')), (wanted, true));
+        assert_eq!((length + PREAMBLE) % ALIGNMENT, 0);
+        let first = b"\x01\x01a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+        let second = b"\x02\x02a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+        assert_eq!(bytes[16 + length..], [&first[..], second].concat());
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_columns() {
+        for (descr, size) in [
+            ("[('position', '<f4', (3,))]", 12),
+            ("[('position', '<f8', (2,)), ('a', '|b1'), ('b', '<U3', (2,))]", 41),
+        ] {
+            assert_eq!(record_size(descr), size, "{descr}");
+        }
+    }
+}

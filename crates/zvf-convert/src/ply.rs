@@ -1,0 +1,290 @@
+//! PLY, binary little-endian: vertices with properties, and edges or faces.
+//!
+//! Positions are `x`, `y`, `z` (a third axis of 0 where there are two; more axes keep their names),
+//! attributes are properties with their names (with an index where a row has several values), `object`
+//! is the object. Chains become edges between neighbours; elements of two vertices are edges, of more
+//! are faces. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
+//! `double` where every value is exact in it, and refused otherwise. Text is refused.
+//!
+//! The header counts before the first vertex, so one batch makes one file.
+
+use std::io::Write;
+
+use zvf_format::metadata::DtypeKind;
+use zvf_model::{Batch, Value};
+
+use crate::ConvertError;
+use crate::table::{Scalar, Source, Table};
+
+/// Writes one batch, its axes called `axes` past the third.
+///
+/// ```
+/// use zvf_convert::write_ply;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0, 3.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 3, points.into())?);
+/// let mut file = Vec::new();
+/// write_ply(&batch, &[], &mut file)?;
+/// assert!(file.starts_with(b"ply\nformat binary_little_endian 1.0\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When writing fails, a code stands for nothing, or a column has values that PLY cannot hold.
+pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<(), ConvertError> {
+    let table = Table::new(batch, axes);
+    let columns: Vec<&Scalar<'_>> =
+        table.columns().iter().filter(|column| !matches!(column.source, Source::Part)).collect();
+    let properties: Vec<Property> = columns
+        .iter()
+        .map(|column| Property::of(&table, column, batch.len()))
+        .collect::<Result<_, _>>()?;
+    let flat = batch.positions().width() == 2;
+    let edges = edges(batch);
+    let faces = batch.elements().filter(|elements| elements.width() > 2);
+
+    writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}", batch.len())?;
+    for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
+        writeln!(out, "property {} {}", property.name(), property_name(column, at)?)?;
+        if flat && at == 1 {
+            writeln!(out, "property {} z", property.name())?;
+        }
+    }
+    if let Some(faces) = faces {
+        writeln!(out, "element face {}", faces.len())?;
+        writeln!(out, "property list uchar int vertex_indices")?;
+    }
+    if let Some(edges) = &edges {
+        writeln!(out, "element edge {}", edges.len())?;
+        writeln!(out, "property int vertex1\nproperty int vertex2")?;
+    }
+    writeln!(out, "end_header")?;
+
+    for row in 0..batch.len() {
+        for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
+            property.write(&table.value(column, row)?, out)?;
+            if flat && at == 1 {
+                property.write(&Value::Int(0), out)?;
+            }
+        }
+    }
+    for face in faces.iter().flat_map(|faces| faces.iter()) {
+        out.write_all(&[u8::try_from(face.len()).unwrap_or(u8::MAX)])?;
+        for row in face {
+            out.write_all(&vertex(*row)?)?;
+        }
+    }
+    for (from, to) in edges.into_iter().flatten() {
+        out.write_all(&vertex(from)?)?;
+        out.write_all(&vertex(to)?)?;
+    }
+    Ok(())
+}
+
+/// The edges a batch has: its elements of two, or the neighbours in each part.
+fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
+    if let Some(elements) = batch.elements().filter(|elements| elements.width() == 2) {
+        let pair = |row: &[usize]| match row {
+            [from, to] => Some((*from, *to)),
+            _ => None,
+        };
+        return Some(elements.iter().filter_map(pair).collect());
+    }
+    batch.kind().is_chain().then(|| {
+        let neighbours = |rows: std::ops::Range<usize>| rows.clone().zip(rows.skip(1));
+        batch.parts().iter().flat_map(|part| neighbours(part.rows)).collect()
+    })
+}
+
+fn vertex(row: usize) -> Result<[u8; 4], ConvertError> {
+    let number = i32::try_from(row).map_err(|_too_large| ConvertError::NoType {
+        format: "PLY",
+        what: format!("vertex number {row}"),
+        advice: "write it in parts, or as npy",
+    })?;
+    Ok(number.to_le_bytes())
+}
+
+/// The types of PLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Property {
+    Char,
+    UChar,
+    Short,
+    UShort,
+    Int,
+    UInt,
+    Float,
+    Double,
+}
+
+impl Property {
+    /// The type that holds every value of a column.
+    fn of(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
+        let dtype = match column.source {
+            Source::Axis(positions, _) => positions.dtype(),
+            Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),
+            Source::Field(..) | Source::Part | Source::Object => {
+                return Self::by_values(table, column, rows);
+            }
+        };
+        Ok(match (dtype.kind, dtype.size) {
+            (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => Self::UChar,
+            (DtypeKind::Int, 1) => Self::Char,
+            (DtypeKind::Int, 2) => Self::Short,
+            (DtypeKind::UInt, 2) => Self::UShort,
+            (DtypeKind::Int, 4) => Self::Int,
+            (DtypeKind::UInt, 4) => Self::UInt,
+            (DtypeKind::Float, 2 | 4) => Self::Float,
+            (DtypeKind::Float, _) => Self::Double,
+            _ => return Self::by_values(table, column, rows),
+        })
+    }
+
+    fn by_values(
+        table: &Table<'_>,
+        column: &Scalar<'_>,
+        rows: usize,
+    ) -> Result<Self, ConvertError> {
+        let mut wanted = Self::Int;
+        for row in 0..rows {
+            let value = table.value(column, row)?;
+            let number = match &value {
+                Value::Int(n) => i128::from(*n),
+                Value::UInt(n) => i128::from(*n),
+                Value::Bool(flag) => i128::from(*flag),
+                Value::Null => -1,
+                Value::Float(_) | Value::Text(_) => {
+                    let what = format!("the text of {:?}", column.name);
+                    let advice = "leave the column out, or write CSV or JSON lines";
+                    return Err(ConvertError::NoType { format: "PLY", what, advice });
+                }
+            };
+            if number.unsigned_abs() > EXACT_IN_DOUBLE {
+                let what = format!("{number} in {:?}", column.name);
+                let advice = "leave the column out, or write npy";
+                return Err(ConvertError::NoType { format: "PLY", what, advice });
+            }
+            if i32::try_from(number).is_err() {
+                wanted = Self::Double;
+            }
+        }
+        Ok(wanted)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Char => "char",
+            Self::UChar => "uchar",
+            Self::Short => "short",
+            Self::UShort => "ushort",
+            Self::Int => "int",
+            Self::UInt => "uint",
+            Self::Float => "float",
+            Self::Double => "double",
+        }
+    }
+
+    /// Writes a value that is known to fit; what is missing is -1.
+    #[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
+    fn write(self, value: &Value, out: &mut dyn Write) -> Result<(), ConvertError> {
+        let (whole, real) = match value {
+            Value::Bool(flag) => (i64::from(*flag), 0.0),
+            Value::Int(n) => (*n, *n as f64),
+            Value::UInt(n) => (n.cast_signed(), *n as f64),
+            Value::Float(x) => (0, *x),
+            Value::Null | Value::Text(_) => (-1, -1.0),
+        };
+        match self {
+            Self::Char | Self::UChar => out.write_all(&(whole as u8).to_le_bytes())?,
+            Self::Short | Self::UShort => out.write_all(&(whole as u16).to_le_bytes())?,
+            Self::Int | Self::UInt => out.write_all(&(whole as u32).to_le_bytes())?,
+            Self::Float => out.write_all(&(real as f32).to_le_bytes())?,
+            Self::Double => out.write_all(&real.to_le_bytes())?,
+        }
+        Ok(())
+    }
+}
+
+/// The name of a property: what viewers look for on the first axes, words without blanks elsewhere.
+fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError> {
+    let first = ["x", "y", "z"].get(at).filter(|_| matches!(column.source, Source::Axis(..)));
+    let name = first.map_or(column.name.as_str(), |name| *name);
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_graphic()) {
+        let what = format!("the name {name:?}");
+        let advice = "leave the column out, or write CSV or JSON lines";
+        return Err(ConvertError::NoType { format: "PLY", what, advice });
+    }
+    Ok(name.to_owned())
+}
+
+const EXACT_IN_DOUBLE: u128 = 1 << 53;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    fn written(batch: &Batch) -> (String, Vec<u8>) {
+        let mut file = Vec::new();
+        write_ply(batch, &[], &mut file).unwrap();
+        let end = file.windows(11).position(|bytes| bytes == b"end_header\n").unwrap() + 11;
+        (String::from_utf8(file[..end].to_vec()).unwrap(), file[end..].to_vec())
+    }
+
+    #[test]
+    fn faces_and_properties() {
+        let batch = Batch::new(Kind::Mesh, column("int8", 3, &[1, 2, 3, 4, 5, 6, 7, 8, 9]))
+            .with_field(Field::new("q", column("uint16", 1, &[1, 0, 2, 0, 255, 255])))
+            .unwrap()
+            .with_elements(Elements::new(3, vec![0, 1, 2]).unwrap())
+            .unwrap();
+        let (header, body) = written(&batch);
+        assert_eq!(
+            header,
+            "ply\nformat binary_little_endian 1.0\nelement vertex 3\nproperty char x\nproperty char y\n\
+             property char z\nproperty ushort q\nelement face 1\nproperty list uchar int vertex_indices\n\
+             end_header\n"
+        );
+        assert_eq!(body, b"\x01\x02\x03\x01\0\x04\x05\x06\x02\0\x07\x08\x09\xff\xff\x03\0\0\0\0\x01\0\0\0\x02\0\0\0");
+    }
+
+    #[test]
+    fn chains_become_edges_and_two_axes_get_a_third() {
+        let batch = Batch::new(Kind::Polyline, column("uint8", 2, &[1, 2, 3, 4, 5, 6]))
+            .with_parts(Parts::new(vec![0, 2, 3], vec![ObjectId(7), ObjectId(-2)]).unwrap())
+            .unwrap();
+        let (header, body) = written(&batch);
+        assert!(header.contains("property uchar y\nproperty uchar z\nproperty int object\n"));
+        assert!(header.contains("element edge 1\n"));
+        assert_eq!(body[..7], [1, 2, 0, 7, 0, 0, 0]);
+        assert_eq!(body[14..21], [5, 6, 0, 0xfe, 0xff, 0xff, 0xff]);
+        assert_eq!(body[21..], [0, 0, 0, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_ply_cannot_hold_is_refused() {
+        let with = |field: Field| {
+            let batch =
+                Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
+            write_ply(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string())
+        };
+        let large = ((1_i64 << 53) + 1).to_le_bytes();
+        assert_eq!(
+            with(Field::new("n", column("int64", 1, &large))).unwrap_err(),
+            "PLY cannot hold 9007199254740993 in \"n\": leave the column out, or write npy"
+        );
+        assert!(with(Field::new("n", column("int64", 1, &(1_i64 << 40).to_le_bytes()))).is_ok());
+        assert!(with(Field::new("t", column("<U1", 1, &[0x61, 0, 0, 0]))).is_err());
+        assert!(with(Field::new("a b", column("int8", 1, &[1]))).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
+//! every attribute, then the part and the object a vertex belongs to.
+
+use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
+
+use crate::ConvertError;
+
+/// A batch seen as rows and columns of scalars.
+#[derive(Debug)]
+pub(crate) struct Table<'a> {
+    batch: &'a Batch,
+    columns: Vec<Scalar<'a>>,
+    parts: Vec<usize>, // part of each vertex; empty without parts
+}
+
+/// One column.
+#[derive(Debug)]
+pub(crate) struct Scalar<'a> {
+    pub(crate) name: String,
+    pub(crate) source: Source<'a>,
+}
+
+/// Where the values of a column are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'a> {
+    /// An axis of the positions.
+    Axis(&'a Column, usize),
+    /// One value of an attribute.
+    Field(&'a Field, usize),
+    /// The number of the part, from 0.
+    Part,
+    /// The object, by part or by vertex.
+    Object,
+}
+
+impl<'a> Table<'a> {
+    /// The table of `batch`, its axes called `axes` (or `x0`, `x1`, … past their end).
+    pub(crate) fn new(batch: &'a Batch, axes: &[String]) -> Self {
+        let mut columns = Vec::new();
+        for axis in 0..usize::try_from(batch.positions().width()).unwrap_or(0) {
+            let name = axes.get(axis).cloned().unwrap_or_else(|| format!("x{axis}"));
+            columns.push(Scalar { name, source: Source::Axis(batch.positions(), axis) });
+        }
+        for field in batch.fields() {
+            columns.extend(scalars(field));
+        }
+        let parts = part_of_each(batch);
+        if !parts.is_empty() || !batch.parts().is_empty() {
+            columns.push(Scalar { name: "part".into(), source: Source::Part });
+        }
+        if batch.vertex_objects().is_some() || !batch.parts().is_empty() {
+            columns.push(Scalar { name: "object".into(), source: Source::Object });
+        }
+        Self { batch, columns, parts }
+    }
+
+    pub(crate) fn columns(&self) -> &[Scalar<'a>] {
+        &self.columns
+    }
+
+    /// The names of the columns, for telling tables apart.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    /// The value of `column` in `row`.
+    pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
+        match column.source {
+            Source::Axis(positions, axis) => Ok(positions.value(row, axis)),
+            Source::Field(field, at) => field.value(row, at).map_err(|source: BadCode| {
+                ConvertError::Category { column: column.name.clone(), source }
+            }),
+            Source::Part => Ok(self.part(row).map_or(Value::Null, whole)),
+            Source::Object => {
+                Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0)))
+            }
+        }
+    }
+
+    /// The part that vertex `row` is in.
+    pub(crate) fn part(&self, row: usize) -> Option<usize> {
+        self.parts.get(row).copied()
+    }
+
+    /// The object that vertex `row` belongs to.
+    pub(crate) fn object(&self, row: usize) -> Option<ObjectId> {
+        match self.batch.vertex_objects() {
+            Some(objects) => objects.get(row).copied().flatten(),
+            None => self.batch.parts().objects().get(self.part(row)?).copied(),
+        }
+    }
+}
+
+/// A count as a value.
+pub(crate) fn whole(n: usize) -> Value {
+    Value::UInt(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+/// The columns of one attribute: its name, with an index where a row has several values.
+fn scalars(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
+    let width = usize::try_from(field.column.width()).unwrap_or(0);
+    (0..width).map(move |at| {
+        let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
+        Scalar { name, source: Source::Field(field, at) }
+    })
+}
+
+fn part_of_each(batch: &Batch) -> Vec<usize> {
+    let parts = batch.parts().iter().enumerate();
+    parts.flat_map(|(at, part)| part.rows.map(move |_| at)).collect()
+}

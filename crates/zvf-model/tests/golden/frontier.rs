@@ -1,0 +1,406 @@
+//! What newer and rarer stores hold: made from stores of the archive by changing some of their files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archives::{Unpacked, files, inline};
+use serde_json::{Value, json};
+use zvf_format::Class;
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Level, LevelReader, ModelError, ObjectId, ObjectIndex};
+use zvf_store::{Caching, Store};
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// A level of a store made of files, which stay as long as this does.
+struct Made {
+    _dir: Unpacked,
+    store: Store,
+}
+
+impl Made {
+    fn new(files: &Files) -> Self {
+        let dir = Unpacked::of(files);
+        let store = inline(dir.open());
+        Self { _dir: dir, store }
+    }
+
+    fn level(&self) -> LevelReader {
+        inline(LevelReader::open(&self.store, Level(0))).unwrap()
+    }
+}
+
+fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
+    let (_, bytes) = files.iter_mut().find(|(at, _)| at == path).expect(path);
+    let mut doc: Value = serde_json::from_slice(bytes).unwrap();
+    change(&mut doc);
+    *bytes = serde_json::to_vec(&doc).unwrap();
+}
+
+fn attributes(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
+    edit(files, &format!("{path}/zarr.json"), |doc| change(&mut doc["attributes"]));
+}
+
+fn remove(files: &mut Files, below: &str) {
+    files.retain(|(path, _)| !path.starts_with(&format!("{below}/")));
+}
+
+/// An array of numbers, all in one chunk.
+fn numbers(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
+    remove(files, path);
+    let doc = json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {}, "storage_transformers": []});
+    files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
+    let chunk = vec!["0"; shape.len()].join("/");
+    files.push((format!("{path}/c/{chunk}"), bytes));
+}
+
+fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(i64::to_le_bytes).collect()
+}
+
+/// Every reference of every object.
+fn references(index: &ObjectIndex) -> Vec<Vec<(ChunkKey, u64)>> {
+    let rows: Vec<u64> = (0..index.slots()).collect();
+    let manifests = inline(index.manifests(&rows)).unwrap();
+    manifests.iter().map(|manifest| manifest.references().unwrap().collect()).collect()
+}
+
+/// The files of a store whose object index was turned into numbers: spans from the last object to the
+/// first, with a row between them that belongs to nobody.
+fn dense(files: &Files, level: &LevelReader) -> Files {
+    let index = inline(level.objects()).unwrap().unwrap();
+    let (mut spans, mut blocks) = (Vec::new(), Vec::new());
+    for references in references(&index).iter().rev() {
+        blocks.extend([0, 0, 0, 999]);
+        let start = i64::try_from(blocks.len() / 4).unwrap();
+        for (chunk, fragment) in references {
+            blocks.extend(
+                chunk.components().iter().copied().chain([i64::try_from(*fragment).unwrap()]),
+            );
+        }
+        spans.push([start, i64::try_from(references.len()).unwrap()]);
+    }
+    spans.reverse();
+    let mut made = files.clone();
+    remove(&mut made, "0/object_index/manifests");
+    let (n, m) = (spans.len(), blocks.len() / 4);
+    numbers(&mut made, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
+    numbers(&mut made, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
+    made
+}
+
+#[test]
+fn object_indexes_of_numbers() {
+    let blobs = files("pc3_objects");
+    let base = Made::new(&blobs);
+    let truth = references(&inline(base.level().objects()).unwrap().unwrap());
+    for layout in ["dense_manifests_v1", "vlen_manifests_v2"] {
+        // With the second, the arrays that are there decide against what is declared.
+        let mut files = dense(&blobs, &base.level());
+        attributes(&mut files, "0/object_index", |object| object["layout"] = json!(layout));
+        let made = Made::new(&files);
+        let index = inline(made.level().objects()).unwrap().unwrap();
+        assert_eq!(references(&index), truth, "{layout}");
+        assert_eq!(inline(index.find(&[ObjectId(34)])).unwrap(), [Some(34)]);
+        let rows: Vec<u64> = (0..index.slots()).rev().collect();
+        assert_eq!(inline(made.level().follow(&index, &rows)).unwrap().objects.len(), truth.len());
+    }
+    let mut files = blobs.clone();
+    attributes(&mut files, "0/object_index", |object| {
+        object["layout"] = json!("dense_manifests_v1")
+    });
+    let made = Made::new(&files);
+    assert_eq!(references(&inline(made.level().objects()).unwrap().unwrap()), truth);
+}
+
+#[test]
+fn spans_past_the_blocks_name_the_object() {
+    let blobs = files("pc3_objects");
+    let base = Made::new(&blobs);
+    let mut files = dense(&blobs, &base.level());
+    attributes(&mut files, "0/object_index", |object| {
+        object["layout"] = json!("dense_manifests_v1")
+    });
+    let (_, spans) =
+        files.iter_mut().find(|(path, _)| path == "0/object_index/manifest_spans/c/0/0").unwrap();
+    spans[8..16].copy_from_slice(&i64::MAX.to_le_bytes());
+    let made = Made::new(&files);
+    let index = inline(made.level().objects()).unwrap().unwrap();
+    assert!(inline(index.manifests(&[1, 2])).is_ok());
+    let error = inline(index.manifests(&[2, 0])).unwrap_err();
+    assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(ObjectId(0))), "{error}");
+    remove(&mut files, "0/object_index/manifest_blocks");
+    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "NotFound: array: expected the arrays that the layout of the object index has, found nothing \
+         (in 0/object_index/manifest_spans)"
+    );
+}
+
+#[test]
+fn the_layout_says_where_ids_are() {
+    let mut files = files("pc3_sparse_ids");
+    let sparse = Made::new(&files);
+    let index = inline(sparse.level().objects()).unwrap().unwrap();
+    let ids = inline(index.ids(0..index.slots())).unwrap();
+    assert!(ids.last().unwrap().0 > 9);
+    // A table of ids that a later writer left behind.
+    attributes(&mut files, "0/object_index", |object| {
+        object["layout"] = json!("vlen_manifests_v1")
+    });
+    let made = Made::new(&files);
+    let index = inline(made.level().objects()).unwrap().unwrap();
+    let rows: Vec<ObjectId> = (0..10).map(ObjectId).collect();
+    assert_eq!(inline(index.ids(0..10)).unwrap(), rows);
+    assert_eq!(inline(index.find(&[ids[9]])).unwrap(), [None]);
+}
+
+#[test]
+fn ids_in_any_order_and_ids_that_are_there_twice() {
+    let mut files = files("pc3_sparse_ids");
+    let ids: [i64; 10] = [900, -5, 17, 3, i64::MAX, 17, i64::MIN, 8, 17, 3];
+    numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
+    let made = Made::new(&files);
+    for index_bytes in [1 << 20, 0] {
+        let level = inline(LevelReader::open_within(&made.store, Level(0), index_bytes)).unwrap();
+        let index = inline(level.objects()).unwrap().unwrap();
+        let asked = [i64::MIN, 900, 901, -5, i64::MAX, 8].map(ObjectId);
+        let rows = [Some(6), Some(0), None, Some(1), Some(4), Some(7)];
+        assert_eq!(inline(index.find(&asked)).unwrap(), rows);
+        assert_eq!(inline(index.ids_of(&[4, 0])).unwrap(), [i64::MAX, 900].map(ObjectId));
+        assert_eq!(
+            inline(index.find(&[ObjectId(8), ObjectId(17)])).unwrap_err().to_string(),
+            "Duplicate: rows of one id: expected 1, found 3 (in 0/object_index/object_ids, object 17)"
+        );
+        match inline(index.duplicates()) {
+            Ok(twice) => assert_eq!((twice, index_bytes > 0), ([3, 17].map(ObjectId).into(), true)),
+            Err(error) => assert_eq!((error.class(), index_bytes), (Class::LimitExceeded, 0)),
+        }
+        let past = inline(index.manifests(&[10])).unwrap_err();
+        assert_eq!(past.class(), Class::OutOfBounds);
+    }
+    numbers(&mut files, "0/object_index/object_ids", "int64", &[9], int64(ids[..9].to_vec()));
+    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CountMismatch: rows: expected at least 10, found 9 (in 0/object_index/object_ids)"
+    );
+}
+
+#[test]
+fn owners_are_the_same_with_and_without_room_for_a_table() {
+    for id in ["pl2_negative", "sl3_by_attribute", "pc3_objects", "pc3_pyramid_sparsity"] {
+        let made = Made::new(&files(id));
+        let wide = made.level();
+        let narrow = inline(LevelReader::open_within(&made.store, Level(0), 0)).unwrap();
+        let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
+        let mut crossed = 0;
+        for key in keys.chunks(3) {
+            let near = |from: &[i64], to: &[i64]| from < key[0].components() || to[0] == 1;
+            let all = |level: &LevelReader| {
+                let owners = inline(level.owners(key, Some(&near))).unwrap().unwrap();
+                let pairs: Vec<_> = owners.chunks.iter().map(|one| one.all().to_vec()).collect();
+                (pairs, owners.crossing)
+            };
+            let (found, told) = (all(&narrow), all(&wide));
+            assert_eq!(found, told, "{id} {}", key[0]);
+            crossed += told.1.len();
+        }
+        assert_eq!(crossed > 0, id.starts_with("pl") || id.starts_with("sl"), "{id}");
+    }
+}
+
+/// A store with a stamped owner column, whose values `stamp` may change.
+fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> Made {
+    let mut files = files(id);
+    let base = Made::new(&files);
+    let keys: Vec<ChunkKey> = inline(base.level().chunks()).unwrap().iter().collect();
+    let index = inline(base.level().objects()).unwrap().unwrap();
+    let ids = inline(index.ids(0..index.slots())).unwrap();
+    let owners = inline(base.level().owners(&keys, None)).unwrap().unwrap();
+    let fragments = inline(base.level().fragments(&keys));
+    let (_, doc) = files.iter().find(|(path, _)| path == "0/vertices/zarr.json").unwrap();
+    let mut doc: Value = serde_json::from_slice(doc).unwrap();
+    doc["attributes"]["dtype"] = json!("int64");
+    doc["attributes"]["name"] = json!("object_id");
+    doc["attributes"]["encoding"] = Value::Null;
+    doc["attributes"].as_object_mut().unwrap().remove("encoding");
+    let origin: Vec<i64> = match doc["attributes"]["chunk_grid_origin"].as_array() {
+        Some(origin) => origin.iter().map(|n| n.as_i64().unwrap()).collect(),
+        None => vec![0; 3],
+    };
+    let path = "0/fragment_attributes/object_id";
+    files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
+    for ((key, owners), fragments) in keys.iter().zip(owners.chunks).zip(fragments) {
+        let owner = |fragment| {
+            let rows: Vec<u64> = owners.of_fragment(fragment).collect();
+            match rows.as_slice() {
+                [] => -1,
+                [row] => ids[usize::try_from(*row).unwrap()].0,
+                _ => -2,
+            }
+        };
+        let mut column: Vec<i64> = (0..fragments.unwrap().len()).map(owner).collect();
+        stamp(key, &mut column);
+        let payload = int64(column);
+        let mut cell = 1_u32.to_le_bytes().to_vec();
+        cell.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
+        cell.extend(payload);
+        let place: Vec<String> =
+            key.components().iter().zip(&origin).map(|(c, o)| (c - o).to_string()).collect();
+        files.push((format!("{path}/c/{}", place.join("/")), cell));
+    }
+    Made::new(&files)
+}
+
+#[test]
+fn an_owner_column_settles_what_it_can() {
+    let id = "pc3_sparse_ids";
+    let plain = Made::new(&files(id));
+    let keys: Vec<ChunkKey> = inline(plain.level().chunks()).unwrap().iter().collect();
+    let all = |level: &LevelReader| {
+        let owners = inline(level.owners(&keys, None)).unwrap().unwrap().chunks;
+        owners.iter().map(|one| one.all().to_vec()).collect::<Vec<_>>()
+    };
+    let truth = all(&plain.level());
+    assert_eq!(all(&stamped(id, |_, _| {}).level()), truth);
+    // What the column says is taken, so a fragment without an owner loses it ...
+    let first = keys[0];
+    let mut without = truth.clone();
+    without[0].remove(0);
+    let made = stamped(id, |key, column| {
+        if *key == first {
+            column[0] = -1
+        }
+    });
+    assert_eq!(all(&made.level()), without);
+    // ... but where it says that there are several, or names nobody, the manifests are asked.
+    for other in [-2, 123_456_789] {
+        let made = stamped(id, |key, column| {
+            if *key == first {
+                column[0] = other
+            }
+        });
+        assert_eq!(all(&made.level()), truth, "{other}");
+    }
+}
+
+#[test]
+fn levels_that_add_to_the_next() {
+    let numbers = |levels: &[u32]| -> Result<Vec<u32>, ModelError> {
+        let mut files = files("pc3_pyramid_explicit");
+        for level in levels {
+            attributes(&mut files, &level.to_string(), |all| {
+                all["zarr_vectors_level"]["refinement"] = json!("add");
+            });
+        }
+        let made = Made::new(&files);
+        let chain = inline(LevelReader::chain(&made.store, Level(0)))?;
+        Ok(chain.iter().map(|level| level.level().0).collect())
+    };
+    assert_eq!(numbers(&[]).unwrap(), [0]);
+    assert_eq!(numbers(&[1]).unwrap(), [0]);
+    assert_eq!(numbers(&[0]).unwrap(), [0, 1]);
+    assert_eq!(numbers(&[0, 1]).unwrap(), [0, 1, 2]);
+    assert_eq!(
+        numbers(&[0, 1, 2]).unwrap_err().to_string(),
+        "BadShape: refinement: expected a coarser level that it adds to, found none (in 2)"
+    );
+}
+
+/// Every record between chunks as text, endpoints in their order.
+fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
+    let family = inline(level.links(Delta::SAME))?.unwrap();
+    let mut all = Vec::new();
+    for segment in family.segments().iter().filter(|segment| !segment.is_intra()) {
+        let order = inline(segment.cells())?.in_order();
+        for records in inline(segment.read(&order, Caching::Once)) {
+            let records = records?;
+            for i in 0..records.len() {
+                let ends = records.endpoints(i).map(|(chunk, row)| format!("{chunk}/{row}"));
+                all.push(ends.collect::<Vec<_>>().join(" "));
+            }
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+#[test]
+fn side_roads_of_cross_chunk_links() {
+    let mut files = files("v070_gr3");
+    let base = Made::new(&files);
+    let truth = bridges(&base.level()).unwrap();
+    assert_eq!(truth.len(), 109);
+    // The same records below the chunks they touch: slots, then rows.
+    let mut leaves: BTreeMap<Vec<String>, Vec<u8>> = BTreeMap::new();
+    for record in &truth {
+        let ends: Vec<(&str, i64)> = record
+            .split(' ')
+            .map(|end| end.split_once('/').unwrap())
+            .map(|(chunk, row)| (chunk, row.parse().unwrap()))
+            .collect();
+        let mut chunks: Vec<ChunkKey> =
+            ends.iter().map(|(chunk, _)| ChunkKey::parse(chunk).unwrap()).collect();
+        chunks.sort_by(ChunkKey::cmp_numeric);
+        chunks.dedup();
+        let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
+        let slot = |chunk: &str| {
+            u8::try_from(chunks.iter().position(|one| one == chunk).unwrap()).unwrap()
+        };
+        let mut bytes: Vec<u8> = ends.iter().map(|(chunk, _)| slot(chunk)).collect();
+        bytes.extend(int64(ends.iter().map(|(_, row)| *row)));
+        leaves.entry(chunks).or_default().extend(bytes);
+    }
+    let family = "0/cross_chunk_links/0";
+    remove(&mut files, &format!("{family}/data"));
+    attributes(&mut files, family, |family| family["layout"] = json!("partitioned_v1"));
+    for (chunks, bytes) in &leaves {
+        let path = format!("{family}/{}/data", chunks.join("/"));
+        numbers(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
+    }
+    let made = Made::new(&files);
+    assert_eq!(bridges(&made.level()).unwrap(), truth);
+    attributes(&mut files, family, |family| family["layout"] = json!("sharded_v1"));
+    let error = bridges(&Made::new(&files).level()).unwrap_err();
+    assert_eq!(error.class(), Class::Unsupported);
+    assert!(error.to_string().contains("sharded_v1"), "{error}");
+}
+
+#[test]
+fn links_of_one_fragment_where_groups_follow_fragments() {
+    let claim = |id| {
+        let mut files = files(id);
+        attributes(&mut files, "0", |all| {
+            all["zarr_vectors_level"]["fragment_link_groups"] = json!(true)
+        });
+        Made::new(&files)
+    };
+    // One object: one fragment and one group a chunk, and every link is inside.
+    let made = claim("gr2_f64");
+    let level = made.level();
+    let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
+    let within = family.segments().iter().find(|segment| segment.is_intra()).unwrap();
+    let cells = inline(within.cells()).unwrap();
+    let mut seen = BTreeSet::new();
+    for place in 0..cells.len() {
+        let chunk = cells.source(place).unwrap();
+        let whole = inline(within.read(&[place], Caching::Once)).remove(0).unwrap();
+        let rows = inline(level.links_of_fragment(&chunk, 0)).unwrap().unwrap();
+        let part = inline(within.read_rows(&chunk, &rows)).unwrap();
+        assert_eq!(part.len(), whole.len());
+        assert!(inline(level.links_of_fragment(&chunk, 1)).unwrap().is_none());
+        seen.insert(chunk.to_string());
+    }
+    assert!(!seen.is_empty());
+    // Without the claim, and where it is not true, nobody relies on it.
+    for made in [Made::new(&files("gr2_f64")), claim("gr3_links")] {
+        let level = made.level();
+        let chunk = inline(level.chunks()).unwrap().get(0).unwrap();
+        assert!(inline(level.links_of_fragment(&chunk, 0)).unwrap().is_none());
+    }
+}

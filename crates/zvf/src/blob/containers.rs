@@ -1,0 +1,93 @@
+//! Files that hold dense arrays, and compressed chunks: `.tet`, its index, Blosc2 frames, Blosc chunks.
+
+use std::ops::ControlFlow;
+
+use zvf_blosc::Chunk;
+use zvf_format::caterva::{ChunkHeader, Container, Frame};
+use zvf_format::tet::{File, Index, Row, Severity};
+
+use super::{Finding, Report, Settings};
+use crate::Error;
+
+pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
+    let file = File::parse(blob)?;
+    report.fact("datasets", file.directory().len());
+    report.fact("chunks", file.index().rows().len());
+    report.fact("payload_end", file.payload_end());
+    report.fact("footer", file.footer().map(|footer| footer.version()));
+    report.list(
+        settings,
+        file.directory().iter().map(|dataset| {
+            let element = dataset.element().map_or("unknown", |element| element.name());
+            let (shape, chunk) = (numbers(dataset.shape()), numbers(dataset.chunk_shape()));
+            format!("{}: {element} [{shape}] in chunks of [{chunk}]", dataset.name())
+        }),
+    );
+    let _ = file.check(&mut |finding| {
+        let strict_only = finding.severity != Severity::Error;
+        let text = format!("{}: {}", finding.rule.id(), finding.error);
+        let (class, offset) = (finding.error.class.name(), Some(finding.error.offset));
+        report.findings.push(Finding { class, offset, text, strict_only });
+        match report.findings.len() < MOST_FINDINGS {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    Ok(())
+}
+
+pub(super) fn tidx(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
+    let index = Index::parse(blob, settings.payload_end)?;
+    report.fact("chunks", index.rows().len());
+    report.lints(&index.lints());
+    report.list(settings, index.rows().iter().map(row));
+    Ok(())
+}
+
+fn row(row: &Row) -> String {
+    let (start, end) = (row.payload_offset(), row.payload_end());
+    let (dataset, chunk) = (row.dataset_id(), numbers(row.chunk_index().into_iter()));
+    format!(
+        "dataset {dataset} chunk [{chunk}]: bytes {start}..{end}, {} decoded, {:?}",
+        row.raw_byte_len(),
+        row.codec()
+    )
+}
+
+pub(super) fn caterva(blob: &[u8], report: &mut Report) -> Result<(), Error> {
+    let frame = Frame::open_whole(Container::File(report.bytes), blob)?;
+    let metalayer = frame.metalayer();
+    let partition = metalayer.partition();
+    report.fact("metalayer", metalayer.name().text());
+    report.fact("dtype", metalayer.dtype_text());
+    report.fact("item_size", frame.geometry().item_size());
+    report.fact("shape", partition.shape().as_slice());
+    report.fact("chunk_shape", partition.chunkshape().as_slice());
+    report.fact("block_shape", partition.blockshape().as_slice());
+    report.fact("chunks", frame.geometry().chunk_count());
+    report.lints(&frame.header().lints());
+    report.lints(&metalayer.lints());
+    Ok(())
+}
+
+pub(super) fn blosc(blob: &[u8], report: &mut Report) -> Result<(), Error> {
+    let chunk = Chunk::parse(blob)?;
+    let header: &ChunkHeader = chunk.header();
+    report.fact("decoded_bytes", header.nbytes());
+    report.fact("stored_bytes", header.cbytes());
+    report.fact("block_bytes", header.blocksize());
+    report.fact("blocks", header.block_count());
+    report.fact("codec", format!("{:?}", header.codec()));
+    report.lints(&header.lints());
+    chunk.decode_all(DECODED_CAP)?;
+    Ok(())
+}
+
+fn numbers(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The most that a chunk is decoded to.
+const DECODED_CAP: u64 = 1 << 30;
+/// The most findings of one file.
+const MOST_FINDINGS: usize = 1000;

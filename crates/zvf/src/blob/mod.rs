@@ -1,0 +1,343 @@
+//! One blob on its own: what it is, what is in it, what is wrong with it.
+//!
+//! ```text
+//! kind             wants besides the bytes
+//! fragment_index   (rows: how many the chunk has)
+//! manifest         axes
+//! ragged           item, columns
+//! link_cell        item, width, perm, inline
+//! vlen             (items)
+//! shard_index      cells, checksum, where the index is
+//! tet              nothing
+//! tidx             (payload_end)
+//! caterva          nothing
+//! blosc            nothing
+//! ```
+//!
+//! A blob that is not sound has findings; an [`Error`] is for not being able to look. For people who
+//! debug a writer, and for tests of one: programs that read stores have no use for it.
+//!
+//! Not here: which blob lies where in a store.
+
+mod containers;
+mod structures;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use zvf_format::{FormatError, Lints};
+
+use crate::Error;
+
+/// What a blob is taken for.
+///
+/// ```
+/// use zvf::blob::BlobKind;
+///
+/// assert_eq!("link_cell".parse::<BlobKind>().unwrap(), BlobKind::LinkCell);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BlobKind {
+    /// The fragments of a chunk.
+    FragmentIndex,
+    /// The fragments of an object.
+    Manifest,
+    /// Groups of rows, one after the other.
+    Ragged,
+    /// Link records of one chunk.
+    LinkCell,
+    /// Items of any length, as the codec `vlen-bytes` frames them.
+    Vlen,
+    /// The index of a shard, alone or in its shard.
+    ShardIndex,
+    /// A whole `.tet` file.
+    Tet,
+    /// The chunk index of a `.tet` file.
+    Tidx,
+    /// A Blosc2 frame with a Caterva or B2ND array.
+    Caterva,
+    /// A chunk of Blosc 1 or 2.
+    Blosc,
+}
+
+impl BlobKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::FragmentIndex,
+        Self::Manifest,
+        Self::Ragged,
+        Self::LinkCell,
+        Self::Vlen,
+        Self::ShardIndex,
+        Self::Tet,
+        Self::Tidx,
+        Self::Caterva,
+        Self::Blosc,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::FragmentIndex => "fragment_index",
+            Self::Manifest => "manifest",
+            Self::Ragged => "ragged",
+            Self::LinkCell => "link_cell",
+            Self::Vlen => "vlen",
+            Self::ShardIndex => "shard_index",
+            Self::Tet => "tet",
+            Self::Tidx => "tidx",
+            Self::Caterva => "caterva",
+            Self::Blosc => "blosc",
+        }
+    }
+
+    /// The kind whose first bytes `bytes` begin with; not every kind has such.
+    ///
+    /// ```
+    /// use zvf::blob::BlobKind;
+    ///
+    /// assert_eq!(BlobKind::guess(b"TETR\x01\0\0\0"), Some(BlobKind::Tet));
+    /// assert_eq!(BlobKind::guess(b"\0\0\0\0"), None);
+    /// ```
+    #[must_use]
+    pub fn guess(bytes: &[u8]) -> Option<Self> {
+        let magics: [(usize, &[u8], Self); 4] = [
+            (0, b"TETR", Self::Tet),
+            (0, b"TIDX", Self::Tidx),
+            (2, b"b2frame\0", Self::Caterva),
+            (0, b"GFVZ", Self::FragmentIndex),
+        ];
+        let begins = |(at, magic, _): &(usize, &[u8], Self)| {
+            bytes.get(*at..).is_some_and(|bytes| bytes.starts_with(magic))
+        };
+        magics.into_iter().find(begins).map(|(_, _, kind)| kind)
+    }
+}
+
+impl fmt::Display for BlobKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for BlobKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|kind| kind.word() == text);
+        found.ok_or_else(|| Error::bad_request("kind of blob", "one of those listed", text))
+    }
+}
+
+/// What the bytes alone do not say.
+///
+/// ```
+/// use zvf::blob::{BlobKind, Settings};
+///
+/// let settings = Settings { axes: Some(1), ..Settings::default() };
+/// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+/// let report = settings.report(BlobKind::Manifest, blob).unwrap();
+/// assert!(report.is_sound(true));
+/// assert_eq!(report.items, ["chunk 4: fragment 5"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Axes of chunk coordinates: `sid_ndim` of a manifest.
+    pub axes: Option<u64>,
+    /// Rows that the chunk of a fragment index has, or items of a vlen chunk.
+    pub rows: Option<u64>,
+    /// The type of a number of a ragged blob or a link cell: `int64`, `uint8`, …
+    pub item: Option<String>,
+    /// Numbers of one row of a ragged blob.
+    pub columns: u32,
+    /// Vertices of one link record.
+    pub width: usize,
+    /// Whether a link record ends with a permutation code.
+    pub perm: bool,
+    /// Whether the records of a link cell are in groups, each found by an offset.
+    pub inline: bool,
+    /// Cells of a shard.
+    pub cells: Option<u64>,
+    /// Whether the index of a shard ends with a checksum.
+    pub checksum: bool,
+    /// Whether the index of a shard comes first.
+    pub index_at_start: bool,
+    /// Where payloads end in the `.tet` file that an index is of.
+    pub payload_end: u64,
+    /// How many items a report lists.
+    pub most_items: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            axes: None,
+            rows: None,
+            item: None,
+            columns: 1,
+            width: 2,
+            perm: false,
+            inline: false,
+            cells: None,
+            checksum: true,
+            index_at_start: false,
+            payload_end: u64::MAX,
+            most_items: 20,
+        }
+    }
+}
+
+/// What a blob holds, and what is wrong with it.
+///
+/// ```
+/// use zvf::blob::{BlobKind, Settings};
+///
+/// let report = Settings::default().report(BlobKind::Tet, b"TETR\x01").unwrap();
+/// assert!(!report.is_sound(false));
+/// assert_eq!(report.findings[0].class, "Truncated");
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// What it was taken for.
+    pub kind: BlobKind,
+    /// How long it is.
+    pub bytes: u64,
+    /// What it says of itself, by name.
+    pub facts: Map<String, Value>,
+    /// What it lists, in words; the first ones.
+    pub items: Vec<String>,
+    /// How many more it lists.
+    pub more_items: u64,
+    /// What is wrong with it.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is wrong with a blob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The kind of fault, by its stable name.
+    pub class: &'static str,
+    /// The byte it is at.
+    pub offset: Option<u64>,
+    /// The whole sentence.
+    pub text: String,
+    /// Whether only a strict reader refuses it.
+    pub strict_only: bool,
+}
+
+impl Finding {
+    fn fault(error: &Error) -> Self {
+        let offset = error.span().map(|(start, _)| start);
+        Self { class: error.class().name(), offset, text: error.to_string(), strict_only: false }
+    }
+
+    fn lint(error: &FormatError) -> Self {
+        let (class, offset) = (error.class.name(), Some(error.offset));
+        Self { class, offset, text: error.to_string(), strict_only: true }
+    }
+}
+
+impl Report {
+    /// Whether nothing is wrong: in a strict reader's eyes, or in any reader's.
+    #[must_use]
+    pub fn is_sound(&self, strict: bool) -> bool {
+        self.findings.iter().all(|finding| finding.strict_only && !strict)
+    }
+
+    fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.facts.insert(name.to_owned(), value.into());
+    }
+
+    /// Lists the first of `items`.
+    fn list(&mut self, settings: &Settings, items: impl Iterator<Item = String>) {
+        let mut items = items.fuse();
+        self.items = items.by_ref().take(settings.most_items).collect();
+        self.more_items = u64::try_from(items.count()).unwrap_or(u64::MAX);
+    }
+
+    fn fault(&mut self, error: impl Into<Error>) {
+        self.findings.push(Finding::fault(&error.into()));
+    }
+
+    fn lints(&mut self, lints: &Lints) {
+        self.findings.extend(lints.iter().map(Finding::lint));
+    }
+}
+
+impl Settings {
+    /// Looks at `blob` as one of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// When these settings lack what the kind wants, or say something that cannot be.
+    pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<Report, Error> {
+        let bytes = u64::try_from(blob.len()).unwrap_or(u64::MAX);
+        let mut report = Report {
+            kind,
+            bytes,
+            facts: Map::new(),
+            items: Vec::new(),
+            more_items: 0,
+            findings: Vec::new(),
+        };
+        let looked = match kind {
+            BlobKind::FragmentIndex => {
+                structures::fragment_index(self, blob, &mut report).map_err(Error::from)
+            }
+            BlobKind::Manifest => {
+                let axes = self.axes.ok_or_else(|| wanted("axes", "the axes of chunk keys"))?;
+                structures::manifest(self, axes, blob, &mut report).map_err(Error::from)
+            }
+            BlobKind::Ragged => {
+                let element = self.element()?;
+                structures::ragged(self, element.size(), blob, &mut report).map_err(Error::from)
+            }
+            BlobKind::LinkCell => {
+                let shape =
+                    zvf_format::link::RowShape::new(self.element()?, self.width, self.perm)?;
+                structures::link_cell(self, shape, blob, &mut report).map_err(Error::from)
+            }
+            BlobKind::Vlen => structures::vlen(self, blob, &mut report).map_err(Error::from),
+            BlobKind::ShardIndex => {
+                let cells = self.cells.ok_or_else(|| wanted("cells", "the cells of a shard"))?;
+                structures::shard_index(self, cells, blob, &mut report).map_err(Error::from)
+            }
+            BlobKind::Tet => containers::tet(self, blob, &mut report),
+            BlobKind::Tidx => containers::tidx(self, blob, &mut report),
+            BlobKind::Caterva => containers::caterva(blob, &mut report),
+            BlobKind::Blosc => containers::blosc(blob, &mut report),
+        };
+        if let Err(error) = looked {
+            report.fault(error);
+        }
+        Ok(report)
+    }
+
+    fn element(&self) -> Result<zvf_format::link::Element, Error> {
+        use zvf_format::link::Element;
+        let text = self.item.as_deref().ok_or_else(|| wanted("item", "the type of a number"))?;
+        let element = match text {
+            "int8" => Element::I8,
+            "uint8" => Element::U8,
+            "int16" => Element::I16,
+            "uint16" => Element::U16,
+            "int32" => Element::I32,
+            "uint32" => Element::U32,
+            "int64" => Element::I64,
+            "uint64" => Element::U64,
+            _ => return Err(Error::bad_request("item", "int8 to int64 or uint8 to uint64", text)),
+        };
+        Ok(element)
+    }
+}
+
+fn wanted(what: &'static str, rule: &'static str) -> Error {
+    Error::bad_request(what, rule, "nothing")
+}

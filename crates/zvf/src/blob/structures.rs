@@ -1,0 +1,168 @@
+//! The blobs of a ZVF store: fragments, manifests, ragged rows, links, framing, shards.
+
+use zvf_format::FormatError;
+use zvf_format::fragment::{Fragment, FragmentIndex};
+use zvf_format::link::{Body, LinkCell, RowShape};
+use zvf_format::manifest::{Block, BlockFragments, Manifest};
+use zvf_format::ragged::Ragged;
+use zvf_format::shard::{IndexLocation, ShardIndex};
+use zvf_format::vlen::VlenRows;
+
+use super::{Report, Settings};
+
+pub(super) fn fragment_index(
+    settings: &Settings,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let index = FragmentIndex::parse(blob)?;
+    let explicit = index.iter().filter(|one| matches!(one, Fragment::Rows(_))).count();
+    report.fact("fragments", index.len());
+    report.fact("explicit", explicit);
+    report.fact("rows", index.rows_total());
+    report.fact("extent", index.extent());
+    report.lints(&index.lints());
+    report.list(
+        settings,
+        index.iter().enumerate().map(|(f, one)| match one {
+            Fragment::Range { start, count } => {
+                format!("{f}: rows {start}..{}", start.saturating_add(count))
+            }
+            Fragment::Rows(_) => {
+                let rows: Vec<String> = one.rows().take(8).map(|row| row.to_string()).collect();
+                let more = if one.len() > 8 { ", …" } else { "" };
+                format!("{f}: {} rows: {}{more}", one.len(), rows.join(", "))
+            }
+        }),
+    );
+    if let Some(rows) = settings.rows {
+        report.fact("tiles", index.tiles(rows));
+        index.check_rows(rows)?;
+    }
+    Ok(())
+}
+
+pub(super) fn manifest(
+    settings: &Settings,
+    axes: u64,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let manifest = Manifest::parse(blob, axes)?;
+    report.fact("blocks", manifest.blocks().count());
+    report.fact("references", manifest.len());
+    report.list(settings, manifest.blocks().map(|block| words(&block)));
+    Ok(())
+}
+
+fn words(block: &Block<'_>) -> String {
+    let chunk: Vec<String> = block.chunk.iter().map(|at| at.get().to_string()).collect();
+    let chunk = chunk.join(".");
+    match block.fragments {
+        BlockFragments::Single(fragment) => format!("chunk {chunk}: fragment {fragment}"),
+        BlockFragments::Range { start, count } => {
+            format!("chunk {chunk}: fragments {start}..{}", start.saturating_add(count))
+        }
+        fragments => {
+            let some: Vec<String> = fragments.iter().take(8).map(|one| one.to_string()).collect();
+            let more = if fragments.len() > 8 { ", …" } else { "" };
+            format!("chunk {chunk}: fragments {}{more}", some.join(", "))
+        }
+    }
+}
+
+pub(super) fn ragged(
+    settings: &Settings,
+    size: u8,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let ragged = Ragged::parse(blob, size, settings.columns)?;
+    report.fact("groups", ragged.len());
+    report.fact("rows", ragged.rows().len());
+    report.lints(&ragged.lints());
+    let row = usize::from(size).saturating_mul(usize::try_from(settings.columns).unwrap_or(1));
+    report.list(
+        settings,
+        ragged.groups().enumerate().map(|(k, group)| {
+            let rows = group.len().checked_div(row).unwrap_or(0);
+            format!("group {k}: {rows} rows")
+        }),
+    );
+    Ok(())
+}
+
+pub(super) fn link_cell(
+    settings: &Settings,
+    shape: RowShape,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let body = if settings.inline { Body::Inline } else { Body::Flat };
+    let cell = LinkCell::parse(blob, body, shape)?;
+    report.fact("records", cell.len());
+    if let Some(groups) = cell.groups() {
+        report.fact("groups", groups.len());
+    }
+    report.lints(&cell.lints());
+    report.list(
+        settings,
+        cell.records().map(|record| {
+            let rows: Vec<String> = record.rows().iter().map(u64::to_string).collect();
+            match record.perm() {
+                Some(code) => format!("{} (permutation {code})", rows.join(" - ")),
+                None => rows.join(" - "),
+            }
+        }),
+    );
+    Ok(())
+}
+
+pub(super) fn vlen(
+    settings: &Settings,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
+    let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
+    report.fact("items", stated);
+    report.fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
+    report.lints(&rows.lints());
+    report.list(
+        settings,
+        rows.iter().enumerate().map(|(i, item)| format!("{i}: {} bytes", item.len())),
+    );
+    Ok(())
+}
+
+pub(super) fn shard_index(
+    settings: &Settings,
+    cells: u64,
+    blob: &[u8],
+    report: &mut Report,
+) -> Result<(), FormatError> {
+    let location = if settings.index_at_start { IndexLocation::Start } else { IndexLocation::End };
+    let total = report.bytes;
+    let span = location.span(cells, settings.checksum, total)?;
+    let bounds = usize::try_from(span.start).ok().zip(usize::try_from(span.end).ok());
+    let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
+    let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
+    let alone = span.end.saturating_sub(span.start) == total;
+    report.fact("cells", index.len());
+    report.fact("present", index.iter().flatten().count());
+    report.fact(
+        "payload_bytes",
+        index.iter().flatten().map(|s| s.end.saturating_sub(s.start)).sum::<u64>(),
+    );
+    report.list(
+        settings,
+        index.iter().enumerate().map(|(i, span)| match span {
+            Some(span) => format!("{i}: bytes {}..{}", span.start, span.end),
+            None => format!("{i}: absent"),
+        }),
+    );
+    if !alone {
+        index.check_spans(total, location)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! The same without async: calls return when they are done.
+//!
+//! A store on the local disk is read on the calling thread. For a remote one this module owns a small
+//! tokio runtime, made when the store is opened and ended with the last clone of the handle. Where the
+//! caller is itself inside a runtime, waiting for a network would stop it: such a call is refused, with
+//! an error that says so. Local stores may be read anywhere.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use zvf_store::{OpenOptions, Store};
+
+use crate::Error;
+
+/// What waits: nothing for a local store, a runtime for a remote one.
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    runtime: Option<Arc<Owned>>,
+}
+
+/// A runtime that may be dropped anywhere.
+#[derive(Debug)]
+struct Owned(Option<Runtime>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Waiter {
+    /// Whatever it takes to read from `address`.
+    ///
+    /// ```
+    /// let waiter = zvf::blocking::Waiter::for_address("data/brain.zarrvectors")?;
+    /// assert_eq!(waiter.wait(async { 6 * 7 })?, 42);
+    /// # Ok::<(), zvf::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is no path or URL, or a runtime is needed and cannot start.
+    pub fn for_address(address: &str) -> Result<Self, Error> {
+        if !Store::needs_runtime(address)? {
+            return Ok(Self { runtime: None });
+        }
+        refuse_inside()?;
+        let built = Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name("zvf")
+            .enable_all()
+            .build();
+        let runtime = Owned(Some(built.map_err(Error::no_runtime)?));
+        Ok(Self { runtime: Some(Arc::new(runtime)) })
+    }
+
+    /// Runs `future` to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the store is remote and the caller is inside a runtime.
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
+        match self.runtime.as_deref() {
+            Some(Owned(Some(runtime))) => {
+                refuse_inside()?;
+                Ok(runtime.block_on(future))
+            }
+            Some(Owned(None)) | None => Ok(here(future)),
+        }
+    }
+}
+
+/// Opens the store at `address`, as [`open_store`](crate::open_store) does.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
+/// let level = waiter.wait(store.level(0))??;
+/// assert_eq!(level.meta().vertex_count, 3);
+/// # Ok::<(), zvf::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As there, and when the store is remote and the caller is inside a runtime.
+pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, Waiter), Error> {
+    let waiter = Waiter::for_address(address)?;
+    let store = waiter.wait(crate::open_store(address, options))??;
+    Ok((store, waiter))
+}
+
+/// Opens the store at `address`, as [`open`](crate::open) does.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf::{OpenOptions, Query};
+///
+/// let reader = zvf::blocking::open(path, OpenOptions::default())?;
+/// assert_eq!(reader.run(&Query::all())?.batch.len(), 3);
+/// # Ok::<(), zvf::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As there, and when the store is remote and the caller is inside a runtime.
+#[cfg(feature = "query")]
+pub fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
+    let (store, waiter) = open_store(address, options)?;
+    Ok(Reader { inner: zvf_query::Reader::new(store), waiter })
+}
+
+/// A handle to the levels of one store, for asking; cheap to clone.
+#[cfg(feature = "query")]
+#[derive(Clone, Debug)]
+pub struct Reader {
+    inner: zvf_query::Reader,
+    waiter: Waiter,
+}
+
+#[cfg(feature = "query")]
+impl Reader {
+    /// The store.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        self.inner.store()
+    }
+
+    /// The same handle for async code.
+    #[must_use]
+    pub const fn as_async(&self) -> &zvf_query::Reader {
+        &self.inner
+    }
+
+    /// What waits for it, for calls of the store and of levels.
+    #[must_use]
+    pub const fn waiter(&self) -> &Waiter {
+        &self.waiter
+    }
+
+    /// Level `level`, opened once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::level`](zvf_query::Reader::level), or as [`Waiter::wait`].
+    pub fn level(&self, level: zvf_model::Level) -> Result<zvf_model::LevelReader, Error> {
+        Ok(self.waiter.wait(self.inner.level(level))??)
+    }
+
+    /// What `query` will read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::plan`](zvf_query::Reader::plan), or as [`Waiter::wait`].
+    pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
+        Ok(self.waiter.wait(self.inner.plan(query))??)
+    }
+
+    /// The answer to `query`, all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::run`](zvf_query::Reader::run), or as [`Waiter::wait`].
+    pub fn run(&self, query: &zvf_query::Query) -> Result<zvf_query::Answer, Error> {
+        Ok(self.waiter.wait(self.inner.run(query))??)
+    }
+
+    /// The answer to `query` batch by batch, in order and in bounded memory. What comes next is read
+    /// ahead only while a batch is waited for.
+    pub fn batches(
+        &self,
+        query: zvf_query::Query,
+    ) -> impl Iterator<Item = Result<zvf_model::Batch, Error>> + use<> {
+        use futures_util::StreamExt as _;
+        let (mut stream, waiter) = (self.inner.stream(query), self.waiter.clone());
+        let mut failed = false;
+        std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let next = match waiter.wait(stream.next()) {
+                Ok(next) => next?.map_err(Error::from),
+                Err(error) => Err(error),
+            };
+            failed = next.is_err();
+            Some(next)
+        })
+    }
+}
+
+/// Refuses to wait on a thread that a runtime is using.
+fn refuse_inside() -> Result<(), Error> {
+    match Handle::try_current() {
+        Ok(_) => Err(Error::would_block()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Runs `future` on this thread, which sleeps while it waits.
+fn here<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Sleeper(Thread);
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Threads of a runtime: they move bytes, decoding happens elsewhere.
+const WORKERS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::Class;
+
+    use super::*;
+
+    const THREE: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+
+    #[test]
+    fn a_future_that_waits_is_woken() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let waiter = Waiter::for_address(THREE).unwrap();
+        let thread = thread::spawn(move || sender.send(5).unwrap());
+        assert_eq!(waiter.wait(receiver).unwrap().unwrap(), 5);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_remote_store_is_refused_inside_a_runtime_and_a_local_one_is_not() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let error = open_store("memory:", OpenOptions::default()).unwrap_err();
+            assert_eq!((error.class(), error.op()), (Class::InvalidArgument, "wait"));
+            assert_eq!(
+                error.to_string(),
+                "InvalidArgument, a blocking call on a remote store inside an async runtime; use the \
+                 async functions there, or a thread of its own"
+            );
+            assert!(open_store(THREE, OpenOptions::default()).is_ok());
+        });
+    }
+
+    #[test]
+    fn a_handle_may_be_dropped_inside_a_runtime() {
+        let waiter = Waiter::for_address("memory:").unwrap();
+        assert!(waiter.wait(async { tokio::time::sleep(std::time::Duration::ZERO).await }).is_ok());
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            assert!(waiter.wait(async {}).is_err(), "refused, and no panic");
+            drop(waiter);
+        });
+    }
+
+    #[test]
+    fn nothing_there_is_told_with_a_hint() {
+        let error = open_store("memory:", OpenOptions::default()).unwrap_err();
+        assert_eq!((error.class(), error.key()), (Class::NotFound, Some("zarr.json")));
+        assert_eq!(error.hint(), Some("give the folder of the store, the one with its zarr.json"));
+    }
+}

@@ -1,0 +1,381 @@
+//! The uniform view of everything that can go wrong, whichever layer it comes from.
+//!
+//! Each layer says its own part (the format the byte, the store the object, the model the array, the
+//! query the question); here all of it has one shape, so that a program matches on [`Error::class`]
+//! and a person reads one line: what, where, expected, found, and what to do about it.
+//!
+//! ```text
+//! Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes, found 40; the object is …
+//! class        key                  span      what      expected   found            hint
+//! ```
+//!
+//! Not here: how a command prints it and ends.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use zvf_format::metadata::MetadataError;
+use zvf_format::{Class, FormatError, Hint};
+use zvf_model::{BadBounds, ModelError, UnknownKind};
+use zvf_store::StoreError;
+
+#[cfg(feature = "query")]
+use crate::near::nearest;
+
+/// A fault of any layer.
+///
+/// ```
+/// use zvf::format::Class;
+///
+/// let error = zvf::Error::from(zvf::Key::root().child("a/b").unwrap_err());
+/// assert_eq!((error.class(), error.op()), (Class::InvalidKey, "name"));
+/// assert!(!error.to_string().contains('\n'));
+/// ```
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    class: Class,
+    op: &'static str,
+    key: Option<String>,
+    span: Option<(u64, u64)>,
+    text: String, // without the hint
+    expected: Option<String>,
+    found: Option<String>,
+    hint: Option<Cow<'static, str>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.0.class
+    }
+
+    /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert` or
+    /// `wait`.
+    #[must_use]
+    pub fn op(&self) -> &'static str {
+        self.0.op
+    }
+
+    /// The object or array, as a path below the root of the store.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// The bytes of the object that are meant, first and one past the last.
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.0.span
+    }
+
+    /// What must be there, where that is known.
+    #[must_use]
+    pub fn expected(&self) -> Option<&str> {
+        self.0.expected.as_deref()
+    }
+
+    /// What is there instead, where that is known.
+    #[must_use]
+    pub fn found(&self) -> Option<&str> {
+        self.0.found.as_deref()
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Whether the same request may succeed later without anything being changed.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        self.class().retryable()
+    }
+
+    /// The same fault with advice that the layers below could not give, unless it has some.
+    #[must_use]
+    pub(crate) fn or_hint(mut self, hint: impl FnOnce() -> Option<String>) -> Self {
+        if self.0.hint.is_none() {
+            self.0.hint = hint().map(Cow::Owned);
+        }
+        self
+    }
+
+    /// A request that says something it cannot mean.
+    pub(crate) fn bad_request(what: &'static str, expected: &'static str, found: &str) -> Self {
+        let expected = zvf_format::Expected::Rule(expected);
+        let class = Class::InvalidArgument;
+        StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
+    }
+
+    /// A call that would wait for a network on a thread that drives other tasks.
+    pub(crate) fn would_block() -> Self {
+        let mut error = Self::new(
+            Class::InvalidArgument,
+            "wait",
+            "InvalidArgument, a blocking call on a remote store inside an async runtime".to_owned(),
+        );
+        error.0.hint = Some("use the async functions there, or a thread of its own".into());
+        error
+    }
+
+    /// The blocking API could not have its runtime.
+    pub(crate) fn no_runtime(source: std::io::Error) -> Self {
+        let text = format!("Io, the runtime for remote stores does not start: {}", source.kind());
+        let mut error = Self::new(Class::Io, "open", text);
+        error.0.source = Some(source.into());
+        error
+    }
+
+    fn new(class: Class, op: &'static str, text: String) -> Self {
+        Self(Box::new(Inner {
+            class,
+            op,
+            key: None,
+            span: None,
+            text,
+            expected: None,
+            found: None,
+            hint: None,
+            source: None,
+        }))
+    }
+
+    fn refused(op: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let class = Class::InvalidArgument;
+        let mut error = Self::new(class, op, format!("{class}, {source}"));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(source: StoreError) -> Self {
+        let hint = source.hint().map(Hint::text);
+        let mut error =
+            Self::new(source.class(), source.op().name(), without_hint(&source.to_string(), hint));
+        error.0.key = source.key().map(str::to_owned);
+        error.0.span = source.span();
+        error.0.expected = source.expected();
+        error.0.found = source.found();
+        error.0.hint = hint.map(Cow::Borrowed);
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+impl From<ModelError> for Error {
+    fn from(source: ModelError) -> Self {
+        let mut error = match source.as_store() {
+            Some(store) => {
+                let mut error = Self::from(store.clone());
+                if let Some(chunk) = source.chunk() {
+                    error.0.text.push_str(&format!(" (chunk {chunk})"));
+                }
+                error
+            }
+            None => Self::new(source.class(), "parse", source.to_string()),
+        };
+        error.0.key = error.0.key.or_else(|| source.array().map(str::to_owned));
+        error.0.expected = source.expected();
+        error.0.found = source.found();
+        error.0.hint = source.hint().map(|hint| Cow::Borrowed(hint.text()));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+impl From<FormatError> for Error {
+    fn from(source: FormatError) -> Self {
+        let mut error = Self::new(source.class, "parse", source.to_string());
+        error.0.span = Some((source.offset, source.offset));
+        error.0.expected = Some(source.expected.to_string());
+        error.0.found = Some(source.found.to_string());
+        error.0.hint = source.hint().map(|hint| Cow::Borrowed(hint.text()));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+impl From<MetadataError> for Error {
+    fn from(source: MetadataError) -> Self {
+        StoreError::from(source).into()
+    }
+}
+
+impl From<BadBounds> for Error {
+    fn from(source: BadBounds) -> Self {
+        Self::refused("query", source)
+    }
+}
+
+impl From<UnknownKind> for Error {
+    fn from(source: UnknownKind) -> Self {
+        Self::refused("query", source)
+    }
+}
+
+impl From<zvf_blosc::BloscError> for Error {
+    fn from(source: zvf_blosc::BloscError) -> Self {
+        let mut error = Self::new(source.class(), "decode", source.to_string());
+        error.0.span = source.offset().map(|at| (at, at));
+        error.0.hint = source.class().hint().map(|hint| Cow::Borrowed(hint.text()));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+#[cfg(feature = "query")]
+impl From<zvf_query::QueryError> for Error {
+    fn from(source: zvf_query::QueryError) -> Self {
+        if let Some(model) = source.model() {
+            return Self::from(model.clone());
+        }
+        let mut error = match source.bad_query() {
+            Some(bad) => Self::new(source.class(), "query", format!("{}, {bad}", source.class())),
+            None => Self::new(source.class(), "query", source.to_string()),
+        };
+        if let Some(zvf_query::BadQuery::NoSuchColumn { name, known, .. }) = source.bad_query() {
+            let near = nearest(name, known.split(", "));
+            error.0.hint = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
+        }
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+#[cfg(feature = "query")]
+impl From<zvf_query::region::BadRegion> for Error {
+    fn from(source: zvf_query::region::BadRegion) -> Self {
+        Self::refused("query", source)
+    }
+}
+
+#[cfg(feature = "query")]
+impl From<zvf_query::predicate::BadPredicate> for Error {
+    fn from(source: zvf_query::predicate::BadPredicate) -> Self {
+        Self::refused("query", source)
+    }
+}
+
+#[cfg(feature = "convert")]
+impl From<zvf_convert::ConvertError> for Error {
+    fn from(source: zvf_convert::ConvertError) -> Self {
+        let class = source.class();
+        let mut error = Self::new(class, "convert", format!("{class}, {source}"));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.text)?;
+        match &self.0.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.0.source.as_deref()?;
+        Some(source)
+    }
+}
+
+/// The line of a layer that says its hint at the end, without it.
+fn without_hint(text: &str, hint: Option<&str>) -> String {
+    let cut = hint.and_then(|hint| text.strip_suffix(hint)?.strip_suffix("; "));
+    cut.unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::key::ChunkKey;
+    use zvf_format::{Expected, Part};
+    use zvf_store::{Key, Op};
+
+    use super::*;
+
+    #[test]
+    fn one_line_of_one_shape_whatever_the_layer() {
+        let format = || {
+            let (expected, found) = (Expected::Bytes(88), 40_u8);
+            FormatError::new(Class::Truncated, Part::FragmentIndex, "ranges", 24, expected, found)
+        };
+        let key = Key::root().below("0/vertices").unwrap();
+        let store = StoreError::from(format()).with_key(&key).with_span(16, 40);
+        let chunk = ChunkKey::parse("3.1").unwrap();
+        let model = ModelError::from(store.clone()).in_array("0/vertices").in_chunk(&chunk);
+        let cut = "the object is cut short: copy it again, or run \"zvf repair --plan\"";
+        for (error, text) in [
+            (
+                Error::from(store),
+                "Truncated in 0/vertices at 16..40, fragment index ranges at byte 24: expected 88 \
+                 bytes, found 40; ",
+            ),
+            (
+                Error::from(model),
+                "Truncated in 0/vertices at 16..40, fragment index ranges at byte 24: expected 88 \
+                 bytes, found 40 (chunk 3.1); ",
+            ),
+            (
+                Error::from(format()),
+                "Truncated in fragment index, ranges at byte 24: expected 88 bytes, found 40; ",
+            ),
+        ] {
+            assert_eq!(error.to_string(), format!("{text}{cut}"));
+            assert_eq!(
+                (error.class(), error.expected(), error.found()),
+                (Class::Truncated, Some("88 bytes"), Some("40"))
+            );
+            assert_eq!(error.hint(), Some(cut));
+            assert!(std::error::Error::source(&error).is_some());
+        }
+    }
+
+    #[test]
+    fn where_it_is_can_be_asked() {
+        let key = Key::root().below("0/vertices/c/0/0").unwrap();
+        let error = Error::from(StoreError::absent(&key, "the array records this chunk"));
+        assert_eq!(
+            (error.key(), error.span(), error.hint()),
+            (Some("0/vertices/c/0/0"), None, None)
+        );
+        assert_eq!(
+            (error.class(), error.op(), error.retryable()),
+            (Class::NotFound, "read", false)
+        );
+        let slow = StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into());
+        assert!(Error::from(slow).retryable());
+        let wide = Error::from(zvf_model::Bounds::new(&[2.0], &[1.0]).unwrap_err());
+        assert_eq!((wide.class(), wide.op()), (Class::InvalidArgument, "query"));
+    }
+
+    #[cfg(feature = "query")]
+    #[test]
+    fn a_column_that_is_not_there_meets_the_nearest_one() {
+        let bad = zvf_query::BadQuery::NoSuchColumn {
+            scope: "vertex",
+            name: "intensty".into(),
+            known: "color, intensity".into(),
+        };
+        assert_eq!(
+            Error::from(zvf_query::QueryError::from(bad)).to_string(),
+            "InvalidArgument, there is no vertex attribute \"intensty\": there is color, \
+             intensity; did you mean \"intensity\"?"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Advice that takes a look at the store: which levels there are, which objects.
+
+use zvf_format::Class;
+use zvf_store::Store;
+
+use crate::Error;
+
+/// The same error, with advice that the layer it comes from could not give: which levels there are where
+/// one was asked for that is not, and which objects. It may read from `store`; where that fails, the
+/// error stays as it is.
+pub async fn advise(error: Error, store: &Store) -> Error {
+    if let Some(hint) = absent_level(&error, store) {
+        return error.or_hint(|| Some(hint));
+    }
+    #[cfg(feature = "query")]
+    if let Some(hint) = absent_object(&error, store).await {
+        return error.or_hint(|| Some(hint));
+    }
+    error
+}
+
+fn absent_level(error: &Error, store: &Store) -> Option<String> {
+    let is_level = error.key().is_some_and(|key| key.parse::<u32>().is_ok());
+    if error.class() != Class::NotFound || !is_level {
+        return None;
+    }
+    let levels: Vec<String> = store.level_numbers().iter().map(u32::to_string).collect();
+    Some(match levels.as_slice() {
+        [] => "the store lists no level".to_owned(),
+        [only] => format!("the store has level {only} only"),
+        levels => format!("the store has levels {}", levels.join(", ")),
+    })
+}
+
+#[cfg(feature = "query")]
+async fn absent_object(error: &Error, store: &Store) -> Option<String> {
+    use std::error::Error as _;
+
+    use zvf_model::{Level, LevelReader};
+    use zvf_query::{BadQuery, QueryError};
+
+    let source: &QueryError = error.source()?.downcast_ref()?;
+    let Some(BadQuery::NoSuchObject(id)) = source.bad_query() else { return None };
+    let first = *store.level_numbers().first()?;
+    let level = LevelReader::open(store, Level(first)).await.ok()?;
+    super::objects::nearest_ids(&level, *id).await
+}

@@ -1,0 +1,247 @@
+//! Every array of a store, with its chunks and bytes.
+//!
+//! One listing answers all of it. The small arrays of which versions before 0.9 keep one for each chunk
+//! are told as one. Without a listing, the arrays that documents name are told, with the chunks they
+//! record; their bytes are unknown.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{self, StreamExt as _};
+use serde::Serialize;
+use zvf_format::Class;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, Family, Node};
+use zvf_store::Store;
+
+use super::summary::Stored;
+use super::{codec_words, shard_shape, type_word};
+use crate::Error;
+
+/// The arrays of a store.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf::inspect::Arrays;
+///
+/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
+/// let arrays = waiter.wait(Arrays::of(&store))??;
+/// assert_eq!(arrays.arrays[0].path, "0/vertex_fragments");
+/// assert_eq!(arrays.arrays[0].chunks, Some(3));
+/// assert!(arrays.complete);
+/// # Ok::<(), zvf::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Arrays {
+    /// By path.
+    pub arrays: Vec<ArrayEntry>,
+    /// Whether there are no others.
+    pub complete: bool,
+}
+
+/// One array, or one family of small ones.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ArrayEntry {
+    /// Its path below the root of the store.
+    pub path: String,
+    /// Items along each axis; none for a family of small arrays.
+    pub shape: Option<Vec<u64>>,
+    /// The type of an item.
+    pub data_type: String,
+    /// Its codecs.
+    pub codecs: Vec<String>,
+    /// Chunks of a shard, per axis, where it is sharded.
+    pub shard_shape: Option<Vec<u64>>,
+    /// Chunks stored or recorded, where that is known. A shard that is not recorded counts as one.
+    pub chunks: Option<u64>,
+    /// What lies in the backend, where it was listed.
+    pub stored: Option<Stored>,
+}
+
+impl Arrays {
+    /// Lists `store`.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails, or a document cannot be read.
+    pub async fn of(store: &Store) -> Result<Self, Error> {
+        match store.objects("").await {
+            Ok(objects) => {
+                listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await
+            }
+            Err(error) if error.class() == Class::Unsupported => named(store).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What the listing says of one array.
+#[derive(Debug, Default)]
+struct Found {
+    chunks: u64,
+    stored: Stored,
+    /// A node to read the document of: itself, or the first of its family.
+    node: Option<String>,
+    small: bool,
+}
+
+async fn listed(
+    store: &Store,
+    objects: impl Iterator<Item = (&str, u64)>,
+) -> Result<Arrays, Error> {
+    let small = store.family() != Family::C;
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    for (key, bytes) in objects {
+        let Some((path, rest)) = array_of(key, small) else { continue };
+        let entry = found.entry(path.to_owned()).or_default();
+        entry.stored.add(bytes);
+        let is_document = rest.ends_with("zarr.json");
+        if is_document && entry.node.is_none() {
+            entry.small = rest != "zarr.json";
+            entry.node = key.strip_suffix("/zarr.json").map(str::to_owned);
+        }
+        if !is_document {
+            entry.chunks = entry.chunks.saturating_add(1);
+        }
+    }
+    let entries = stream::iter(found.into_iter().map(|(path, found)| entry(store, path, found)));
+    let entries: Vec<_> = entries.buffered(AT_ONCE).collect().await;
+    let arrays: Result<Vec<Option<ArrayEntry>>, Error> = entries.into_iter().collect();
+    Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
+}
+
+/// The array that an object belongs to, and the rest of its key. Chunks lie below `c`.
+fn array_of(key: &str, small: bool) -> Option<(&str, &str)> {
+    if small && let Some(split) = family_of(key) {
+        return Some(split);
+    }
+    let (node, rest) = match key.rsplit_once("/c/") {
+        Some((node, _)) => (node, key.get(node.len().checked_add(1)?..)?),
+        None => match key.strip_suffix("/c") {
+            Some(node) => (node, "c"),
+            None => (key.strip_suffix("/zarr.json")?, "zarr.json"),
+        },
+    };
+    Some((node, rest))
+}
+
+/// The family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
+fn family_of(key: &str) -> Option<(&str, &str)> {
+    let mut segments = key.split('/');
+    let level = segments.next()?;
+    let family = segments.next()?;
+    let (_, names) = FAMILIES.into_iter().find(|(name, _)| *name == family)?;
+    let mut len = level.len().checked_add(family.len())?.checked_add(1)?;
+    for _ in 0..names {
+        len = len.checked_add(segments.next()?.len())?.checked_add(1)?;
+    }
+    let cell = segments.next()?;
+    let is_cell = ChunkKey::parse(cell).is_ok() || cell.starts_with("__shard") || is_tuple(cell);
+    let path = key.get(..len).filter(|_| is_cell)?;
+    Some((path, key.get(len.checked_add(1)?..)?))
+}
+
+/// Whether a name is a list of whole numbers, longer than any chunk key.
+fn is_tuple(name: &str) -> bool {
+    name.split('.').count() > 1 && name.split('.').all(|part| part.parse::<i64>().is_ok())
+}
+
+async fn entry(store: &Store, path: String, found: Found) -> Result<Option<ArrayEntry>, Error> {
+    let Some(node) = &found.node else { return Ok(None) };
+    let node = store.node(node).await?;
+    let Some(Node::Array(doc)) = node.as_deref() else { return Ok(None) };
+    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
+    let small = found.small;
+    Ok(Some(ArrayEntry {
+        shape: (!small).then(|| doc.shape.clone()),
+        chunks: Some(recorded.filter(|_| !small).unwrap_or(found.chunks)),
+        stored: Some(found.stored),
+        ..described(path, doc)
+    }))
+}
+
+fn described(path: String, doc: &ArrayDoc) -> ArrayEntry {
+    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
+    ArrayEntry {
+        path,
+        shape: Some(doc.shape.clone()),
+        data_type: type_word(&doc.data_type),
+        codecs: codec_words(doc),
+        shard_shape: shard_shape(doc),
+        chunks: recorded,
+        stored: None,
+    }
+}
+
+/// The arrays that documents name.
+async fn named(store: &Store) -> Result<Arrays, Error> {
+    let mut arrays = Vec::new();
+    for number in store.level_numbers() {
+        let Ok(level) = store.level(number).await else { continue };
+        let mut paths: Vec<String> = ALONE.iter().map(|name| (*name).to_owned()).collect();
+        for group in
+            ["vertex_attributes", "fragment_attributes", "object_attributes", "link_attributes"]
+        {
+            let names = level.children(group).await?.names;
+            paths.extend(names.into_iter().map(|name| format!("{group}/{name}")));
+        }
+        paths.sort_unstable();
+        for path in paths {
+            let path = format!("{number}/{path}");
+            if let Some(Node::Array(doc)) = store.node(&path).await?.as_deref() {
+                arrays.push(described(path, doc));
+            }
+        }
+    }
+    Ok(Arrays { arrays, complete: false })
+}
+
+/// Documents asked for at once.
+const AT_ONCE: usize = 32;
+
+/// Families of small arrays, and how many names lie between them and a cell.
+const FAMILIES: [(&str, usize); 8] = [
+    ("vertices", 0),
+    ("vertex_fragments", 0),
+    ("link_fragments", 0),
+    ("vertex_attributes", 1),
+    ("fragment_attributes", 1),
+    ("links", 1),
+    ("cross_chunk_links", 1),
+    ("link_attributes", 2),
+];
+
+/// Arrays that a level may have below itself, attributes and links aside.
+const ALONE: [&str; 6] = [
+    "vertices",
+    "vertex_fragments",
+    "link_fragments/0",
+    "groups",
+    "object_index/manifests",
+    "object_index/object_ids",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_find_their_array() {
+        for (key, small, expected) in [
+            ("zarr.json", false, None),
+            ("0/zarr.json", false, Some(("0", "zarr.json"))),
+            ("0/vertices/zarr.json", false, Some(("0/vertices", "zarr.json"))),
+            ("0/vertices/c/1/2/3", false, Some(("0/vertices", "c/1/2/3"))),
+            ("parametric/scalar/c", false, Some(("parametric/scalar", "c"))),
+            ("0/vertices/1.-2.3/c/0", true, Some(("0/vertices", "1.-2.3/c/0"))),
+            ("0/vertices/zarr.json", true, Some(("0/vertices", "zarr.json"))),
+            ("0/vertices/__shard_0/c/0", true, Some(("0/vertices", "__shard_0/c/0"))),
+            ("0/links/+1/0.0.1/zarr.json", true, Some(("0/links/+1", "0.0.1/zarr.json"))),
+            ("0/groups/data/c/0", true, Some(("0/groups/data", "c/0"))),
+            ("0/cross_chunk_links/0/data/c/0", true, Some(("0/cross_chunk_links/0/data", "c/0"))),
+        ] {
+            assert_eq!(array_of(key, small), expected, "{key}");
+        }
+    }
+}

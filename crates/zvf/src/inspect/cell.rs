@@ -1,0 +1,286 @@
+//! One chunk of one level, decoded: for those who want to see what is there.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use zvf_format::fragment::Fragment;
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Column, Field, LevelReader, LinkRecords};
+use zvf_store::Caching;
+
+use super::{chunk_bounds, json};
+use crate::Error;
+
+/// A chunk of a level.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf::format::key::ChunkKey;
+/// use zvf::inspect::CellView;
+/// use zvf::{Level, LevelReader};
+///
+/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
+/// let level = waiter.wait(LevelReader::open(&store, Level(0)))??;
+/// let cell = waiter.wait(CellView::of(&level, &ChunkKey::parse("0.0")?, 10))??;
+/// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (1, 1, 1));
+/// # Ok::<(), zvf::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CellView {
+    /// Its key.
+    pub chunk: String,
+    /// The box it covers: lowest corner and the corner above it, in axes of space.
+    pub bounds: Option<[Vec<f64>; 2]>,
+    /// Rows of vertices.
+    pub rows: u64,
+    /// The first of them.
+    pub vertices: Vec<CellRow>,
+    /// Its fragments.
+    pub fragments: Vec<CellFragment>,
+    /// Its links to itself, to other chunks and to other levels.
+    pub links: Vec<CellLinks>,
+    /// Whether the fragments partition the rows in order.
+    pub tiles: bool,
+    /// Rows that no fragment names.
+    pub unreferenced: u64,
+    /// What could not be read, and why.
+    pub faults: Vec<String>,
+}
+
+/// One row of vertices.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CellRow {
+    /// Its number.
+    pub row: u64,
+    /// Where it is.
+    pub position: Vec<Json>,
+    /// Its attributes.
+    pub attributes: serde_json::Map<String, Json>,
+}
+
+/// One fragment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CellFragment {
+    /// Its number.
+    pub fragment: u64,
+    /// How many rows it has.
+    pub rows: u64,
+    /// The first row and the one after the last, where it is a range.
+    pub range: Option<[u64; 2]>,
+    /// The first rows it lists, where it is none.
+    pub listed: Option<Vec<u64>>,
+}
+
+/// Link records that have a chunk as their source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CellLinks {
+    /// Levels between the ends.
+    pub delta: i32,
+    /// The array they are in, as a path below the root of the store.
+    pub array: String,
+    /// How many there are.
+    pub records: u64,
+    /// The first of them: chunk and row of each end, in the order given.
+    pub first: Vec<Vec<(String, u64)>>,
+}
+
+impl CellView {
+    /// Reads the chunk `key` of `level` and shows at most `most` of its rows. What cannot be read is told
+    /// and does not hide the rest.
+    ///
+    /// # Errors
+    ///
+    /// When the level has no such chunk, or its vertices cannot be read.
+    pub async fn of(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
+        let chunks = level.chunks().await?;
+        if key.rank() != chunks.rank() || chunks.find(key).is_none() {
+            let first = chunks
+                .get(0)
+                .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
+            let absent = zvf_store::StoreError::absent(
+                &level.node().path().below("vertices")?,
+                "this chunk was asked for",
+            );
+            return Err(Error::from(absent).or_hint(|| first));
+        }
+        let mut faults = Vec::new();
+        let positions = first(level.positions(&[*key], Caching::Once).await)?;
+        let (fragments, tiles, unreferenced) = match fragments(level, key, &positions).await {
+            Ok(found) => found,
+            Err(error) => {
+                faults.push(error.to_string());
+                (Vec::new(), false, 0)
+            }
+        };
+        let links = match links(level, key, &mut faults).await {
+            Ok(links) => links,
+            Err(error) => {
+                faults.push(error.to_string());
+                Vec::new()
+            }
+        };
+        let mut fields = Vec::new();
+        for name in level.attribute_names().await?.names {
+            match field(level, key, &name, positions.len()).await {
+                Ok(Some(field)) => fields.push(field),
+                Ok(None) => {}
+                Err(error) => faults.push(error.to_string()),
+            }
+        }
+        let shown = positions.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let vertices = (0..shown).map(|row| view(row, &positions, &fields, &mut faults)).collect();
+        faults.dedup();
+        Ok(Self {
+            chunk: key.to_string(),
+            bounds: chunk_bounds(level, key),
+            rows: wide(positions.len()),
+            vertices,
+            fragments,
+            links,
+            tiles,
+            unreferenced,
+            faults,
+        })
+    }
+}
+
+async fn fragments(
+    level: &LevelReader,
+    key: &ChunkKey,
+    positions: &Column,
+) -> Result<(Vec<CellFragment>, bool, u64), Error> {
+    let found = first(level.fragments(&[*key]).await)?;
+    let index = found.view()?;
+    let rows = wide(positions.len());
+    let mut named = vec![false; positions.len()];
+    let mut listed = Vec::new();
+    for (fragment, one) in (0_u64..).zip(index.iter()) {
+        for row in one.rows_within(rows).into_iter().flatten() {
+            let row = usize::try_from(row).ok().and_then(|row| named.get_mut(row));
+            row.into_iter().for_each(|row| *row = true);
+        }
+        listed.push(match one {
+            Fragment::Range { start, count } => CellFragment {
+                fragment,
+                rows: count,
+                range: Some([start, start.saturating_add(count)]),
+                listed: None,
+            },
+            Fragment::Rows(_) => CellFragment {
+                fragment,
+                rows: one.len(),
+                range: None,
+                listed: Some(one.rows().take(LISTED).collect()),
+            },
+        });
+    }
+    index.check_rows(rows)?;
+    let unreferenced = named.iter().filter(|named| !**named).count();
+    Ok((listed, index.tiles(rows), wide(unreferenced)))
+}
+
+async fn links(
+    level: &LevelReader,
+    key: &ChunkKey,
+    faults: &mut Vec<String>,
+) -> Result<Vec<CellLinks>, Error> {
+    let mut all = Vec::new();
+    for name in ["links", "cross_chunk_links"] {
+        for delta in level.node().children(name).await?.names {
+            let Ok(delta) = Delta::parse(&delta) else { continue };
+            if all.iter().any(|(known, _)| *known == delta) {
+                continue;
+            }
+            if let Some(family) = level.links(delta).await? {
+                all.push((delta, family));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (delta, family) in all {
+        for segment in family.segments() {
+            let cells = segment.cells().await?;
+            let sources = (0..cells.len()).filter(|place| cells.source(*place) == Some(*key));
+            let sources: Vec<usize> = sources.collect();
+            for records in segment.read(&sources, Caching::Once).await {
+                match records {
+                    Ok(records) if records.is_empty() => {}
+                    Ok(records) => found.push(CellLinks {
+                        delta: delta.0,
+                        array: segment.path(),
+                        records: wide(records.len()),
+                        first: (0..records.len().min(LISTED)).map(|i| ends(&records, i)).collect(),
+                    }),
+                    Err(error) => faults.push(Error::from(error).to_string()),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn ends(records: &LinkRecords, i: usize) -> Vec<(String, u64)> {
+    records.endpoints(i).map(|(chunk, row)| (chunk.to_string(), row)).collect()
+}
+
+async fn field(
+    level: &LevelReader,
+    key: &ChunkKey,
+    name: &str,
+    rows: usize,
+) -> Result<Option<Field>, Error> {
+    let Some(reader) = level.attribute(name).await? else { return Ok(None) };
+    let column = first(reader.values(&[*key], Caching::Once).await)?;
+    if column.len() != rows {
+        let expected = zvf_format::Expected::Exactly(i128::try_from(rows).unwrap_or(i128::MAX));
+        let class = zvf_format::Class::CountMismatch;
+        let error =
+            zvf_model::ModelError::refused(class, "rows of an attribute", expected, column.len());
+        return Err(error.in_array(format!("vertex_attributes/{name}")).in_chunk(key).into());
+    }
+    Ok(Some(reader.field(column)))
+}
+
+fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<String>) -> CellRow {
+    let mut attributes = serde_json::Map::new();
+    for field in fields {
+        let width = usize::try_from(field.column.width()).unwrap_or(0);
+        let mut values = Vec::with_capacity(width);
+        for at in 0..width {
+            match field.value(row, at) {
+                Ok(value) => values.push(json::value(value)),
+                Err(error) => {
+                    values.push(Json::Null);
+                    faults.push(format!("{}: {error}", field.name));
+                }
+            }
+        }
+        let value = if width == 1 { values.pop().unwrap_or(Json::Null) } else { values.into() };
+        attributes.insert(field.name.to_string(), value);
+    }
+    let axes = usize::try_from(positions.width()).unwrap_or(0);
+    let position = (0..axes).map(|axis| json::value(positions.value(row, axis))).collect();
+    CellRow { row: wide(row), position, attributes }
+}
+
+/// The answer to the only question of a batch.
+fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
+    let answer = answers.into_iter().next();
+    answer
+        .unwrap_or_else(|| {
+            let expected = zvf_format::Expected::Exactly(1);
+            let class = zvf_format::Class::CountMismatch;
+            Err(zvf_model::ModelError::refused(class, "answers", expected, 0_u8))
+        })
+        .map_err(Error::from)
+}
+
+fn wide(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Rows that a fragment shows of those it lists, and records of an array.
+const LISTED: usize = 16;

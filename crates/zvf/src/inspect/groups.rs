@@ -1,0 +1,81 @@
+//! Groups of objects: their names, sizes, members and attributes.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use zvf_model::{LevelReader, Members};
+
+use super::json;
+use crate::Error;
+
+/// One group of a level.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct GroupView {
+    /// Its number.
+    pub group: u64,
+    /// Its name: its own, or one made of the number.
+    pub name: String,
+    /// How many members it has.
+    pub members: u64,
+    /// The ids of the first members, where they are listed.
+    pub ids: Option<Vec<i64>>,
+    /// The first id and the one after the last, where members are a range.
+    pub range: Option<[i64; 2]>,
+    /// Its attributes.
+    pub attributes: serde_json::Map<String, Json>,
+}
+
+impl GroupView {
+    /// The groups `groups` of `level`, all of them when that is `None`, each with its first `most` ids.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such group, or the groups cannot be read. A level without groups has none.
+    pub async fn of(
+        level: &LevelReader,
+        groups: Option<&[u64]>,
+        most: usize,
+    ) -> Result<Vec<Self>, Error> {
+        let Some(catalogue) = level.groups().await? else {
+            return match groups {
+                None | Some([]) => Ok(Vec::new()),
+                Some(_) => Err(no_groups()),
+            };
+        };
+        let all: Vec<u64> = (0..catalogue.len()).collect();
+        let wanted = groups.unwrap_or(&all);
+        let members = catalogue.members(wanted).await?;
+        let mut views: Vec<Self> = wanted
+            .iter()
+            .zip(&members)
+            .map(|(group, members)| Self {
+                group: *group,
+                name: catalogue.name(*group).unwrap_or_default(),
+                members: members.len(),
+                ids: match members {
+                    Members::Ids(ids) => Some(ids.iter().take(most).map(|id| id.0).collect()),
+                    Members::Range { .. } => None,
+                },
+                range: match members {
+                    Members::Ids(_) => None,
+                    Members::Range { start, stop } => Some([*start, *stop]),
+                },
+                attributes: serde_json::Map::new(),
+            })
+            .collect();
+        for name in level.group_attribute_names().await?.names {
+            let Some(attribute) = level.group_attribute(&name).await? else { continue };
+            let values = attribute.rows(wanted).await?;
+            for (at, view) in views.iter_mut().enumerate() {
+                view.attributes.insert(name.clone(), json::row(&values, at));
+            }
+        }
+        Ok(views)
+    }
+}
+
+fn no_groups() -> Error {
+    let expected = zvf_format::Expected::Rule("a level with groups");
+    let class = zvf_format::Class::InvalidArgument;
+    zvf_model::ModelError::refused(class, "groups", expected, "none").into()
+}

@@ -1,0 +1,239 @@
+//! One level in a few lines.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use zvf_format::Class;
+use zvf_format::key::Delta;
+use zvf_format::metadata::Node;
+use zvf_model::{Level, LevelReader};
+use zvf_store::Store;
+
+use super::summary::Stored;
+use super::{codec_words, shard_shape, type_word};
+use crate::Error;
+
+/// What a level holds.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct LevelSummary {
+    /// Its number; 0 is the full data.
+    pub level: u32,
+    /// Vertices, as its document counts them.
+    pub vertices: i64,
+    /// Chunks that have vertices, where that could be found out.
+    pub chunks: Option<u64>,
+    /// Size of a chunk.
+    pub chunk_shape: Vec<f64>,
+    /// Size of a bin, where it is known.
+    pub bin_shape: Option<Vec<f64>>,
+    /// The type of a coordinate.
+    pub dtype: Option<String>,
+    /// The codecs of vertices.
+    pub codecs: Vec<String>,
+    /// Chunks of a shard, per axis, where vertices are sharded.
+    pub shard_shape: Option<Vec<u64>>,
+    /// The level it was made of.
+    pub parent: Option<i64>,
+    /// How it was made.
+    pub method: String,
+    /// Share of the objects kept.
+    pub object_sparsity: f64,
+    /// Whether it is an addition to the next coarser one rather than a copy.
+    pub additive: bool,
+    /// The attribute whose categories are the first axis of chunk keys.
+    pub chunk_attribute: Option<String>,
+    /// Attributes of vertices, fragments, objects, groups and links.
+    pub attributes: Vec<AttributeSummary>,
+    /// Objects of its index, where there is one.
+    pub objects: Option<u64>,
+    /// Groups of objects, where there are any.
+    pub groups: Option<u64>,
+    /// Families of links.
+    pub links: Vec<LinkSummary>,
+    /// What lies in the backend, where it was listed.
+    pub stored: Option<Stored>,
+    /// Why the rest is unknown.
+    pub fault: Option<String>,
+}
+
+/// One attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AttributeSummary {
+    /// What it belongs to: `vertex`, `fragment`, `object`, `group` or `link`.
+    pub scope: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The type of its values, where known.
+    pub dtype: Option<String>,
+    /// Values of a row.
+    pub width: u64,
+    /// How many categories it has, where its values are codes.
+    pub categories: Option<usize>,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+}
+
+/// The links of a level to itself or to another level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LinkSummary {
+    /// How many levels coarser the further ends are; 0 within the level.
+    pub delta: i32,
+    /// Arrays: one for each way that a record can leave its chunk.
+    pub arrays: u64,
+    /// Whether these are all arrays; without a listing only near ones are found.
+    pub enumerated: bool,
+    /// Vertices of a record.
+    pub width: u64,
+    /// Whether the order of the vertices counts.
+    pub directed: bool,
+    /// Whether records are stored once for each chunk they touch.
+    pub duplicated: bool,
+    /// How many links there are, as the document says.
+    pub links: Option<u64>,
+}
+
+impl LevelSummary {
+    /// Looks at level `number` of `store`; a fault of its content is part of the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn of(store: &Store, number: u32) -> Result<Self, Error> {
+        let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
+        match summary.fill(store).await {
+            Err(error) if error.class().exit_code() == PASSING => Err(error),
+            Err(error) => {
+                summary.fault = Some(error.to_string());
+                Ok(summary)
+            }
+            Ok(()) => Ok(summary),
+        }
+    }
+
+    async fn fill(&mut self, store: &Store) -> Result<(), Error> {
+        let node = store.level(self.level).await?;
+        let (root, meta) = (store.root(), node.meta());
+        self.vertices = meta.vertex_count;
+        self.chunk_shape = meta.effective_chunk_shape(root).to_vec();
+        self.bin_shape = meta.effective_bin_shape(root, &self.level.to_string());
+        self.parent = meta.parent_level;
+        self.method = meta.coarsening_method.clone();
+        self.object_sparsity = meta.object_sparsity;
+        self.additive = meta.is_additive();
+        self.chunk_attribute = meta.chunk_attribute_name.clone();
+        if let Some(Node::Array(doc)) = self.node(store, "vertices").await?.as_deref() {
+            self.codecs = codec_words(doc);
+            self.shard_shape = shard_shape(doc);
+        }
+        for (scope, group) in SCOPES {
+            for name in node.children(group).await?.names {
+                let path = format!("{group}/{name}");
+                let attribute = self.attribute(store, scope, name, &path).await?;
+                self.attributes.push(attribute);
+            }
+        }
+        let reader = LevelReader::open(store, Level(self.level)).await?;
+        self.dtype = Some(reader.dtype().to_string());
+        self.chunks = match reader.chunks().await {
+            Ok(chunks) => u64::try_from(chunks.len()).ok(),
+            Err(error) if error.class() == Class::Unsupported => None,
+            Err(error) => return Err(error.into()),
+        };
+        self.exact_vertex_attributes(&reader).await?;
+        self.links = links(&reader).await?;
+        self.objects = reader.objects().await?.map(|index| index.slots());
+        self.groups = reader.groups().await?.map(|groups| groups.len());
+        Ok(())
+    }
+
+    async fn node(&self, store: &Store, path: &str) -> Result<Option<std::sync::Arc<Node>>, Error> {
+        Ok(store.node(&format!("{}/{path}", self.level)).await?)
+    }
+
+    /// What the documents say of an attribute: its own, then what the root declares.
+    async fn attribute(
+        &self,
+        store: &Store,
+        scope: &'static str,
+        name: String,
+        path: &str,
+    ) -> Result<AttributeSummary, Error> {
+        let node = self.node(store, path).await?;
+        let (said, array) = match node.as_deref() {
+            Some(Node::Array(doc)) => (Some(&doc.attributes), Some(doc)),
+            Some(Node::Group(doc)) => (Some(&doc.attributes), None),
+            None => (None, None),
+        };
+        let text = |key: &str| said?.get(key)?.as_str().map(str::to_owned);
+        let declared = store.root().zarr_vectors.attribute_specs().and_then(Result::ok);
+        let declared = declared.as_ref().and_then(|specs| specs.find(scope, &name));
+        let own_type = array
+            .filter(|doc| doc.data_type.item_size().is_some())
+            .map(|doc| type_word(&doc.data_type));
+        let width = array
+            .filter(|_| matches!(scope, "object" | "group"))
+            .and_then(|doc| doc.shape.get(1).copied());
+        Ok(AttributeSummary {
+            scope,
+            dtype: text("dtype").or_else(|| declared.map(|d| d.dtype.clone())).or(own_type),
+            width: width.or_else(|| declared.map(|declared| declared.channels)).unwrap_or(1),
+            categories: said.and_then(|said| said.get("categories")?.as_array()).map(Vec::len),
+            unit: text("unit").or_else(|| declared?.unit.clone()),
+            description: text("description").or_else(|| declared?.description.clone()),
+            name,
+        })
+    }
+
+    /// Widths and types as the typed reads find them.
+    async fn exact_vertex_attributes(&mut self, reader: &LevelReader) -> Result<(), Error> {
+        let ours = self.attributes.iter_mut().filter(|attribute| attribute.scope == "vertex");
+        for attribute in ours {
+            // One that cannot be read keeps what its document says.
+            if let Ok(Some(found)) = reader.attribute(&attribute.name).await {
+                attribute.dtype = Some(found.dtype().to_string());
+                attribute.width = found.width().into();
+                attribute.categories = found.categories().map(|found| found.values().len());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The families of links, by the levels between their ends.
+async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
+    let mut deltas = BTreeSet::new();
+    for family in ["links", "cross_chunk_links"] {
+        let names = reader.node().children(family).await?.names;
+        deltas.extend(names.iter().filter_map(|name| Some(Delta::parse(name).ok()?.0)));
+    }
+    let mut found = Vec::new();
+    for delta in deltas.into_iter().map(Delta) {
+        let Some(links) = reader.links(delta).await? else { continue };
+        found.push(LinkSummary {
+            delta: delta.0,
+            arrays: u64::try_from(links.segments().len()).unwrap_or(u64::MAX),
+            enumerated: links.enumerated(),
+            width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
+            directed: links.policy().is_directed(),
+            duplicated: links.is_duplicated(),
+            links: links.num_links(),
+        });
+    }
+    Ok(found)
+}
+
+/// The exit code of faults that may pass: they are of the backend, not of the level.
+const PASSING: u8 = 5;
+
+const SCOPES: [(&str, &str); 5] = [
+    ("vertex", "vertex_attributes"),
+    ("fragment", "fragment_attributes"),
+    ("object", "object_attributes"),
+    ("group", "group_attributes"),
+    ("link", "link_attributes"),
+];

@@ -1,0 +1,85 @@
+//! What a store holds, for people: a summary, its arrays, one cell decoded.
+//!
+//! ```text
+//! Summary    versions, axes, levels, attributes, counts, sizes      Summary::of
+//! Arrays     every array with its chunks and bytes                  Arrays::of
+//! ObjectView an object as its index has it                        ObjectView::of_ids
+//! GroupView  a group of objects                                   GroupView::of
+//! CellView   one chunk of one level: fragments, rows, values        CellView::of
+//! ```
+//!
+//! All of it can be serialised, and says what could not be found out. Programs that read data want
+//! [`LevelReader`] and queries; this looks at everything once.
+
+mod advice;
+mod arrays;
+mod cell;
+mod groups;
+mod json;
+mod levels;
+mod objects;
+mod summary;
+
+pub use advice::advise;
+pub use arrays::{ArrayEntry, Arrays};
+pub use cell::{CellFragment, CellLinks, CellRow, CellView};
+pub use groups::GroupView;
+pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
+pub use objects::ObjectView;
+pub use summary::{AxisSummary, Stored, Summary};
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, DataType, DataTypeKind};
+use zvf_model::LevelReader;
+
+/// The chain of an array in words: what decodes first comes last. The step that only turns items into
+/// bytes is left out.
+fn codec_words(doc: &ArrayDoc) -> Vec<String> {
+    let chain = doc.sharding().map_or(doc.codecs.as_slice(), |sharding| &sharding.codecs);
+    chain.iter().filter_map(codec_word).collect()
+}
+
+fn codec_word(codec: &Codec) -> Option<String> {
+    let kind = codec.kind();
+    if let CodecKind::Blosc(blosc) = kind {
+        let inner = blosc.cname.as_deref().unwrap_or("?");
+        return Some(format!("blosc({inner})"));
+    }
+    if matches!(kind, CodecKind::Bytes { big_endian: Some(true) }) {
+        return Some("big-endian".to_owned());
+    }
+    let plain = matches!(kind, CodecKind::Bytes { .. } | CodecKind::VlenBytes);
+    (!plain).then(|| codec.name().to_owned())
+}
+
+/// Chunks of one shard, per axis, where the array is sharded.
+fn shard_shape(doc: &ArrayDoc) -> Option<Vec<u64>> {
+    let inner = &doc.sharding()?.chunk_shape;
+    let axes = doc.chunk_shape.iter().zip(inner);
+    Some(axes.map(|(outer, inner)| outer.checked_div(*inner).unwrap_or(0)).collect())
+}
+
+/// The type of an item in a word.
+fn type_word(data_type: &DataType) -> String {
+    match data_type.kind() {
+        DataTypeKind::VariableLengthBytes => "bytes".to_owned(),
+        DataTypeKind::Fixed(dtype) => dtype.to_string(),
+        DataTypeKind::Other(name) => name.clone(),
+    }
+}
+
+/// The box of a chunk; none where a key has no place in space.
+fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
+    let shape = level.node().meta().effective_chunk_shape(level.store().root());
+    let corner = key.spatial(shape.len())?;
+    let at = |step: i64| {
+        let axes = corner.iter().zip(shape);
+        axes.map(|(n, size)| whole(n.saturating_add(step)) * size).collect()
+    };
+    Some([at(0), at(1)])
+}
+
+/// A number of a chunk as the float nearest to it.
+fn whole(n: i64) -> f64 {
+    n.to_string().parse().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,165 @@
+//! Objects as their index has them: rows, ids, fragments, and where they are without reading vertices.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use zvf_format::key::ChunkKey;
+use zvf_model::{LevelReader, ObjectId, ObjectManifest};
+
+use super::json;
+use crate::Error;
+
+/// One object of a level.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ObjectView {
+    /// Its id.
+    pub id: i64,
+    /// Its row in the index.
+    pub row: u64,
+    /// How many fragments it is.
+    pub fragments: u64,
+    /// How many chunks they lie in.
+    pub chunks: u64,
+    /// The box of these chunks: lowest and highest corner, in axes of space. The object is inside.
+    pub bounds: Option<[Vec<f64>; 2]>,
+    /// The chunks and fragments in order; the first of them.
+    pub references: Vec<(String, u64)>,
+    /// Its attributes.
+    pub attributes: serde_json::Map<String, Json>,
+}
+
+impl ObjectView {
+    /// The objects in the rows `rows` of the index of `level`, each with its first `most` references.
+    ///
+    /// # Errors
+    ///
+    /// When the level has no object index, or it cannot be read.
+    pub async fn of_rows(
+        level: &LevelReader,
+        rows: &[u64],
+        most: usize,
+    ) -> Result<Vec<Self>, Error> {
+        let Some(index) = level.objects().await? else { return Err(no_index()) };
+        let (ids, manifests) = (index.ids_of(rows).await?, index.manifests(rows).await?);
+        let mut views = Vec::with_capacity(rows.len());
+        for (id, manifest) in ids.into_iter().zip(&manifests) {
+            views.push(view(level, id, manifest, most)?);
+        }
+        for name in level.object_attribute_names().await?.names {
+            let Some(attribute) = level.object_attribute(&name).await? else { continue };
+            let values = attribute.rows(rows).await?;
+            for (at, view) in views.iter_mut().enumerate() {
+                view.attributes.insert(name.clone(), json::row(&values, at));
+            }
+        }
+        Ok(views)
+    }
+
+    /// The objects called `ids`, in that order.
+    ///
+    /// ```no_run
+    /// # async fn run(level: &zvf::LevelReader) -> Result<(), zvf::Error> {
+    /// let objects = zvf::inspect::ObjectView::of_ids(level, &[zvf::ObjectId(7)], 10).await?;
+    /// assert_eq!(objects[0].id, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`of_rows`](Self::of_rows), and when there is no such object; the hint says which there are.
+    pub async fn of_ids(
+        level: &LevelReader,
+        ids: &[ObjectId],
+        most: usize,
+    ) -> Result<Vec<Self>, Error> {
+        let Some(index) = level.objects().await? else { return Err(no_index()) };
+        let found = index.find(ids).await?;
+        let rows: Option<Vec<u64>> = found.iter().copied().collect();
+        if let Some(rows) = rows {
+            return Self::of_rows(level, &rows, most).await;
+        }
+        let absent = found.iter().zip(ids).find(|(row, _)| row.is_none());
+        let absent = absent.map_or(ObjectId(0), |(_, id)| *id);
+        let near = nearest_ids(level, absent).await;
+        Err(no_object(level, absent)?.or_hint(|| near))
+    }
+}
+
+/// Words about the ids that a level has, for whoever asked for `absent`, which it has not.
+pub(super) async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
+    let index = level.objects().await.ok()??;
+    let slots = index.slots();
+    let mut ids = index.ids(0..slots.min(LOOKED_AT)).await.ok()?;
+    ids.sort_unstable();
+    let (first, last) = (ids.first()?, ids.last()?);
+    let place = ids.partition_point(|id| *id < absent);
+    let beside = [place.checked_sub(1), Some(place)].into_iter().flatten();
+    let beside = beside.filter_map(|at| ids.get(at)).min_by_key(|id| id.0.abs_diff(absent.0))?;
+    if slots > LOOKED_AT {
+        return Some(format!("the level has {slots} objects, such as {first} and {last}"));
+    }
+    Some(format!("did you mean {beside}? the level has {slots} objects, from {first} to {last}"))
+}
+
+fn view(
+    level: &LevelReader,
+    id: ObjectId,
+    manifest: &ObjectManifest,
+    most: usize,
+) -> Result<ObjectView, Error> {
+    let mut chunks: BTreeSet<Vec<i64>> = BTreeSet::new();
+    let mut references = Vec::new();
+    for block in manifest.view()?.blocks() {
+        let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
+        let key = ChunkKey::new(&chunk)?;
+        let room = most.saturating_sub(references.len());
+        let fragments = block.fragments.iter().take(room);
+        references.extend(fragments.map(|fragment| (key.to_string(), fragment)));
+        chunks.insert(chunk);
+    }
+    Ok(ObjectView {
+        id: id.0,
+        row: manifest.row(),
+        fragments: manifest.view()?.len().unwrap_or(u64::MAX),
+        chunks: u64::try_from(chunks.len()).unwrap_or(u64::MAX),
+        bounds: bounds(level, &chunks),
+        references,
+        attributes: serde_json::Map::new(),
+    })
+}
+
+/// The box of chunks.
+fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>; 2]> {
+    let mut all: Option<[Vec<f64>; 2]> = None;
+    for chunk in chunks {
+        let [low, high] = super::chunk_bounds(level, &ChunkKey::new(chunk).ok()?)?;
+        all = Some(match all {
+            None => [low, high],
+            Some([lowest, highest]) => [
+                lowest.iter().zip(&low).map(|(a, b)| a.min(*b)).collect(),
+                highest.iter().zip(&high).map(|(a, b)| a.max(*b)).collect(),
+            ],
+        });
+    }
+    all
+}
+
+pub(super) fn no_index() -> Error {
+    let expected = zvf_format::Expected::Rule("a level with objects");
+    let class = zvf_format::Class::InvalidArgument;
+    zvf_model::ModelError::refused(class, "object index", expected, "none").into()
+}
+
+fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
+    let class = zvf_format::Class::NotFound;
+    let expected = zvf_format::Expected::Rule("an object of the level");
+    let index = level.node().path().below("object_index")?;
+    let error = zvf_model::ModelError::refused(class, "object", expected, id.0).in_array(index);
+    Ok(error.into())
+}
+
+/// Ids that are looked at for advice.
+const LOOKED_AT: u64 = 1 << 20;

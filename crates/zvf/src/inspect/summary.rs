@@ -1,0 +1,186 @@
+//! A store in one page.
+
+use serde::Serialize;
+use serde_json::Value;
+use zvf_format::metadata::{Object, Token, Vocabulary};
+use zvf_store::Store;
+
+use super::levels::LevelSummary;
+use crate::Error;
+
+/// What a store is and holds.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf::inspect::Summary;
+///
+/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
+/// let summary = waiter.wait(Summary::of(&store))??;
+/// assert_eq!((&*summary.version, &*summary.kinds), ("0.9.2", &["point_cloud".to_owned()][..]));
+/// assert_eq!(summary.levels[0].vertices, 3);
+/// # Ok::<(), zvf::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The name the store gives itself.
+    pub name: Option<String>,
+    /// Its format version.
+    pub version: String,
+    /// The layout family of that version.
+    pub family: &'static str,
+    /// The kinds of geometry it says it holds.
+    pub kinds: Vec<String>,
+    /// Its axes.
+    pub axes: Vec<AxisSummary>,
+    /// Lowest and highest corner, both inside.
+    pub bounds: [Vec<f64>; 2],
+    /// To be added to stored positions to obtain those of the world.
+    pub coordinate_offset: Option<Vec<f64>>,
+    /// The coordinate reference system, as it is.
+    pub crs: Option<Value>,
+    /// Size of a chunk of level 0.
+    pub chunk_shape: Vec<f64>,
+    /// Size of a bin of level 0, where chunks are divided.
+    pub bin_shape: Option<Vec<f64>>,
+    /// Features announced.
+    pub capabilities: Vec<String>,
+    /// Features without which the store cannot be read.
+    pub required_capabilities: Vec<String>,
+    /// How links inside fragments are known.
+    pub links_convention: String,
+    /// How objects find fragments, where said.
+    pub object_index_convention: Option<String>,
+    /// What joins geometry across chunks.
+    pub cross_chunk_strategy: String,
+    /// The levels the root lists, finest first.
+    pub levels: Vec<LevelSummary>,
+    /// Objects given by formulas.
+    pub parametric_objects: Option<u64>,
+    /// Names of preserved file headers; none where they cannot be listed.
+    pub headers: Vec<String>,
+    /// What applications keep here.
+    pub user_metadata: Option<Object>,
+    /// Objects of the backend and their bytes, where they were listed.
+    pub stored: Option<Stored>,
+    /// What a reader should know and that is no error.
+    pub notices: Vec<String>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct AxisSummary {
+    /// Its name.
+    pub name: String,
+    /// `space`, `time`, `channel` or a word of the writer's own.
+    pub kind: String,
+    /// Its unit, where one was declared.
+    pub unit: Option<String>,
+}
+
+/// What lies in the backend.
+///
+/// ```
+/// let stored = zvf::inspect::Stored::default();
+/// assert_eq!((stored.objects, stored.bytes), (0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stored {
+    /// Objects, or files.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Stored {
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.objects = self.objects.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+impl Summary {
+    /// Looks at the documents of `store`, its presence lists and its indexes; at no cell. Costs a few
+    /// requests for each level and attribute, whatever the size of the store.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails. A level that cannot be read is told in its [`LevelSummary::fault`].
+    pub async fn of(store: &Store) -> Result<Self, Error> {
+        let root = store.root();
+        let block = &root.zarr_vectors;
+        let mut levels = Vec::new();
+        for number in store.level_numbers() {
+            levels.push(LevelSummary::of(store, number).await?);
+        }
+        let headers = zvf_model::header_names(store).await?.names;
+        let parametric = parametric_objects(store).await?;
+        let axes = root.axes().iter().map(|axis| AxisSummary {
+            name: axis.name.clone(),
+            kind: axis.kind.clone(),
+            unit: axis.unit.clone(),
+        });
+        Ok(Self {
+            name: root.ome().and_then(Result::ok).and_then(|ome| ome.name),
+            version: store.version().to_string(),
+            family: store.family().name(),
+            kinds: words(&block.geometry_types),
+            axes: axes.collect(),
+            bounds: block.bounds.clone(),
+            coordinate_offset: block.coordinate_offset.clone(),
+            crs: block.crs.clone(),
+            chunk_shape: block.chunk_shape.clone(),
+            bin_shape: block.base_bin_shape.clone(),
+            capabilities: words(&block.format_capabilities),
+            required_capabilities: words(&block.required_capabilities),
+            links_convention: block.links_convention().as_str().to_owned(),
+            object_index_convention: block
+                .object_index_convention
+                .as_ref()
+                .map(|token| token.as_str().to_owned()),
+            cross_chunk_strategy: block.cross_chunk_strategy().as_str().to_owned(),
+            levels,
+            parametric_objects: parametric,
+            headers,
+            user_metadata: root.user_metadata.clone(),
+            stored: None,
+            notices: store.notices().iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// The same with what lies in the backend, level by level; this lists every object. Where the
+    /// backend cannot list, nothing is added.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    pub async fn with_stored(mut self, store: &Store) -> Result<Self, Error> {
+        let objects = match store.objects("").await {
+            Ok(objects) => objects,
+            Err(error) if error.class() == zvf_format::Class::Unsupported => return Ok(self),
+            Err(error) => return Err(error.into()),
+        };
+        let mut all = Stored::default();
+        for (key, bytes) in objects {
+            all.add(bytes);
+            let number = key.segments().next().and_then(|name| name.parse::<u32>().ok());
+            let level = self.levels.iter_mut().find(|level| Some(level.level) == number);
+            if let Some(level) = level {
+                level.stored.get_or_insert_default().add(bytes);
+            }
+        }
+        self.stored = Some(all);
+        Ok(self)
+    }
+}
+
+/// How many objects are given by formulas; `None` where there is no such group.
+async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
+    let objects = store.dense("parametric/objects").await;
+    Ok(objects.ok().flatten().map(|objects| objects.len()))
+}
+
+fn words<K: Vocabulary>(tokens: &[Token<K>]) -> Vec<String> {
+    tokens.iter().map(|token| token.as_str().to_owned()).collect()
+}

@@ -1,0 +1,123 @@
+//! Zarr Vectors stores, from Rust: the front door.
+//!
+//! A store holds points, lines, polylines, streamlines, graphs, skeletons or meshes in spatial chunks,
+//! at several levels of detail. [`open`] one, wherever it lies, and ask it:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), zvf::Error> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+//! use zvf::{Bounds, OpenOptions, Query};
+//!
+//! let reader = zvf::open(path, OpenOptions::default()).await?;
+//! let answer = reader.run(&Query::within(Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?)).await?;
+//! assert_eq!(answer.batch.positions().float(0, 0), Some(1.0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without an async runtime of your own, use [`blocking`]: the same, and it returns when it is done.
+//!
+//! # Parts
+//!
+//! | path | what | crate |
+//! | --- | --- | --- |
+//! | [`format`](mod@format) | bytes and views: fragments, manifests, links, keys, documents | `zvf-format` |
+//! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
+//! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
+//! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
+//! | [`convert`] | answers as files of other formats | `zvf-convert` |
+//! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
+//!
+//! # Features
+//!
+//! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
+//! opt-in mapped reads, `convert` files of other formats. A feature adds items and changes none.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+pub mod blob;
+pub mod blocking;
+mod error;
+pub mod inspect;
+#[cfg(feature = "query")]
+mod near;
+
+pub use error::Error;
+pub use zvf_format as format;
+pub use zvf_model as model;
+pub use zvf_model::{
+    Batch, Bounds, Categories, Column, Elements, Field, Kind, Level, LevelReader, ObjectId, Part,
+    Parts, Value,
+};
+pub use zvf_store as store;
+pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeouts};
+
+#[cfg(feature = "convert")]
+pub use zvf_convert as convert;
+#[cfg(feature = "query")]
+pub use zvf_query as query;
+#[cfg(feature = "query")]
+pub use zvf_query::{
+    Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
+    Reader, UnknownIds, predicate, region,
+};
+
+/// Opens the store at `address`, a path or a URL, for asking.
+///
+/// A remote store needs the caller's tokio runtime, with timers and I/O.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf::Error> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
+/// assert_eq!(reader.store().version().to_string(), "0.9.2");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// When there is no store, it cannot be read by this build, or the backend fails.
+#[cfg(feature = "query")]
+pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
+    Ok(Reader::new(open_store(address, options).await?))
+}
+
+/// Opens the store at `address` without a way to ask it: for its documents, nodes and levels.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf::Error> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// let store = zvf::open_store(path, zvf::OpenOptions::default()).await?;
+/// assert_eq!(store.level_numbers(), [0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`open`].
+pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
+    let opened = Store::open(address, options).await.map_err(Error::from);
+    opened.map_err(|error| match (error.class(), error.key()) {
+        (format::Class::NotFound, None | Some("zarr.json")) => error
+            .or_hint(|| Some("give the folder of the store, the one with its zarr.json".into())),
+        (format::Class::BadTag, Some("zarr.json")) => {
+            error.or_hint(|| Some("is this the root of a Zarr Vectors store?".into()))
+        }
+        _ => error,
+    })
+}

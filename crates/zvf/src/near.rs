@@ -1,0 +1,58 @@
+//! The name that was probably meant.
+
+/// The one of `known` that takes the fewest changes of a letter to become `name`, when few enough.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let budget = name.chars().count() / 3;
+    let scored = known.map(|one| (distance(name, one), one));
+    let (changes, nearest) = scored.min_by_key(|(changes, _)| *changes)?;
+    (changes <= budget.max(1)).then_some(nearest)
+}
+
+/// Letters to add, remove or replace; upper and lower case are the same letter.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i.saturating_add(1);
+        let mut next = vec![left];
+        for (to, above) in b.iter().zip(row.iter().skip(1)) {
+            let replaced = diagonal.saturating_add(usize::from(from != *to));
+            diagonal = *above;
+            left = replaced.min(left.saturating_add(1)).min(above.saturating_add(1));
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_counted() {
+        for (a, b, changes) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("abc", "abc", 0),
+            ("kitten", "sitting", 3),
+            ("Label", "label", 0),
+            ("ab", "ba", 2),
+            ("intensty", "intensity", 1),
+        ] {
+            assert_eq!((distance(a, b), distance(b, a)), (changes, changes), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_near_is_offered() {
+        let known = || ["color", "intensity", "id"].into_iter();
+        assert_eq!(nearest("intensty", known()), Some("intensity"));
+        assert_eq!(nearest("colour", known()), Some("color"));
+        assert_eq!(nearest("label", known()), None);
+        assert_eq!(nearest("x", std::iter::empty()), None);
+    }
+}
