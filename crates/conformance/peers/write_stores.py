@@ -93,6 +93,7 @@ def points(case):
         case.kwargs["object_ids"] = owners
     if case.kind == "by_attribute":
         case.kwargs["chunk_by_attribute"] = "n"
+        case.about["columns"].remove("n")  # it is an axis of the chunks then, and no column
     write_points(case.store, positions, vertex_attributes=columns, **case.kwargs)
 
 

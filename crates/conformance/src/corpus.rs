@@ -21,7 +21,6 @@ pub(crate) struct Golden {
     pub(crate) archive: PathBuf,
     /// The folder of the store in the archive.
     pub(crate) store: String,
-    pub(crate) tags: Vec<String>,
     /// Facts that the reference read wrongly, as the index words them.
     pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
@@ -48,7 +47,6 @@ pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
             id: text(&entry["id"]),
             archive: folder.join(text(&entry["archive"])),
             store: text(&entry["store"]),
-            tags: texts(&entry["tags"]),
             disagreements: texts(&entry["reference_disagreements"]),
             expected,
         })

@@ -22,7 +22,7 @@ pub(crate) struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        write!(f, "{}: {}", self.class, self.text)
     }
 }
 

@@ -80,8 +80,6 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
-    /// Where it listens.
-    pub(crate) port: u16,
 }
 
 impl Server {
@@ -99,7 +97,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {shown}"))?;
-        let mut server = Self { process, port };
+        let mut server = Self { process };
         let begun = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             ensure!(begun.elapsed() < PATIENCE, "{shown} does not listen after {PATIENCE:?}");

@@ -1,6 +1,5 @@
 //! A level read whole, cell by cell, with nothing chosen: what brute force starts from.
 
-use anyhow::Context;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
 use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
@@ -52,12 +51,6 @@ impl Whole {
     pub(crate) async fn values(&self, of: &AttributeReader) -> Result<Vec<Column>, ModelError> {
         let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
         of.values(&keys, Caching::Once).await.into_iter().collect()
-    }
-
-    /// The attribute called `name`.
-    pub(crate) async fn attribute(&self, name: &str) -> anyhow::Result<Vec<Column>> {
-        let of = self.reader.attribute(name).await?.context("no such attribute")?;
-        Ok(self.values(&of).await?)
     }
 
     /// Rows of columns beside the positions, in the order of vertices: chunks by number, fragments of a

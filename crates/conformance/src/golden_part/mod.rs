@@ -97,8 +97,8 @@ async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::
         extras::headers(report, &reference["headers"], store).await?;
     }
     if golden.expected["composite"].is_object() {
-        let level = LevelReader::open(store, Level(0)).await?;
-        extras::composite(report, &golden.expected["composite"], &level).await?;
+        let whole = Whole::read(LevelReader::open(store, Level(0)).await?).await?;
+        extras::composite(report, &golden.expected["composite"], &whole).await?;
     }
     Ok(())
 }
