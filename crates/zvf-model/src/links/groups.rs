@@ -172,6 +172,9 @@ mod tests {
         let groups = index(&[&[4, 5, 6], &[7, 2, 3, 9], &[]]);
         let view = groups.view().unwrap();
         let shown: Vec<_> = view.iter().map(ranges).collect();
-        assert_eq!(shown, [vec![4..7], vec![7..8, 2..4, 9..10], vec![]]);
+        assert_eq!(
+            shown,
+            [std::iter::once(4..7).collect::<Vec<_>>(), vec![7..8, 2..4, 9..10], vec![]]
+        );
     }
 }

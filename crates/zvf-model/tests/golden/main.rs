@@ -13,12 +13,15 @@ use std::panic;
 
 use told::{Told, every_level};
 
+/// What looks at one level, and how much it compared.
+type Check = fn(&Told) -> usize;
+
 /// Every check of every level: stores are unpacked once.
 #[test]
 fn every_level_reads_as_the_reference_found_it() {
     let (mut seen, mut failed) = (BTreeMap::new(), Vec::new());
     every_level(|told| {
-        let checks: [(&str, fn(&Told) -> usize); 13] = [
+        let checks: [(&str, Check); 13] = [
             ("chunks, fragments and positions", level::positions),
             ("vertex attributes", level::attributes),
             ("fragment attributes", level::fragment_attributes),

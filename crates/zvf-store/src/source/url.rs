@@ -30,7 +30,13 @@ use crate::options::OpenOptions;
 /// What the user's words mean.
 #[derive(Debug)]
 pub(super) enum Place {
-    Directory(PathBuf),
+    Directory(
+        #[cfg_attr(
+            not(feature = "local"),
+            expect(dead_code, reason = "named in the refusal only")
+        )]
+        PathBuf,
+    ),
     Remote(Scheme, Url, Path),
 }
 
