@@ -77,6 +77,13 @@ async fn one(
     }
     for name in ["edges", "faces"] {
         if expected[name].is_object() {
+            if !answer.complete {
+                // A backend that cannot list shows some links only; the answer says so.
+                report.skip(
+                    "edges and faces over plain HTTP: the answer says that it is not complete",
+                );
+                continue;
+            }
             // Where the writer knows better than the reference reads, it decides.
             let told = if truth[name].is_object() { &truth[name] } else { &expected[name] };
             elements(report, &format!("{at}/{name}"), told, batch);
