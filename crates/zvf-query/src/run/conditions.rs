@@ -44,6 +44,7 @@ impl Conditions {
     pub(crate) async fn new(
         predicate: Option<&Predicate>,
         warm: &Warm,
+        near: Option<&ChunkKey>,
     ) -> Result<Self, QueryError> {
         let mut all = Self::default();
         if let Some(predicate) = predicate {
@@ -64,7 +65,7 @@ impl Conditions {
                     }
                 }
             } else {
-                warm.attribute(&column.name).await?
+                warm.attribute(&column.name, near).await?
             };
             check_index(&column, reader.width())?;
             all.columns.push((column, reader));

@@ -76,19 +76,6 @@ pub(crate) enum Purpose {
 impl Context {
     pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
-        let fields = warm.columns(&query.columns).await?;
-        let conditions = conditions::Conditions::new(query.predicate.as_ref(), &warm).await?;
-        if !conditions.links.is_empty() && !kind.has_links() {
-            let why = "it has no edges or faces";
-            let what = "a condition on links";
-            return Err(crate::error::BadQuery::Kind { what, kind, why }.into());
-        }
-        if !conditions.rows.is_empty() && mode == Mode::Clip && kind != Kind::PointCloud {
-            let why = "vertices at the cut have no place of their own: use crop";
-            let what = "a condition on vertices, cut at a region,";
-            return Err(crate::error::BadQuery::Kind { what, kind, why }.into());
-        }
-        let chunks = warm.level.chunks().await?;
         let reach = match &query.region {
             None => None,
             Some(region) => {
@@ -97,6 +84,22 @@ impl Context {
                 Some((bbox, range))
             }
         };
+        let chunks = match &reach {
+            Some((_, range)) => warm.level.chunks_in(range).await?,
+            None => warm.level.chunks().await?,
+        };
+        let first = match &reach {
+            Some((_, range)) => candidates(&chunks, range).first().copied(),
+            None => None,
+        };
+        let near = first.and_then(|place| chunks.get(wide(place)));
+        let fields = warm.columns(&query.columns, near.as_ref()).await?;
+        let conditions = conditions::Conditions::new(query.predicate.as_ref(), &warm, near.as_ref()).await?;
+        if !conditions.links.is_empty() && !kind.has_links() {
+            let why = "it has no edges or faces";
+            let what = "a condition on links";
+            return Err(crate::error::BadQuery::Kind { what, kind, why }.into());
+        }
         let found = Found::default();
         Ok(Self { query, warm, kind, mode, fields, conditions, chunks, reach, found })
     }
@@ -391,6 +394,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         }
     }
     let batch = join::joined(context, batches)?;
+    let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing());
     let figures = Figures {
         cells: context.found.cells.load(Ordering::Relaxed),
@@ -400,7 +404,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     Ok(Answer {
         batch,
         level: context.warm.level.level(),
-        complete: missing.is_empty() && !truncated,
+        complete: missing.is_empty() && !truncated && all_links,
         truncated,
         missing,
         unknown_objects: std::mem::take(&mut *context.unknown()),
