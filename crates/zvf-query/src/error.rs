@@ -153,6 +153,17 @@ pub enum BadQuery {
         /// The value asked for.
         index: u32,
     },
+    /// A column without a value for some of what is asked for, and without a way to say so.
+    #[error(
+        "some {of} have no value of {name}, and its type has nothing that says so: ask only for those \
+         that have one, as in \"{name} is not null\""
+    )]
+    NoNull {
+        /// What lacks a value.
+        of: &'static str,
+        /// The column.
+        name: String,
+    },
     /// A column of a scope that does not go with what is asked.
     #[error("{name} belongs to a {scope}, and {why}")]
     Scope {

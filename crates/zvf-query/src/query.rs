@@ -205,6 +205,10 @@ impl Query {
             let why = "its elements join vertices of any objects";
             return Err(BadQuery::Kind { what: "the order of objects", kind, why });
         }
+        if self.order == Some(Order::Original) && kind.has_links() {
+            let why = "the store does not keep it: vertices come sorted by where they are";
+            return Err(BadQuery::Kind { what: "the original order", kind, why });
+        }
         let whole = matches!(mode, Mode::Inside | Mode::Touch | Mode::Clip);
         if self.order == Some(Order::Storage) && kind.is_chain() && self.region.is_some() && whole {
             let why = "a whole object lies in several chunks: crop, or take the order of objects";
@@ -286,12 +290,15 @@ impl Default for LevelRule {
 /// Which attributes come along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// All that the level has.
+    /// All that vertices have, and edges or faces.
     #[default]
     All,
     /// None.
     None,
-    /// These; one that is not there is an error.
+    /// These; one that is not there is an error. `radius` is an attribute of the vertices, or of the
+    /// edges or faces where vertices have none of that name; `link.weight` is one of edges or faces for
+    /// certain; `fragment.code` and `object.mass` come with the vertices, under these names, each vertex
+    /// having the value of its fragment or object.
     Named(Vec<String>),
 }
 
@@ -304,6 +311,9 @@ pub enum Order {
     /// Object by object: as they were asked for, else by their row in the index. A row that belongs to
     /// several objects comes with each.
     Objects,
+    /// As the writer was given it, where that is known: chains, object by object, and points of which
+    /// each is an object.
+    Original,
 }
 
 /// What an object id means that is not there.

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader, LinkAttribute, LinkFamily};
+use zvf_model::{Batch, Level, LevelReader};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Plan};
 use crate::error::{BadQuery, QueryError};
-use crate::query::{Columns, Query};
-use crate::run::{self, Context, Purpose};
+use crate::query::Query;
+use crate::run::{self, Purpose};
+use crate::warm::Warm;
 
 /// A handle to the levels of one store, for asking.
 ///
@@ -24,15 +24,6 @@ use crate::run::{self, Context, Purpose};
 pub struct Reader {
     store: Store,
     levels: Arc<Mutex<BTreeMap<Level, Arc<Warm>>>>,
-}
-
-/// A level that was opened, and its attributes as far as anybody asked.
-#[derive(Debug)]
-pub(crate) struct Warm {
-    pub(crate) level: LevelReader,
-    pub(crate) has_objects: bool,
-    names: Mutex<Option<Arc<[String]>>>,
-    attributes: Mutex<BTreeMap<String, AttributeReader>>,
 }
 
 impl Reader {
@@ -63,7 +54,7 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     pub async fn plan(&self, query: &Query) -> Result<Plan, QueryError> {
-        let mut contexts = self.contexts(query).await?.into_iter();
+        let mut contexts = run::contexts(self, query).await?.into_iter();
         let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
         let mut plan = first.plan().await?;
         for context in contexts {
@@ -80,7 +71,7 @@ impl Reader {
     /// 10^8 rows or 4 GiB.
     pub async fn run(&self, query: &Query) -> Result<Answer, QueryError> {
         let (start, before) = (Instant::now(), self.store.io_stats());
-        let contexts = self.contexts(query).await?;
+        let contexts = run::contexts(self, query).await?;
         let mut answer = run::collect_all(&contexts).await?;
         let after = self.store.io_stats();
         answer.figures.requests = after.requests.saturating_sub(before.requests);
@@ -101,7 +92,7 @@ impl Reader {
         let reader = self.clone();
         let batches = async move {
             let mut work = Vec::new();
-            for context in reader.contexts(&query).await? {
+            for context in run::contexts(&reader, &query).await? {
                 let context = Arc::new(context);
                 let waves = run::waves(&context, Purpose::Stream).await?;
                 work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
@@ -112,141 +103,14 @@ impl Reader {
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
 
-    /// The question, met with the level it is about, and with those that this one only adds to.
-    async fn contexts(&self, query: &Query) -> Result<Vec<Context>, QueryError> {
-        let level = run::choose(self, query).await?;
-        let first = self.warm(level).await?;
-        let mut levels = vec![level];
-        if first.level.node().meta().is_additive() && !query.own_level_only {
-            let chain = LevelReader::chain(&self.store, level).await?;
-            levels = chain.iter().map(LevelReader::level).collect();
-        }
-        let mut query = query.clone();
-        if let (Columns::All, 2..) = (&query.columns, levels.len()) {
-            // The answer has one set of columns: those of the level asked for.
-            query.columns = Columns::Named(first.names().await?.to_vec());
-        }
-        let mut contexts = Vec::with_capacity(levels.len());
-        for level in levels {
-            let warm = self.warm(level).await?;
-            let kind = kind_of(&warm.level, query.kind)?;
-            query.check(kind, warm.level.axes())?;
-            contexts.push(Context::new(query.clone(), warm, kind).await?);
-        }
-        Ok(contexts)
-    }
-
     pub(crate) async fn warm(&self, level: Level) -> Result<Arc<Warm>, QueryError> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let known = levels().get(&level).cloned();
         if let Some(warm) = known {
             return Ok(warm);
         }
-        let reader = LevelReader::open(&self.store, level).await?;
-        // Whether there are objects matters to those who prune by bins only.
-        let binned = reader.bins().is_some_and(|bins| bins.count() > 1);
-        let has_objects = binned && reader.node().group("object_index").await?.is_some();
-        let warm = Arc::new(Warm {
-            level: reader,
-            has_objects,
-            names: Mutex::default(),
-            attributes: Mutex::default(),
-        });
+        let warm = Arc::new(Warm::open(&self.store, level).await?);
         Ok(Arc::clone(levels().entry(level).or_insert(warm)))
-    }
-}
-
-impl Warm {
-    /// The attributes that `columns` asks for, in the order of their names or of the question; `near` is a
-    /// chunk that will be read.
-    pub(crate) async fn columns(
-        &self,
-        columns: &Columns,
-        near: Option<&ChunkKey>,
-    ) -> Result<Vec<AttributeReader>, QueryError> {
-        let all;
-        let names = match columns {
-            Columns::None => &[],
-            Columns::Named(names) => names.as_slice(),
-            Columns::All => {
-                all = self.names().await?;
-                &*all
-            }
-        };
-        let mut readers = Vec::with_capacity(names.len());
-        for name in names {
-            readers.push(self.attribute(name, near).await?);
-        }
-        Ok(readers)
-    }
-
-    /// The attribute of vertices called `name`.
-    pub(crate) async fn attribute(
-        &self,
-        name: &str,
-        near: Option<&ChunkKey>,
-    ) -> Result<AttributeReader, QueryError> {
-        let known = || self.attributes.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = known().get(name).cloned();
-        if let Some(reader) = held {
-            return Ok(reader);
-        }
-        let found = match near {
-            Some(near) => self.level.attribute_near(name, near).await?,
-            None => self.level.attribute(name).await?,
-        };
-        match found {
-            Some(reader) => {
-                known().insert(name.to_owned(), reader.clone());
-                Ok(reader)
-            }
-            None => {
-                let names = self.names().await?;
-                Err(no_such("vertex", name, &names).into())
-            }
-        }
-    }
-
-    /// The attributes of links that `columns` asks for.
-    pub(crate) async fn link_attributes(
-        &self,
-        family: &LinkFamily,
-        columns: &Columns,
-    ) -> Result<Vec<LinkAttribute>, QueryError> {
-        let names = match columns {
-            Columns::None | Columns::Named(_) => return Ok(Vec::new()),
-            Columns::All => self.level.link_attribute_names().await?.names,
-        };
-        let mut attributes = Vec::with_capacity(names.len());
-        for name in names {
-            attributes.extend(family.attribute(&name).await?);
-        }
-        Ok(attributes)
-    }
-
-    async fn names(&self) -> Result<Arc<[String]>, QueryError> {
-        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = known().clone();
-        if let Some(names) = held {
-            return Ok(names);
-        }
-        let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
-        Ok(Arc::clone(known().insert(names)))
-    }
-}
-
-/// A name that is none of those there are.
-pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
-    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
-}
-
-/// The kind that the level is read as: points, where the store names none.
-fn kind_of(level: &LevelReader, asked: Option<Kind>) -> Result<Kind, BadQuery> {
-    match asked {
-        Some(kind) if level.kinds().is_empty() || level.kinds().contains(&kind) => Ok(kind),
-        Some(kind) => Err(BadQuery::NoSuchKind(kind)),
-        None => Ok(level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
     }
 }
 

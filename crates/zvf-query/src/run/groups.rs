@@ -25,6 +25,9 @@ impl Context {
         if ids.is_none() && groups.is_none() {
             return Ok(None);
         }
+        if self.lenient && self.warm.level.objects().await?.is_none() {
+            return Ok(Some(Vec::new()));
+        }
         let index = self.index().await?;
         let members = match groups {
             Some(groups) => Some(self.members(&groups).await?),
@@ -43,25 +46,15 @@ impl Context {
         Ok(Some(rows))
     }
 
-    /// As [`named_rows`](Self::named_rows), those left out for which a condition on objects does not
-    /// hold.
-    pub(super) async fn asked_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
-        let rows = match self.named_rows().await? {
-            Some(rows) => rows,
-            None if self.conditions.objects.is_empty() => return Ok(None),
-            None => Self::all_rows(&self.index().await?),
-        };
-        Ok(Some(self.objects_where(rows).await?))
-    }
-
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
         let all = self.warm.level.groups().await?;
         let known = all.as_ref().map_or(0, zvf_model::Groups::len);
-        if let Some(unknown) = groups.iter().find(|group| **group >= known) {
+        let there: Vec<u64> = groups.iter().copied().filter(|group| *group < known).collect();
+        if let Some(unknown) = groups.iter().find(|group| **group >= known && !self.lenient) {
             return Err(BadQuery::NoSuchGroup(*unknown).into());
         }
         match all {
-            Some(all) => Ok(all.members(groups).await?),
+            Some(all) => Ok(all.members(&there).await?),
             None => Ok(Vec::new()),
         }
     }
