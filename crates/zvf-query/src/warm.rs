@@ -75,7 +75,7 @@ impl Warm {
     ) -> Result<AttributeReader, QueryError> {
         match self.of_vertices(name, near).await? {
             Some(found) => Ok(found),
-            None => Err(no_such("vertex", name, &*self.names().await?).into()),
+            None => Err(no_such("vertex", name, &self.names().await?).into()),
         }
     }
 

@@ -110,8 +110,11 @@ impl LevelReader {
             }
         }
         let mut places = named.places();
-        let keys: Vec<ChunkKey> =
-            places.list.iter().filter_map(|(place, _)| table.get(to_usize((*place).into()))).collect();
+        let keys: Vec<ChunkKey> = places
+            .list
+            .iter()
+            .filter_map(|(place, _)| table.get(to_usize((*place).into())))
+            .collect();
         let mut chunks = Vec::with_capacity(keys.len());
         let mut numbers = Vec::with_capacity(keys.len());
         for (found, (_, first)) in self.fragments(&keys).await.into_iter().zip(&places.list) {
@@ -146,7 +149,7 @@ impl LevelReader {
 struct Named<'a> {
     table: &'a KeyTable,
     firsts: Vec<(u32, usize)>, // places of chunks in the table, and manifests that name them
-    blocks: Vec<u32>,          // for each block, the place of its chunk in the table; or [`NOWHERE`]
+    blocks: Vec<u32>, // for each block, the place of its chunk in the table; or [`NOWHERE`]
     manifests: usize,
 }
 

@@ -103,7 +103,10 @@ impl Context {
             if let Some(asked) = &asked {
                 let own = asked.get(wide(piece.cell))?;
                 let at = own.partition_point(|owner| owner.fragment < fragment);
-                return own.get(at).filter(|owner| owner.fragment == fragment).map(|o| o.row.into());
+                return own
+                    .get(at)
+                    .filter(|owner| owner.fragment == fragment)
+                    .map(|o| o.row.into());
             }
             owners.as_ref()?.get(wide(piece.cell))?.of_fragment(fragment.into()).next()
         };
@@ -142,7 +145,9 @@ fn spread<'a>(
         match (row_of(piece), &null) {
             (Some((column, row)), _) => (0..piece.len).for_each(|_| all.push_row(column, row)),
             (None, Some(null)) => (0..piece.len).for_each(|_| all.push_bytes(null)),
-            (None, None) => return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into()),
+            (None, None) => {
+                return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into());
+            }
         }
     }
     Ok(all.finish())

@@ -114,7 +114,17 @@ impl Context {
         let (named, found) = (OnceCell::new(), Found::default());
         let lenient = false;
         Ok(Self {
-            query, warm, kind, mode, chosen, conditions, named, lenient, chunks, reach, found,
+            query,
+            warm,
+            kind,
+            mode,
+            chosen,
+            conditions,
+            named,
+            lenient,
+            chunks,
+            reach,
+            found,
         })
     }
 
@@ -165,7 +175,8 @@ impl Context {
         let of = |size: u64, width: u64| size.saturating_mul(width);
         let level = &self.warm.level;
         let position = of(level.dtype().size, to_u64(level.axes()));
-        let fields = self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
+        let fields =
+            self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
         fields.fold(position, u64::saturating_add).max(1)
     }
 

@@ -132,7 +132,9 @@ impl Context {
             Mode::Touch if chain => (Some(Mode::Touch), Some(Mode::Touch)),
             Mode::Clip if chain => (Some(Mode::Touch), None),
             Mode::Inside | Mode::Cells if chain => (None, Some(self.mode)),
-            mode => (Some(mode), None),
+            Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop | Mode::Cells => {
+                (Some(self.mode), None)
+            }
         };
         let cut = chain && self.mode == Mode::Clip;
         let spares = !self.conditions.rows.is_empty();
@@ -188,9 +190,9 @@ impl Context {
             return parted;
         }
         let held = |piece: &Piece| {
-            columns.iter().all(|column| {
-                !matches!(column.get(wide(piece.cell)), None | Some(Held::Nothing))
-            })
+            columns
+                .iter()
+                .all(|column| !matches!(column.get(wide(piece.cell)), None | Some(Held::Nothing)))
         };
         parted.held(held)
     }
@@ -313,12 +315,7 @@ impl Parted {
     }
 
     /// Adds an object, or a run of one.
-    pub(super) fn push(
-        &mut self,
-        id: ObjectId,
-        row: u64,
-        pieces: impl IntoIterator<Item = Piece>,
-    ) {
+    pub(super) fn push(&mut self, id: ObjectId, row: u64, pieces: impl IntoIterator<Item = Piece>) {
         let from = self.pieces.list.len();
         pieces.into_iter().for_each(|piece| self.pieces.push_apart(piece));
         let to = self.pieces.list.len();

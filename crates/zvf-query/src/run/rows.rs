@@ -20,7 +20,11 @@ use crate::select::pieces::{Piece, Pieces};
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     /// Of one column, by its number.
-    One { column: usize, test: Predicate, codes: Option<Codes> },
+    One {
+        column: usize,
+        test: Predicate,
+        codes: Option<Codes>,
+    },
     Not(Box<Self>),
     All(Vec<Self>),
     Any(Vec<Self>),

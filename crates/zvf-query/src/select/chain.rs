@@ -108,7 +108,9 @@ impl<'a> Chain<'a> {
 
     /// Whether some vertex is in the region.
     pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
-        self.any(|_, vertex| vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes))))
+        self.any(|_, vertex| {
+            vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes)))
+        })
     }
 
     /// The last vertex, or the first.
@@ -130,7 +132,9 @@ impl<'a> Chain<'a> {
 
     /// Whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
-        !self.any(|_, vertex| vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes))))
+        !self.any(|_, vertex| {
+            vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes)))
+        })
     }
 
     /// Calls `run` with the pieces of each run of vertices that are in the region.

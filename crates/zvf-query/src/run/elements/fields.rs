@@ -31,8 +31,10 @@ impl Context {
             let of_part = |values: &'_ [Option<Column>]| values.get(number).cloned().flatten();
             let own: Vec<_> =
                 columns.iter().map(|(column, values)| (*column, of_part(values))).collect();
-            let own: Vec<_> = own.iter().map(|(column, values)| (*column, values.as_ref())).collect();
-            let dropped = (0..part.records.len()).map(|record| !conditions.link_holds(&own, record));
+            let own: Vec<_> =
+                own.iter().map(|(column, values)| (*column, values.as_ref())).collect();
+            let dropped =
+                (0..part.records.len()).map(|record| !conditions.link_holds(&own, record));
             part.dropped = dropped.collect();
         }
         Ok(())

@@ -40,7 +40,12 @@ impl Kept {
     /// The stored rows that cuts are made of.
     pub(super) fn sources(&self) -> impl Iterator<Item = Piece> + '_ {
         let places = self.cuts.iter().flat_map(|cut| cut.of.iter());
-        places.map(|(Place { cell, row }, _)| Piece { cell: *cell, start: *row, len: 1, fragment: 0 })
+        places.map(|(Place { cell, row }, _)| Piece {
+            cell: *cell,
+            start: *row,
+            len: 1,
+            fragment: 0,
+        })
     }
 
     /// For each cut the stored row that has the largest share in it, and its fragment.
@@ -235,7 +240,8 @@ impl Test<'_> {
         from: Option<(u32, u32)>,
     ) -> Result<(), QueryError> {
         let points = self.load(ends)?;
-        let points: Vec<&[f64]> = points.iter().filter_map(|point| point.get(..self.axes)).collect();
+        let points: Vec<&[f64]> =
+            points.iter().filter_map(|point| point.get(..self.axes)).collect();
         if !boxes_meet(region, &points) {
             return Ok(());
         }
@@ -295,4 +301,3 @@ fn boxes_meet(region: &Region, corners: &[&[f64]]) -> bool {
         least <= *high && most >= *low
     })
 }
-

@@ -42,12 +42,7 @@ impl Marks {
     }
 
     /// Marks the vertices that count by themselves: those in the region.
-    pub(super) fn inside(
-        &mut self,
-        chunks: &[Chunk],
-        positions: &[Held],
-        region: Option<&Region>,
-    ) {
+    pub(super) fn inside(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>) {
         let test = region.map(inside::Test::new);
         let mut hits = Pieces::default();
         for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {

@@ -96,8 +96,7 @@ impl Context {
             chunk.absent |= wanted && matches!(held, Held::Nothing);
         }
         let allowed = self.allowed(&chunks, &keys).await?;
-        let allowed =
-            self.passing(&chunks, &parts, (&keys, &extents), allowed, caching).await?;
+        let allowed = self.passing(&chunks, &parts, (&keys, &extents), allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept =
@@ -257,10 +256,8 @@ impl Context {
 
 /// All rows of chunks whose vertices count, and of the others those that records end at.
 fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
-    let mut ends: Vec<Vec<bool>> = chunks
-        .iter()
-        .map(|chunk| vec![chunk.own; to_usize(chunk.rows)])
-        .collect();
+    let mut ends: Vec<Vec<bool>> =
+        chunks.iter().map(|chunk| vec![chunk.own; to_usize(chunk.rows)]).collect();
     for part in parts {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
