@@ -7,14 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use archives::{Unpacked, inline};
+use archives::in_memory;
+use object_store::path::Path;
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, encode};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::Kind;
-use zvf_query::Reader;
+use zvf_query::{Answer, Query, QueryError, Reader};
 use zvf_store::{OpenOptions, Store};
 
 /// What a level of a store is made of.
@@ -33,6 +35,8 @@ pub(crate) struct Data {
     pub(crate) groups: Vec<Vec<i64>>,
     /// Bins along each axis of a chunk, for points without objects.
     pub(crate) bins: usize,
+    /// Objects to which the fragments of another one belong as well.
+    pub(crate) shared: Vec<(usize, usize)>,
     /// Whether the level adds to the next one.
     pub(crate) adds: bool,
 }
@@ -40,9 +44,9 @@ pub(crate) struct Data {
 /// Files by their path.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
-/// A store that goes away with this.
+/// A store in memory, open.
 pub(crate) struct Made {
-    pub(crate) dir: Unpacked,
+    runtime: Runtime,
     pub(crate) reader: Reader,
 }
 
@@ -65,6 +69,7 @@ impl Data {
             elements: Vec::new(),
             groups: Vec::new(),
             bins: 1,
+            shared: Vec::new(),
             adds: false,
         }
     }
@@ -93,12 +98,6 @@ impl Data {
     /// The chunk of a vertex.
     pub(crate) fn chunk_of(&self, vertex: usize) -> Vec<i64> {
         self.points[vertex].iter().map(|x| (f64::from(*x) / self.chunk).floor() as i64).collect()
-    }
-
-    /// The vertices in the order of storage.
-    pub(crate) fn stored(&self) -> Vec<usize> {
-        let (chunks, _) = self.laid_out();
-        chunks.values().flat_map(|chunk| chunk.rows.iter().copied()).collect()
     }
 
     /// Chunks, and of each object its fragments.
@@ -142,6 +141,10 @@ impl Data {
                 manifest.extend(own.iter().map(|(key, rows)| add(key, rows)));
             }
         }
+        for (to, from) in &self.shared {
+            let more = manifests[*from].clone();
+            manifests[*to].extend(more);
+        }
         (chunks, manifests)
     }
 }
@@ -152,9 +155,20 @@ impl Made {
     }
 
     pub(crate) fn with_options(files: &Files, options: OpenOptions) -> Self {
-        let dir = Unpacked::of(files);
-        let store = inline(Store::open(dir.path().to_str().unwrap(), options)).unwrap();
-        Self { dir, reader: Reader::new(store) }
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let store = runtime.block_on(async {
+            let memory = in_memory(files).await;
+            Store::from_object_store(memory, &Path::default(), options).await.unwrap()
+        });
+        Self { runtime, reader: Reader::new(store) }
+    }
+
+    pub(crate) fn run(&self, query: &Query) -> Result<Answer, QueryError> {
+        self.wait(self.reader.run(query))
+    }
+
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 }
 
@@ -203,14 +217,22 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
     let of_rows = |bytes: &dyn Fn(usize) -> Vec<u8>| -> BTreeMap<Vec<i64>, Vec<u8>> {
         chunks
             .iter()
-            .map(|(key, chunk)| (key.clone(), chunk.rows.iter().flat_map(|row| bytes(*row)).collect()))
+            .map(|(key, chunk)| {
+                (key.clone(), chunk.rows.iter().flat_map(|row| bytes(*row)).collect())
+            })
             .collect()
     };
     let f32s = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
     let path = |rest: &str| format!("{number}/{rest}");
     let rank = data.axes();
     let positions = of_rows(&|row| f32s(&data.points[row]));
-    cells(files, &path("vertices"), rank, json!({"dtype": "float32", "encoding": "raw"}), &positions);
+    cells(
+        files,
+        &path("vertices"),
+        rank,
+        json!({"dtype": "float32", "encoding": "raw"}),
+        &positions,
+    );
     let indexes = chunks.iter().map(|(key, chunk)| {
         let mut builder = FragmentIndexBuilder::new();
         for (start, count) in &chunk.fragments {
@@ -222,7 +244,8 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
     let encoding = json!({"encoding": "fragment_index_v1"});
     cells(files, &path("vertex_fragments"), rank, encoding, &indexes);
     group(files, &path("vertex_attributes"), json!({}));
-    let attribute = |name: &str, dtype: &str| json!({"name": name, "dtype": dtype, "row_shape": []});
+    let attribute =
+        |name: &str, dtype: &str| json!({"name": name, "dtype": dtype, "row_shape": []});
     let v = of_rows(&|row| f32s(&[row as f32]));
     cells(files, &path("vertex_attributes/v"), rank, attribute("v", "float32"), &v);
     let at = of_rows(&|row| f32s(&data.points[row][..1]));
@@ -275,7 +298,8 @@ fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Vec<(V
     let sizes = data.objects.iter().flat_map(|object| (object.len() as i64).to_le_bytes());
     numbers(files, &path("object_attributes/size"), "int64", json!(0), n, sizes.collect());
     if !data.groups.is_empty() {
-        let members = data.groups.iter().map(|ids| ids.iter().flat_map(|id| id.to_le_bytes()).collect());
+        let members =
+            data.groups.iter().map(|ids| ids.iter().flat_map(|id| id.to_le_bytes()).collect());
         let members: Vec<Vec<u8>> = members.collect();
         let names: Vec<String> = (0..members.len()).map(|group| format!("g{group}")).collect();
         let doc = json!({"num_groups": members.len(), "group_names": names});
@@ -283,12 +307,7 @@ fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Vec<(V
     }
 }
 
-fn add_links(
-    files: &mut Files,
-    level: usize,
-    data: &Data,
-    chunks: &BTreeMap<Vec<i64>, Chunk>,
-) {
+fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec<i64>, Chunk>) {
     let rank = data.axes();
     let width = data.elements.first().map_or(2, Vec::len);
     let family = Family::new(width, rank).unwrap();
@@ -347,7 +366,8 @@ fn add_links(
             assert!(!intra || matches!(body, Body::Flat));
             encode(&[records], body, shape).unwrap()
         };
-        let blobs = records.iter().map(|(key, (records, _))| (key.clone(), blob(records))).collect();
+        let blobs =
+            records.iter().map(|(key, (records, _))| (key.clone(), blob(records))).collect();
         let doc = json!({"dtype": "int64", "offsets": offsets, "has_perm": family.has_perm(intra),
             "link_width": width, "level_delta": 0});
         cells(files, &path(&format!("links/0/{name}")), rank, doc, &blobs);
@@ -371,7 +391,14 @@ fn group(files: &mut Files, path: &str, attributes: Value) {
     );
 }
 
-fn array(shape: &Value, chunk: &Value, dtype: &str, fill: Value, codec: Value, attributes: Value) -> Value {
+fn array(
+    shape: &Value,
+    chunk: &Value,
+    dtype: &str,
+    fill: Value,
+    codec: Value,
+    attributes: Value,
+) -> Value {
     json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
@@ -403,7 +430,10 @@ fn cells(
     document(files, path, &doc);
     for (key, payload) in all {
         let place: Vec<i64> = key.iter().zip(&origin).map(|(at, origin)| at - origin).collect();
-        files.push((format!("{path}/c/{}", text(&place, "/")), framed(std::slice::from_ref(payload))));
+        files.push((
+            format!("{path}/c/{}", text(&place, "/")),
+            framed(std::slice::from_ref(payload)),
+        ));
     }
 }
 
