@@ -75,6 +75,8 @@ pub(crate) enum Wave {
     Objects(Vec<u64>),
     /// Link cells, and chunks whose vertices count.
     Elements(elements::Work),
+    /// The same in pieces, to be put together as memory allows.
+    Several(Vec<elements::Work>),
 }
 
 /// What the waves are for, which decides how large they are.
@@ -167,6 +169,13 @@ impl Context {
             Wave::Chunks(places) => self.vertices(places, limit).await,
             Wave::Objects(rows) => self.objects(rows, limit).await,
             Wave::Elements(work) => self.elements(work).await,
+            Wave::Several(works) => {
+                let mut batches = Vec::with_capacity(works.len());
+                for work in works {
+                    batches.push(self.elements(work).await?);
+                }
+                join::joined(self, batches)
+            }
         }
     }
 
@@ -305,9 +314,22 @@ pub(crate) fn batches(
     let most = limit.map_or(usize::MAX, to_usize);
     // One more than the limit tells whether an object is cut off.
     let each = most.saturating_add(1);
-    let answers = stream::iter(work)
-        .map(move |(context, wave)| async move { context.answer(&wave, each).await });
-    let answers = Box::pin(answers.buffered(AHEAD));
+    // An edge or face takes several times what a vertex takes on its way.
+    let links = work.first().is_some_and(|(context, _)| context.kind.has_links());
+    let ahead = if links { AHEAD_WITH_LINKS } else { AHEAD };
+    let refined = stream::iter(work).then(|(context, wave)| async move {
+        let waves = context.refined(wave).await;
+        stream::iter(match waves {
+            Ok(waves) => waves.into_iter().map(|wave| Ok((Arc::clone(&context), wave))).collect(),
+            Err(error) => vec![Err(error)],
+        })
+    });
+    let answers =
+        refined.flatten().map(move |wave: Result<(Arc<Context>, Wave), QueryError>| async move {
+            let (context, wave) = wave?;
+            context.answer(&wave, each).await
+        });
+    let answers = Box::pin(answers.buffered(ahead));
     stream::unfold((answers, most), |(mut answers, left)| async move {
         if left == 0 {
             return None;
@@ -329,6 +351,7 @@ pub(crate) fn batches(
 
 /// Waves that are answered ahead of whoever takes them.
 const AHEAD: usize = 3;
+const AHEAD_WITH_LINKS: usize = 2;
 /// Rows of a collected answer.
 const MOST_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.

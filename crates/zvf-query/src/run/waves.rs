@@ -4,7 +4,7 @@
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
 //! wave reads is looked at again when it is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use zvf_format::key::ChunkKey;
 use zvf_model::{Kind, Level};
@@ -72,8 +72,9 @@ impl Context {
     ) -> Result<Vec<Wave>, QueryError> {
         let each = self.cells_of_a_wave(Purpose::Stream);
         let Some(family) = self.family().await? else {
-            let work = |chunks: &[u32]| Work { chunks: chunks.to_vec(), ..Work::default() };
-            return Ok(chunks.chunks(each).map(|chunks| Wave::Elements(work(chunks))).collect());
+            let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
+            let works = |places: &[u32]| Wave::Several(places.iter().map(work).collect());
+            return Ok(chunks.chunks(each).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -101,21 +102,7 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        let joined = all.chunks(each).map(|works| {
-            let mut one = Work::default();
-            for work in works {
-                one.chunks.extend_from_slice(&work.chunks);
-                one.cells.extend_from_slice(&work.cells);
-                one.told.extend_from_slice(&work.told);
-            }
-            for cells in [&mut one.cells, &mut one.told] {
-                cells.sort_unstable();
-                cells.dedup();
-            }
-            one.told.retain(|cell| one.cells.binary_search(cell).is_err());
-            Wave::Elements(one)
-        });
-        Ok(joined.collect())
+        Ok(all.chunks(each).map(|works| Wave::Several(works.to_vec())).collect())
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
@@ -164,10 +151,11 @@ impl Context {
             }
             _ => objects,
         };
-        Ok(rows
-            .chunks(objects.clamp(1, MOST_OBJECTS_OF_A_WAVE))
-            .map(|rows| Wave::Objects(rows.to_vec()))
-            .collect())
+        let most = match purpose {
+            Purpose::Collect => MOST_OBJECTS_OF_A_WAVE,
+            Purpose::Stream => OBJECTS_LOOKED_AT,
+        };
+        Ok(rows.chunks(objects.clamp(1, most)).map(|rows| Wave::Objects(rows.to_vec())).collect())
     }
 }
 
@@ -189,10 +177,112 @@ impl Context {
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        to_usize(cells).clamp(1, MOST_CELLS_OF_A_WAVE)
+        let most = if purpose == Purpose::Stream { CELLS_LOOKED_AT } else { MOST_CELLS_OF_A_WAVE };
+        to_usize(cells).clamp(1, most)
     }
 }
 
+/// Looking at a wave of a stream once more, now that its indexes are read: counts in documents may be
+/// stale, or were never kept.
+impl Context {
+    /// `wave` in parts of which each fits in a wave's share of the budget, or is one chunk or object.
+    pub(super) async fn refined(&self, wave: Wave) -> Result<Vec<Wave>, QueryError> {
+        let most = self.wave_bytes(Purpose::Stream);
+        match wave {
+            Wave::Chunks(places) => {
+                let rows = self.extents(&places).await;
+                let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
+                Ok(groups(&places, bytes, most).map(|part| Wave::Chunks(part.to_vec())).collect())
+            }
+            Wave::Several(works) => {
+                let each = works.iter().map(|work| work.chunks.len());
+                let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
+                let rows = self.extents(&places).await;
+                let mut rows = rows.iter();
+                let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
+                let row = self.row_bytes().saturating_add(BYTES_OF_AN_ELEMENT);
+                let bytes = each.iter().map(|rows| rows.saturating_mul(row));
+                Ok(groups(&works, bytes, most).map(|part| Wave::Elements(joined(part))).collect())
+            }
+            Wave::Objects(rows) => self.refined_objects(&rows, most).await,
+            Wave::Elements(work) => Ok(vec![Wave::Elements(work)]),
+        }
+    }
+
+    /// Objects in parts by the rows of the chunks they touch: these may have to be read whole.
+    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<Wave>, QueryError> {
+        let followed = self.follow(&self.index().await?, rows).await?;
+        let mut extents = Vec::with_capacity(followed.chunks.len());
+        for chunk in &followed.chunks {
+            extents.push(chunk.view()?.extent().saturating_mul(self.row_bytes()));
+        }
+        let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
+        let mut touched = HashSet::new();
+        for object in &followed.objects {
+            let own = object.runs.iter().map(|run| run.chunk);
+            let fresh: HashSet<usize> = own.filter(|chunk| !touched.contains(chunk)).collect();
+            let more = fresh.iter().filter_map(|chunk| extents.get(*chunk));
+            let more = more.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+            if bytes.saturating_add(more) > most && !now.is_empty() {
+                parts.push(Wave::Objects(std::mem::take(&mut now)));
+                touched.clear();
+                let again = object.runs.iter().map(|run| run.chunk).collect::<HashSet<_>>();
+                bytes = again.iter().filter_map(|chunk| extents.get(*chunk)).sum();
+                touched.extend(again);
+            } else {
+                bytes = bytes.saturating_add(more);
+                touched.extend(fresh);
+            }
+            now.push(object.row);
+        }
+        parts.extend((!now.is_empty()).then_some(Wave::Objects(now)));
+        Ok(parts)
+    }
+
+    /// About how many rows each of the chunks has; a fault shows when they are read.
+    async fn extents(&self, places: &[u32]) -> Vec<u64> {
+        let found = self.warm.level.fragments(&self.keys(places)).await;
+        let rows = found.into_iter().map(|found| Ok(found?.view()?.extent()));
+        rows.map(|rows: Result<u64, zvf_model::ModelError>| rows.unwrap_or(0)).collect()
+    }
+}
+
+/// `all` in parts of at most so many bytes, or of one.
+fn groups<T>(all: &[T], bytes: impl Iterator<Item = u64>, most: u64) -> impl Iterator<Item = &[T]> {
+    let (mut starts, mut sum) = (Vec::new(), 0_u64);
+    for (at, bytes) in bytes.enumerate() {
+        sum = sum.saturating_add(bytes);
+        if at == 0 || sum > most {
+            starts.push(at);
+            sum = bytes;
+        }
+    }
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([all.len()]).collect();
+    starts.into_iter().zip(ends).filter_map(|(start, end)| all.get(start..end))
+}
+
+/// Some work as one.
+fn joined(works: &[Work]) -> Work {
+    let mut one = Work::default();
+    for work in works {
+        one.chunks.extend_from_slice(&work.chunks);
+        one.cells.extend_from_slice(&work.cells);
+        one.told.extend_from_slice(&work.told);
+    }
+    for cells in [&mut one.cells, &mut one.told] {
+        cells.sort_unstable();
+        cells.dedup();
+    }
+    one.told.retain(|cell| one.cells.binary_search(cell).is_err());
+    one
+}
+
+/// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
+const BYTES_OF_AN_ELEMENT: u64 = 192;
+/// Chunks of a stream whose indexes are looked at together.
+const CELLS_LOOKED_AT: usize = 256;
+/// Objects of a stream whose manifests are looked at together.
+const OBJECTS_LOOKED_AT: usize = 4096;
 /// Cells of a collected answer.
 const MOST_CELLS: usize = 1_000_000;
 /// So few objects are read rather than looked for.

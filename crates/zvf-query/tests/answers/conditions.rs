@@ -6,6 +6,9 @@ use zvf_query::{Mode, Order, Query};
 use crate::made::{Data, Made};
 use crate::modes::{Random, elements, numbers, parts, random};
 
+/// An object, and vertices of it.
+type Run<'a> = (i64, &'a [usize]);
+
 fn filtered(condition: &str) -> Query {
     Query::all().filter(condition.parse().unwrap())
 }
@@ -65,7 +68,7 @@ fn of_points() {
 fn of_chains() {
     let made = chains().made();
     #[rustfmt::skip]
-    let table: [(&str, &[(i64, &[usize])]); 9] = [
+    let table: [(&str, &[Run<'_>]); 9] = [
         ("object.size >= 4", &[(0, &[0, 1, 2, 3, 4]), (2, &[7, 8, 9, 10])]),
         ("object.mass in (10, 30)", &[(1, &[5, 6]), (3, &[11])]),
         ("object.size < 4 and v > 5", &[(1, &[6]), (3, &[11])]),
@@ -76,7 +79,7 @@ fn of_chains() {
         ("object.size = 1 or object.size = 2", &[(1, &[5, 6]), (3, &[11])]),
         ("label = \"b\" and v < 6", &[(0, &[1]), (0, &[4])]),
     ];
-    let owned = |all: &[(i64, &[usize])]| -> Vec<(i64, Vec<usize>)> {
+    let owned = |all: &[Run<'_>]| -> Vec<(i64, Vec<usize>)> {
         all.iter().map(|(id, run)| (*id, run.to_vec())).collect()
     };
     for (condition, wanted) in table {

@@ -10,6 +10,9 @@ use zvf_query::{Answer, Columns, Mode, Query};
 use crate::made::{Data, Made};
 use crate::modes::{elements, numbers, parts};
 
+/// An object, and vertices of it.
+type Run = (i64, Vec<usize>);
+
 fn points(places: &[[f32; 2]]) -> Vec<Vec<f32>> {
     places.iter().map(|place| place.to_vec()).collect()
 }
@@ -84,7 +87,7 @@ const A: [usize; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 fn polylines_by_place() {
     let made = polylines();
     #[rustfmt::skip]
-    let table: [(Query, Vec<(i64, Vec<usize>)>); 9] = [
+    let table: [(Query, Vec<Run>); 9] = [
         (within([17.0, 4.0], [18.0, 6.0]), vec![(0, A.to_vec())]), // no vertex inside; A passes
         (within([0.0, 8.0], [0.5, 9.0]), vec![]),                  // an empty corner of a chunk
         (within([0.0, 8.0], [0.5, 9.0]).mode(Mode::Cells), vec![(0, A.to_vec()), (2, vec![11, 12]), (3, vec![13])]),
@@ -142,7 +145,7 @@ fn lines() {
     };
     assert_eq!(found(&within([0.0, 0.0], [2.0, 2.0])), [0]);
     assert_eq!(found(&within([9.0, 9.0], [11.0, 11.0])), [1]); // passes through
-    assert_eq!(found(&within([10.0, 15.0], [20.0, 25.0])), [2]); // crosses, and 3 passes outside
+    assert_eq!(found(&within([10.0, 15.0], [20.0, 25.0])), [2, 3]); // 2 crosses, 3 cuts a corner
     assert_eq!(found(&within([11.0, 11.0], [13.0, 13.0])), [1, 3]); // 3 touches at (13, 13)
     assert_eq!(found(&Query::objects([3, 1].map(ObjectId))), [3, 1]);
 }

@@ -50,6 +50,9 @@ pub(crate) struct Made {
     pub(crate) reader: Reader,
 }
 
+/// Chunks, and the number of a fragment in each.
+type Manifest = Vec<(Vec<i64>, u64)>;
+
 /// Rows of one chunk, and its fragments: ranges of them.
 #[derive(Default)]
 struct Chunk {
@@ -92,7 +95,7 @@ impl Data {
 
     /// The store with this level alone.
     pub(crate) fn made(&self) -> Made {
-        Made::of(&store(&[self.clone()]))
+        Made::of(&store(std::slice::from_ref(self)))
     }
 
     /// The chunk of a vertex.
@@ -101,7 +104,7 @@ impl Data {
     }
 
     /// Chunks, and of each object its fragments.
-    fn laid_out(&self) -> (BTreeMap<Vec<i64>, Chunk>, Vec<Vec<(Vec<i64>, u64)>>) {
+    fn laid_out(&self) -> (BTreeMap<Vec<i64>, Chunk>, Vec<Manifest>) {
         let mut chunks: BTreeMap<Vec<i64>, Chunk> = BTreeMap::new();
         let mut manifests = vec![Vec::new(); self.objects.len()];
         let mut add = |key: &[i64], rows: &[usize]| {
@@ -274,7 +277,7 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
     }
 }
 
-fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Vec<(Vec<i64>, u64)>]) {
+fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Manifest]) {
     let n = manifests.len();
     let path = |rest: &str| format!("{level}/{rest}");
     let rank = data.axes();

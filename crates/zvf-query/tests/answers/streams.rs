@@ -63,7 +63,7 @@ fn streams_are_what_is_collected() {
             assert!(batches.len() > 1 && batches.iter().all(|batch| !batch.is_empty()), "{said}");
             if kind.has_links() {
                 // A vertex comes again where its edges are in several batches; an edge never does.
-                let edges: Vec<_> = batches.iter().flat_map(|batch| positions(batch)).collect();
+                let edges: Vec<_> = batches.iter().flat_map(positions).collect();
                 assert_eq!(sorted(edges), sorted(positions(&whole)), "{said}");
             } else {
                 let rows: Vec<&[u8]> = batches.iter().flat_map(|b| b.positions().rows()).collect();
