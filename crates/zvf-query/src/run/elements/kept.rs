@@ -202,7 +202,7 @@ impl Test<'_> {
             return Ok(());
         }
         let keep = match (self.mode, self.region) {
-            (Mode::Touch, Some(region)) => meets(region, &self.load(ends)?, self.axes),
+            (Mode::Touch, Some(region)) => meets(region, self.load(ends)?.all(), self.axes),
             (Mode::Clip, Some(region)) => return self.clip(region, ends, from),
             (Mode::Inside | Mode::Crop | Mode::Cells, _) | (_, None) => {
                 let mut all = true;
@@ -224,7 +224,7 @@ impl Test<'_> {
             (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
                 let points = self.load(&[end])?;
-                let point = points.first().and_then(|point| point.get(..self.axes));
+                let point = points.all().first().and_then(|point| point.get(..self.axes));
                 Ok(point.is_some_and(|point| region.contains(point)))
             }
             (Some(chunk), None) => Ok(chunk.counts),
@@ -241,7 +241,7 @@ impl Test<'_> {
     ) -> Result<(), QueryError> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
-            points.iter().filter_map(|point| point.get(..self.axes)).collect();
+            points.all().iter().filter_map(|point| point.get(..self.axes)).collect();
         if !boxes_meet(region, &points) {
             return Ok(());
         }
@@ -265,24 +265,39 @@ impl Test<'_> {
     }
 
     /// The positions of `ends`.
-    fn load(&self, ends: &[Place]) -> Result<Vec<Point>, QueryError> {
-        let one = |end: &Place| {
+    fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
+        let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; WIDEST], len: ends.len() };
+        for (end, point) in ends.iter().zip(&mut corners.points) {
             let held = self.positions.get(wide(end.cell)).and_then(|held| held.column(end.row));
-            let mut point = [0.0; Bounds::MAX_AXES];
             let found = held.and_then(|(column, first)| {
                 let row = wide(end.row.checked_sub(first)?);
                 let own = point.get_mut(..self.axes)?;
                 (row < column.len()).then(|| position(column, row, own))
             });
-            found.map(|()| point).ok_or_else(crate::select::pieces::not_held)
-        };
-        ends.iter().map(one).collect()
+            found.ok_or_else(crate::select::pieces::not_held)?;
+        }
+        Ok(corners)
     }
 }
 
+/// The positions of the ends of one element.
+struct Corners {
+    points: [Point; WIDEST],
+    len: usize, // at most as many: no link has more ends
+}
+
+impl Corners {
+    fn all(&self) -> &[Point] {
+        self.points.get(..self.len).unwrap_or(&self.points)
+    }
+}
+
+/// Ends that an element may have.
+const WIDEST: usize = zvf_format::key::MAX_WIDTH;
+
 /// Whether the element with these corners has a point in the region.
 fn meets(region: &Region, corners: &[Point], axes: usize) -> bool {
-    let mut refs: [&[f64]; 8] = [&[]; 8];
+    let mut refs: [&[f64]; WIDEST] = [&[]; WIDEST];
     for (to, from) in refs.iter_mut().zip(corners) {
         *to = from.get(..axes).unwrap_or(from);
     }
