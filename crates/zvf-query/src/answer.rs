@@ -17,7 +17,7 @@ pub struct Answer {
     pub batch: Batch,
     /// The level it is of.
     pub level: Level,
-    /// Whether nothing was missing, nothing was cut off by the limit, and every link could be found.
+    /// Whether nothing was missing and nothing was cut off by the limit.
     pub complete: bool,
     /// Whether the limit cut something off.
     pub truncated: bool,

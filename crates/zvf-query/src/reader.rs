@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_format::key::ChunkKey;
 use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader, LinkAttribute, LinkFamily};
 use zvf_store::Store;
 
@@ -120,9 +119,7 @@ impl Reader {
             return Ok(warm);
         }
         let reader = LevelReader::open(&self.store, level).await?;
-        // Whether there are objects matters to those who prune by bins only.
-        let binned = reader.bins().is_some_and(|bins| bins.count() > 1);
-        let has_objects = binned && reader.node().group("object_index").await?.is_some();
+        let has_objects = reader.node().group("object_index").await?.is_some();
         let warm = Arc::new(Warm {
             level: reader,
             has_objects,
@@ -134,12 +131,10 @@ impl Reader {
 }
 
 impl Warm {
-    /// The attributes that `columns` asks for, in the order of their names or of the question; `near` is a
-    /// chunk that will be read.
+    /// The attributes that `columns` asks for, in the order of their names or of the question.
     pub(crate) async fn columns(
         &self,
         columns: &Columns,
-        near: Option<&ChunkKey>,
     ) -> Result<Vec<AttributeReader>, QueryError> {
         let all;
         let names = match columns {
@@ -152,27 +147,19 @@ impl Warm {
         };
         let mut readers = Vec::with_capacity(names.len());
         for name in names {
-            readers.push(self.attribute(name, near).await?);
+            readers.push(self.attribute(name).await?);
         }
         Ok(readers)
     }
 
     /// The attribute of vertices called `name`.
-    pub(crate) async fn attribute(
-        &self,
-        name: &str,
-        near: Option<&ChunkKey>,
-    ) -> Result<AttributeReader, QueryError> {
+    pub(crate) async fn attribute(&self, name: &str) -> Result<AttributeReader, QueryError> {
         let known = || self.attributes.lock().unwrap_or_else(PoisonError::into_inner);
         let held = known().get(name).cloned();
         if let Some(reader) = held {
             return Ok(reader);
         }
-        let found = match near {
-            Some(near) => self.level.attribute_near(name, near).await?,
-            None => self.level.attribute(name).await?,
-        };
-        match found {
+        match self.level.attribute(name).await? {
             Some(reader) => {
                 known().insert(name.to_owned(), reader.clone());
                 Ok(reader)

@@ -57,7 +57,7 @@ async fn finest(
         }
         if bytes {
             let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
-            for field in warm.columns(&query.columns, None).await? {
+            for field in warm.columns(&query.columns).await? {
                 row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
             }
             amount *= to_f64(row);

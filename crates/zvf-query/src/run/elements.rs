@@ -77,15 +77,6 @@ impl Context {
         Ok(self.warm.level.links(Delta::SAME).await?)
     }
 
-    /// Whether every link that the level has could be found: a backend that cannot list shows near ones
-    /// only.
-    pub(super) async fn all_links(&self) -> Result<bool, QueryError> {
-        if !self.kind.has_links() {
-            return Ok(true);
-        }
-        Ok(self.family().await?.is_none_or(|family| family.enumerated()))
-    }
-
     /// The link cells that can matter: those whose chunks reach the region.
     pub(super) async fn link_cells(
         &self,

@@ -73,6 +73,8 @@ pub(crate) enum Purpose {
 impl Context {
     pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
+        let fields = warm.columns(&query.columns).await?;
+        let chunks = warm.level.chunks().await?;
         let reach = match &query.region {
             None => None,
             Some(region) => {
@@ -81,16 +83,6 @@ impl Context {
                 Some((bbox, range))
             }
         };
-        let chunks = match &reach {
-            Some((_, range)) => warm.level.chunks_in(range).await?,
-            None => warm.level.chunks().await?,
-        };
-        let first = match &reach {
-            Some((_, range)) => candidates(&chunks, range).first().copied(),
-            None => None,
-        };
-        let near = first.and_then(|place| chunks.get(wide(place)));
-        let fields = warm.columns(&query.columns, near.as_ref()).await?;
         let found = Found::default();
         Ok(Self { query, warm, kind, mode, fields, chunks, reach, found })
     }
@@ -378,7 +370,6 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         }
     }
     let batch = join::joined(context, batches)?;
-    let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing());
     let figures = Figures {
         cells: context.found.cells.load(Ordering::Relaxed),
@@ -388,7 +379,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     Ok(Answer {
         batch,
         level: context.warm.level.level(),
-        complete: missing.is_empty() && !truncated && all_links,
+        complete: missing.is_empty() && !truncated,
         truncated,
         missing,
         unknown_objects: std::mem::take(&mut *context.unknown()),
