@@ -40,7 +40,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = archives::scratch();
     write(folder.path(), effort.seed, effort.stores)?;
     let list = std::fs::read_to_string(folder.path().join("stores.json"))?;
     let list: Value = serde_json::from_str(&list)?;

@@ -22,12 +22,14 @@ use crate::corpus::{self, Golden};
 use crate::golden_part;
 use crate::report::Report;
 use crate::tally::Tally;
-use services::Service;
+use services::{Place, Service};
 
-/// Runs every server that can be had, or those with `only` in their names.
+/// Runs every server that can be had, or those with `only` in their names. One that takes minutes to
+/// build is built only where `build` allows it.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,
+    build: bool,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
@@ -38,8 +40,8 @@ pub(crate) fn run(
         if only.is_some_and(|only| !name.contains(only)) {
             continue;
         }
-        let scratch = tempfile::tempdir()?;
-        let service = match start(scratch.path()) {
+        let scratch = archives::scratch();
+        let service = match start(Place { scratch: scratch.path(), build }) {
             Ok(service) => service,
             Err(error) => {
                 tally.skip_because(format!("{name} cannot be had here: {error:#}"));
@@ -64,8 +66,7 @@ fn one(
     service: &Service,
     runtime: &Runtime,
 ) -> anyhow::Result<Report> {
-    let unpacked = corpus::unpack(&golden.archive)?;
-    let files = corpus::files(&unpacked.path().join(&golden.store))?;
+    let files = corpus::read(&golden.archive)?;
     let mut report = Report::new(format!("{name}/{}", golden.id));
     runtime.block_on(async {
         send(service, &golden.id, &files).await?;
