@@ -108,8 +108,8 @@ impl Conformance {
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         if self.remote {
-            let (only, build) = (self.server.as_deref(), self.with_garage);
-            remote_part::run(GOLDEN.as_ref(), only, build, &runtime, tally)?;
+            let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
+            remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
         }
         if self.live {
             let Self { stores, boxes, .. } = self;

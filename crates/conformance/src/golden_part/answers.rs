@@ -178,7 +178,7 @@ pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
     rows
 }
 
-pub(super) fn is_chain(kind: Kind) -> bool {
+pub(crate) fn is_chain(kind: Kind) -> bool {
     matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
 }
 

@@ -13,7 +13,7 @@
 //!
 //! A store is opened by whoever calls, so that the same facts are asked of a directory and of a server.
 
-mod answers;
+pub(crate) mod answers;
 pub(crate) mod boxes;
 mod cells;
 mod documents;
