@@ -256,7 +256,7 @@ impl Asked<'_> {
         random: &mut Random,
     ) {
         let written = self.written;
-        let query = Query::within(bounds.clone());
+        let query = Query::within(bounds);
         let inside = |at: usize| cube.contains(&written.points[at]);
         self.rows(report, at, &query, inside).await;
         self.stream(report, &format!("{at}/stream"), query.clone(), inside).await;
