@@ -10,7 +10,8 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--faults] [--live] [--remote]
 
-Without an option: the hostile corpus and the golden stores in testdata/, which needs no network.
+Without an option: the hostile corpus and the golden stores in testdata/, and a sample of the faults;
+this needs no network and takes seconds.
 
   --hostile DIR, --golden DIR   other corpora of the same form; may be repeated
   --faults                      sound stores on a backend that fails at each operation in each way
@@ -18,6 +19,7 @@ Without an option: the hostile corpus and the golden stores in testdata/, which 
                                 compare answers with brute force [--seed N] [--stores N] [--boxes N]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
                                 plain HTTP), compare the golden stores on them, count requests
+                                [--server TEXT] [--with-garage]
 
 Prints one line per failure, why anything was skipped, and closes with
 `N passed, M failed, K skipped`. All options: cargo xtask conformance -- --help",
@@ -25,5 +27,9 @@ Prints one line per failure, why anything was skipped, and closes with
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    house.cargo(&["run", "--quiet", "--release", "-p", "conformance", "--"]).forward(args).run()
+    // Optimised as tests are, and checked as they are.
+    house
+        .cargo(&["run", "--quiet", "--profile", "test", "-p", "conformance", "--"])
+        .forward(args)
+        .run()
 }

@@ -2,8 +2,9 @@
 //!
 //! For tests of every layer; whatever is missing or broken here is a panic.
 
+use std::env;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,20 +39,39 @@ pub fn ids() -> Vec<String> {
 
 /// The files of a store, by their path below its root.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
-    let packed = File::open(folder().join(format!("{id}.tar.zst"))).unwrap();
-    let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
+    read(&folder().join(format!("{id}.tar.zst"))).unwrap()
+}
+
+/// The files of the store in an archive that may lie anywhere, by their path below the root of the store.
+///
+/// # Errors
+///
+/// When the archive cannot be read, or is none.
+pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let path = entry.path().unwrap().to_str().unwrap().to_owned();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.to_string_lossy().into_owned();
         let Some((store, path)) = path.split_once('/') else { continue };
         if store.ends_with(".zarrvectors") && entry.header().entry_type().is_file() {
             let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).unwrap();
+            entry.read_to_end(&mut bytes)?;
             files.push((path.to_owned(), bytes));
         }
     }
-    files
+    Ok(files)
+}
+
+/// A directory that goes away; in memory where the system keeps one there, since a store is many small
+/// files and disks are slow at those. A place named by the environment comes first.
+pub fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match env::var_os("TMPDIR") {
+        None if memory.is_dir() => TempDir::new_in(memory).or_else(|_| TempDir::new()),
+        _ => TempDir::new(),
+    };
+    made.unwrap()
 }
 
 /// A store in a directory that goes away.
@@ -68,7 +88,7 @@ impl Unpacked {
 
     /// A store of these files.
     pub fn of(files: &[(String, Vec<u8>)]) -> Self {
-        let dir = TempDir::new().unwrap();
+        let dir = scratch();
         write(dir.path(), files);
         Self { dir }
     }

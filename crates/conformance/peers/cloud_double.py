@@ -129,5 +129,10 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, body=ElementTree.tostring(result, xml_declaration=True, encoding="utf-8"), kind="application/xml")
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 256  # clients ask for many objects at once
+    daemon_threads = True
+
+
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+    Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

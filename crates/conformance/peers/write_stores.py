@@ -4,7 +4,7 @@
 
 OUT/<id>/store.zarrvectors is the store; OUT/<id>/*.npy are positions (float64), parts (int64
 offsets), ends (int64 rows of edges or faces), objects (int64) and columns (float64). OUT/stores.json
-lists them. The same seed gives the same stores.
+lists them, with their columns and groups. The same seed gives the same stores.
 """
 
 import json
@@ -73,6 +73,12 @@ class Case:
         self.about["columns"].append(name)
         return values
 
+    def group(self, objects):
+        """Some groups of objects, one of them empty, for the writer and for the comparison."""
+        members = [sorted(self.rng.choice(objects, size, replace=False).tolist()) for size in (1, 7, objects // 2)]
+        self.about["groups"] = [*members, []]
+        self.kwargs["groups"] = dict(enumerate(self.about["groups"]))
+
     def keep(self, name, array):
         np.save(self.folder / f"{name}.npy", np.ascontiguousarray(array))
 
@@ -91,6 +97,7 @@ def points(case):
         owners = case.rng.integers(0, 30, len(positions)).astype("int64")
         case.keep("objects", owners)
         case.kwargs["object_ids"] = owners
+        case.group(30)
     if case.kind == "by_attribute":
         case.kwargs["chunk_by_attribute"] = "n"
         case.about["columns"].remove("n")  # it is an axis of the chunks then, and no column
@@ -108,6 +115,7 @@ def chains(case):
     paths = case.walks(int(case.rng.integers(20, 80)), 40)
     case.keep_positions(np.concatenate(paths))
     case.keep_parts(paths)
+    case.group(len(paths))
     values = case.column("a", sum(map(len, paths)))
     split = np.split(values, np.cumsum([len(path) for path in paths])[:-1])
     write_polylines(case.store, paths, geometry_type=case.kind, vertex_attributes={"a": split}, **case.kwargs)

@@ -15,6 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use archives::Unpacked;
 use tokio::runtime::Runtime;
 use zvf_store::{OpenOptions, Store};
 
@@ -50,11 +51,10 @@ enum Found {
 
 fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("broken/{}", fault.id));
-    let unpacked = corpus::unpack(&fault.archive)?;
-    let store = corpus::store_in(unpacked.path())?;
+    let unpacked = Unpacked::of(&corpus::read(&fault.archive)?);
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();
-    let found = read(&store, runtime);
+    let found = read(unpacked.path(), runtime);
     let used = HEAP.peak_usage().saturating_sub(before);
     report.holds("memory", used <= MOST_BYTES, format!("{used} bytes at once ({})", fault.what));
 
@@ -81,8 +81,8 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
             report.fail("accept", format!("{error} ({what})"));
         }
         ("accept", _, Found::Read(lines)) => {
-            let base = corpus::unpack(&fault.base)?;
-            match read(&corpus::store_in(base.path())?, runtime) {
+            let base = Unpacked::of(&corpus::read(&fault.base)?);
+            match read(base.path(), runtime) {
                 Found::Read(told) => {
                     report.holds(
                         "accept",

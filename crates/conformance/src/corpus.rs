@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! INDEX.json                what is there
-//! <id>.tar.zst              <id>.zarrvectors/ (the store), input/ (what the writer was given)
+//! <id>.tar.zst              the store, and what its writer was given
 //! <id>.expected.json        facts
 //! broken/FAULTS.json        damaged stores, and what a careful reader does with each
 //! ```
@@ -12,15 +12,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// One golden store.
 #[derive(Debug)]
 pub(crate) struct Golden {
     pub(crate) id: String,
     pub(crate) archive: PathBuf,
-    /// The folder of the store in the archive.
-    pub(crate) store: String,
     /// Facts that the reference read wrongly, as the index words them.
     pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
@@ -46,7 +43,6 @@ pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
         Ok(Golden {
             id: text(&entry["id"]),
             archive: folder.join(text(&entry["archive"])),
-            store: text(&entry["store"]),
             disagreements: texts(&entry["reference_disagreements"]),
             expected,
         })
@@ -72,23 +68,9 @@ pub(crate) fn faults(folder: &Path) -> anyhow::Result<Vec<Fault>> {
     Ok(list["faults"].as_array().into_iter().flatten().map(fault).collect())
 }
 
-/// Unpacks an archive into a folder that goes away with what is returned.
-pub(crate) fn unpack(archive: &Path) -> anyhow::Result<TempDir> {
-    let folder = tempfile::tempdir()?;
-    let file =
-        fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
-    let plain = zstd::Decoder::new(file)?;
-    tar::Archive::new(plain)
-        .unpack(folder.path())
-        .with_context(|| format!("cannot unpack {}", archive.display()))?;
-    Ok(folder)
-}
-
-/// The one store of an unpacked archive.
-pub(crate) fn store_in(folder: &Path) -> anyhow::Result<PathBuf> {
-    let mut entries = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path());
-    let store = entries.find(|path| path.extension().is_some_and(|end| end == "zarrvectors"));
-    store.context("an archive without a store")
+/// The files of an archived store.
+pub(crate) fn read(archive: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    archives::read(archive).with_context(|| format!("cannot unpack {}", archive.display()))
 }
 
 /// Every file below `folder`: its path there, with slashes, and its bytes.

@@ -6,7 +6,8 @@ use std::fmt;
 
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Kind, Level, LevelReader, ModelError};
+use zvf_model::{Bounds, Kind, Level, LevelReader, ModelError};
+use zvf_query::region::Region;
 use zvf_query::{Query, QueryError, Reader};
 use zvf_store::{Caching, Store, StoreError};
 
@@ -28,82 +29,129 @@ impl fmt::Display for Refusal {
 
 /// Every fact found in `store`.
 pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
-    let mut lines = Vec::new();
     let reader = Reader::new(store.clone());
+    let mut found = Vec::new();
     for number in store.level_numbers() {
         let level = LevelReader::open(store, Level(number)).await?;
-        let mut say = |what: &str, digest: String| lines.push(format!("{number}/{what} {digest}"));
-        let whole = Whole::read(level.clone()).await?;
-        say("vertices", whole.positions().sha256());
-        let mut names = level.attribute_names().await?.names;
-        names.sort_unstable();
-        for name in &names {
-            let Some(of) = level.attribute(name).await? else {
-                return Err(vanished(name));
-            };
-            let values = whole.values(&of).await?;
-            for column in &values {
-                let field = of.field(column.clone());
-                for row in 0..column.len() {
-                    field.value(row, 0).map_err(|error| Refusal {
-                        class: Class::OutOfBounds,
-                        text: error.to_string(),
-                    })?;
-                }
-            }
-            say(name, whole.in_order(&values.iter().collect::<Vec<_>>()).sha256());
-        }
-        if let Some(index) = level.objects().await? {
-            let rows: Vec<u64> = (0..index.slots()).collect();
-            let followed = level.follow(&index, &rows).await?;
-            let runs = followed.objects.iter().flat_map(|object| {
-                object.runs.iter().map(|run| [object.id.0, run.chunk as i64, run.fragment as i64])
-            });
-            say("objects", Rows::of_ints(runs).sha256());
-        }
-        for name in level.object_attribute_names().await?.names {
-            let Some(of) = level.object_attribute(&name).await? else {
-                return Err(vanished(&name));
-            };
-            let values = of.range(0..of.len()).await?;
-            say(&name, facts::digest(values.column().rows()));
-        }
-        if let Some(groups) = level.groups().await? {
-            let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
-            say("groups", facts::digest(members.iter().map(|of| format!("{of:?}"))));
-        }
-        let deltas = level.node().children("links").await?.names;
-        let between = level.node().children("cross_chunk_links").await?.names;
-        for delta in deltas.iter().chain(&between) {
-            let delta = Delta::parse(delta).map_err(ModelError::from)?;
-            let Some(family) = level.links(delta).await? else { continue };
-            let mut ends = Vec::new();
-            for segment in family.segments() {
-                let places = segment.cells().await?.in_order();
-                for records in segment.read(&places, Caching::Once).await {
-                    let records = records?;
-                    for i in 0..records.len() {
-                        ends.extend(
-                            records.endpoints(i).map(|(chunk, row)| format!("{chunk} {row}")),
-                        );
-                    }
-                }
-            }
-            say(&format!("links {delta}"), facts::digest(ends.iter()));
-        }
-        let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
-        let answer = reader.run(&Query::all().of_kind(kind).at_level(Level(number))).await?;
-        say("answer", facts::digest(answer.batch.positions().rows()));
-        for field in answer.batch.fields() {
-            say(&format!("answer/{}", field.name), facts::digest(field.column.rows()));
-        }
-        let elements = answer.batch.elements().map(|elements| elements.rows().to_vec());
-        if let Some(elements) = elements {
-            let ends = elements.iter().map(|&row| [row as i64]);
-            say("answer/elements", Rows::of_ints(ends).sha256());
-        }
+        let mut lines = Lines { number, lines: Vec::new() };
+        vertices(&level, &mut lines).await?;
+        objects(&level, &mut lines).await?;
+        links(&level, &mut lines).await?;
+        answers(&reader, &level, &mut lines).await?;
+        found.append(&mut lines.lines);
     }
-    Ok(lines)
+    Ok(found)
+}
+
+/// What was found in one level.
+struct Lines {
+    number: u32,
+    lines: Vec<String>,
+}
+
+impl Lines {
+    fn say(&mut self, what: &str, digest: impl fmt::Display) {
+        self.lines.push(format!("{}/{what} {digest}", self.number));
+    }
+}
+
+/// Cells, and the columns of their vertices.
+async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+    let whole = Whole::read(level.clone()).await?;
+    lines.say("vertices", whole.positions().sha256());
+    let mut names = level.attribute_names().await?.names;
+    names.sort_unstable();
+    for name in &names {
+        let of = level.attribute(name).await?.ok_or_else(|| vanished(name))?;
+        let values = whole.values(&of).await?;
+        for column in &values {
+            let field = of.field(column.clone());
+            for row in 0..column.len() {
+                field.value(row, 0).map_err(|error| Refusal {
+                    class: Class::OutOfBounds,
+                    text: error.to_string(),
+                })?;
+            }
+        }
+        lines.say(name, whole.in_order(&values.iter().collect::<Vec<_>>()).sha256());
+    }
+    Ok(())
+}
+
+/// Objects and groups, and what is told of them.
+async fn objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+    if let Some(index) = level.objects().await? {
+        let rows: Vec<u64> = (0..index.slots()).collect();
+        let followed = level.follow(&index, &rows).await?;
+        let runs = followed.objects.iter().flat_map(|object| {
+            object.runs.iter().map(|run| [object.id.0, run.chunk as i64, run.fragment as i64])
+        });
+        lines.say("objects", Rows::of_ints(runs).sha256());
+    }
+    for name in level.object_attribute_names().await?.names {
+        let of = level.object_attribute(&name).await?.ok_or_else(|| vanished(&name))?;
+        let values = of.range(0..of.len()).await?;
+        lines.say(&name, facts::digest(values.column().rows()));
+    }
+    if let Some(groups) = level.groups().await? {
+        let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
+        lines.say("groups", facts::digest(members.iter().map(|of| format!("{of:?}"))));
+    }
+    Ok(())
+}
+
+/// Every record of every family.
+async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+    let deltas = level.node().children("links").await?.names;
+    let between = level.node().children("cross_chunk_links").await?.names;
+    for delta in deltas.iter().chain(&between) {
+        let delta = Delta::parse(delta).map_err(ModelError::from)?;
+        let Some(family) = level.links(delta).await? else { continue };
+        let mut ends = Vec::new();
+        for segment in family.segments() {
+            let places = segment.cells().await?.in_order();
+            for records in segment.read(&places, Caching::Once).await {
+                let records = records?;
+                for i in 0..records.len() {
+                    let here = records.endpoints(i);
+                    ends.extend(here.map(|(chunk, row)| format!("{chunk} {row}")));
+                }
+            }
+        }
+        lines.say(&format!("links {delta}"), facts::digest(ends.iter()));
+    }
+    Ok(())
+}
+
+/// The level as one answer, and what lies in the lower half of its box on each axis.
+async fn answers(reader: &Reader, level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    let all = Query::all().of_kind(kind).at_level(level.level());
+    answer(reader, &all, "all", lines).await?;
+    let [low, high] = &reader.store().root().zarr_vectors.bounds;
+    let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
+    if let Ok(bounds) = Bounds::new(low, &middle) {
+        answer(reader, &all.in_region(Region::from(bounds)), "box", lines).await?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    reader: &Reader,
+    query: &Query,
+    what: &str,
+    lines: &mut Lines,
+) -> Result<(), Refusal> {
+    let batch = reader.run(query).await?.batch;
+    lines.say(what, facts::digest(batch.positions().rows()));
+    for field in batch.fields() {
+        lines.say(&format!("{what}/{}", field.name), facts::digest(field.column.rows()));
+    }
+    if let Some(elements) = batch.elements() {
+        let ends = elements.rows().iter().map(|&row| [row as i64]);
+        lines.say(&format!("{what}/elements"), Rows::of_ints(ends).sha256());
+    }
+    Ok(())
 }
 
 /// A name that was listed, and has nothing behind it.

@@ -5,8 +5,10 @@
 //! backoff cost nothing; a run that never ends is one that takes longer than [`MOST_TIME`] of it.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,11 +22,12 @@ use crate::everything::{Refusal, everything};
 use crate::report::Report;
 use crate::tally::Tally;
 
-/// Sweeps the stores of `folder` that have something of their own to fail at.
+/// Sweeps the stores of `folder` that have something of their own to fail at, or those with `only` in
+/// their names: every `every`th failure there can be.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,
-    every: usize,
+    every: NonZeroUsize,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     for golden in corpus::goldens(folder)? {
@@ -32,48 +35,87 @@ pub(crate) fn run(
             Some(only) => golden.id.contains(only),
             None => SWEPT.contains(&golden.id.as_str()),
         };
-        if !asked {
-            continue;
+        if asked {
+            tally.add(sweep(&golden.id, &corpus::read(&golden.archive)?, every))?;
         }
-        let unpacked = corpus::unpack(&golden.archive)?;
-        let files = corpus::files(&unpacked.path().join(&golden.store))?;
-        let mut report = Report::new(format!("faults/{}", golden.id));
-        sweep(&mut report, &files, every);
-        tally.add(report)?;
     }
     Ok(())
 }
 
-/// Each operation with each fault, or every `every`th of these pairs.
-fn sweep(report: &mut Report, files: &[(String, Vec<u8>)], every: usize) {
+/// Each operation with each fault, or every `every`th of these pairs, on all cores.
+fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
+    let mut report = Report::new(format!("faults/{id}"));
     let (told, operations) = match one(files, None) {
         (Some(Ok(lines)), asked) => (lines, asked.len()),
-        (Some(Err(error)), _) => return report.fail("sound", error),
-        (None, _) => return report.fail("sound", "never done"),
+        (Some(Err(error)), _) => {
+            report.fail("sound", error);
+            return report;
+        }
+        (None, _) => {
+            report.fail("sound", "never done");
+            return report;
+        }
     };
     let faults = faults();
     let pairs = (0..operations).flat_map(|nth| faults.iter().map(move |fault| (nth, fault)));
-    for (nth, fault) in pairs.step_by(every) {
-        let what = format!("{nth} {fault:?}");
-        let (found, asked) = one(files, Some((nth, fault.clone())));
-        match found {
-            Some(Ok(lines)) if lines != told => {
-                let absent = *fault == Fault::Missing;
-                let known = if absent { without(files, asked.get(nth)) } else { Vec::new() };
-                let right =
-                    absent && lines.iter().all(|line| told.contains(line) || known.contains(line));
-                report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, &told)));
+    let pairs: Vec<_> = pairs.step_by(every.get()).collect();
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        let sweep = |pairs| {
+            let (mut report, told) = (Report::new(format!("faults/{id}")), &told);
+            scope.spawn(move || {
+                for (nth, fault) in pairs {
+                    compare(&mut report, files, told, nth, fault);
+                }
+                report
+            })
+        };
+        let threads: Vec<_> = pairs
+            .chunks(pairs.len().div_ceil(cores).max(1))
+            .map(|pairs| sweep(pairs.iter().copied()))
+            .collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(part) => report.add(part),
+                Err(_) => report.fail("panic", "a read ended with a panic, told above"),
             }
-            Some(_) => report.passed += 1,
-            None => report.fail(&what, format!("not done after {MOST_TIME:?}")),
         }
+    });
+    report
+}
+
+/// Reads with one fault: the answer `told`, or an error that has a class.
+fn compare(
+    report: &mut Report,
+    files: &[(String, Vec<u8>)],
+    told: &[String],
+    nth: usize,
+    fault: &Fault,
+) {
+    let what = format!("{nth} {fault:?}");
+    let (found, asked) = one(files, Some((nth, fault.clone())));
+    match found {
+        Some(Ok(lines)) if lines != told => {
+            let absent = *fault == Fault::Missing;
+            let known = if absent { without(files, asked.get(nth)) } else { Vec::new() };
+            let right =
+                absent && lines.iter().all(|line| told.contains(line) || known.contains(line));
+            report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, told)));
+        }
+        Some(_) => report.passed += 1,
+        None => report.fail(&what, format!("not done after {MOST_TIME:?}")),
     }
 }
 
-/// What a store says that really lacks the object at `path`. Some are optional, and a chunk of an array
-/// that is not there is one of fill values: a backend that denies it says just that.
+/// What a store says that really lacks `path` and all below it. Some objects are optional, and a chunk of
+/// an array that is not there is one of fill values: a backend that denies one says just that.
 fn without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
-    let rest: Vec<_> = files.iter().filter(|(name, _)| Some(name) != path).cloned().collect();
+    let Some(path) = path else { return Vec::new() };
+    let is_below = |name: &str| {
+        name.strip_prefix(path.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let rest: Vec<_> = files.iter().filter(|(name, _)| !is_below(name)).cloned().collect();
     one(&rest, None).0.and_then(Result::ok).unwrap_or_default()
 }
 
@@ -113,7 +155,7 @@ fn one(
     })
 }
 
-fn faults() -> [Fault; 13] {
+fn faults() -> [Fault; 15] {
     [
         Fault::Status(500),
         Fault::Status(503),
@@ -126,8 +168,10 @@ fn faults() -> [Fault; 13] {
         Fault::StalledBody(5),
         Fault::LongBody,
         Fault::Pieces(3),
+        Fault::WrongRange,
         Fault::Missing,
         Fault::Changed(Bytes::from_static(b"other content")),
+        Fault::ChangedUnseen(Bytes::from_static(b"other content")),
     ]
 }
 

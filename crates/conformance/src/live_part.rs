@@ -2,7 +2,9 @@
 //!
 //! What was written is known from the arrays given to the writer alone, so nothing here depends on how
 //! the reference reads, or on how we do. Each store is asked with boxes of every size, some with faces
-//! through vertices, in every mode; points also by predicates and objects, collected and streamed.
+//! through vertices, in every mode; points also by predicates and objects, collected and streamed; chains
+//! by id and by group. Only of coarser levels, which the reference works out itself, is it asked what
+//! their own cells hold.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,19 +14,20 @@ use anyhow::Context;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use zvf_format::Class;
-use zvf_model::{Batch, Bounds, Kind, ObjectId};
-use zvf_query::{Columns, Mode, Query, Reader};
+use zvf_model::{Batch, Bounds, Kind, Level, LevelReader, ObjectId};
+use zvf_query::region::Region;
+use zvf_query::{Columns, Mode, Order, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
+use crate::golden_part::answers;
 use crate::golden_part::boxes::{self, Piece};
-use crate::naive::Cube;
+use crate::naive::{self, Cube};
 use crate::npy;
 use crate::peers;
 use crate::random::Random;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::whole;
+use crate::whole::{self, Whole};
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +43,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = archives::scratch();
     write(folder.path(), effort.seed, effort.stores)?;
     let list = std::fs::read_to_string(folder.path().join("stores.json"))?;
     let list: Value = serde_json::from_str(&list)?;
@@ -72,7 +75,10 @@ struct Written {
     /// Chains, or elements, as their points; nothing for points.
     pieces: Vec<Piece>,
     columns: Vec<(String, Vec<f64>)>,
+    /// The object of each point.
     owners: Option<Vec<i64>>,
+    /// The objects of each group.
+    groups: Vec<Vec<i64>>,
 }
 
 impl Written {
@@ -102,7 +108,19 @@ impl Written {
         }
         let owners = folder.join("objects.npy");
         let owners = owners.exists().then(|| npy::ints(&owners)).transpose()?.map(|npy| npy.values);
-        Ok(Self { store: folder.join("store.zarrvectors"), kind, points, pieces, columns, owners })
+        let ids =
+            |of: &Value| of.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        let groups = about["groups"].as_array().into_iter().flatten().map(ids).collect();
+        let store = folder.join("store.zarrvectors");
+        Ok(Self { store, kind, points, pieces, columns, owners, groups })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn column(&self, name: &str) -> Option<&[f64]> {
+        self.columns.iter().find(|(found, _)| found == name).map(|(_, values)| values.as_slice())
     }
 
     /// A box around a place where something is; now and then with a face through a vertex.
@@ -140,100 +158,178 @@ impl Written {
     }
 }
 
+/// Asks one store.
 async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
     let store = Store::open(&written.store.to_string_lossy(), OpenOptions::default()).await;
     let Some(store) = report.keep("open", store) else { return };
-    let reader = Reader::new(store);
-    let names: Vec<String> = written.columns.iter().map(|(name, _)| name.clone()).collect();
-    let whole = Query::all().columns(Columns::Named(names.clone()));
-    if let Some(answer) = report.keep("all", reader.run(&whole).await) {
-        let told = written.rows(|_| true);
-        report.holds("all", found(&answer.batch, &names) == told, "other rows than were written");
-    }
+    let asked = Asked { reader: Reader::new(store), written, names: written.names() };
+    asked.rows(report, "all", &Query::all(), |_| true).await;
+    asked.objects(report, &mut random).await;
     for turn in 0..boxes {
         let cube = written.cube(&mut random);
-        let bounds = Bounds::new(&cube.low, &cube.high);
         let at = format!("box {turn}");
-        let Some(bounds) = report.keep(&at, bounds) else { continue };
-        let query = Query::within(bounds);
+        let Some(bounds) = report.keep(&at, Bounds::new(&cube.low, &cube.high)) else { continue };
         if written.kind == Kind::PointCloud {
-            points(report, &at, written, &reader, query, &cube, &mut random).await;
+            asked.points(report, &at, bounds, &cube, &mut random).await;
         } else {
-            boxes::geometry(
-                report,
-                &at,
-                &reader,
-                written.kind,
-                query.clone(),
-                &written.pieces,
-                &cube,
-            )
-            .await;
-            let query = query.mode(Mode::Crop).columns(Columns::Named(names.clone()));
-            let query = query.order(zvf_query::Order::Storage);
-            let told = written.rows(|at| cube.contains(&written.points[at]));
-            same_rows(report, &format!("{at}/crop"), &reader, &query, &names, &told).await;
+            asked.geometry(report, &at, Query::within(bounds), &cube).await;
         }
+    }
+    for number in asked.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
+        let coarser = asked.coarser(report, Level(number), &mut random, boxes).await;
+        report.keep(&format!("level {number}"), coarser);
     }
 }
 
-/// Points in a box: all of them, those a predicate holds for, those of some objects, and as a stream.
-async fn points(
-    report: &mut Report,
-    at: &str,
-    written: &Written,
-    reader: &Reader,
-    query: Query,
-    cube: &Cube,
-    random: &mut Random,
-) {
-    let names: Vec<String> = written.columns.iter().map(|(name, _)| name.clone()).collect();
-    let query = query.columns(Columns::Named(names.clone()));
-    let inside = |at: usize| cube.contains(&written.points[at]);
-    let told = written.rows(inside);
-    same_rows(report, at, reader, &query, &names, &told).await;
-
-    let batches: Result<Vec<Batch>, _> = reader.stream(query.clone()).try_collect().await;
-    if let Some(batches) = report.keep(&format!("{at}/stream"), batches) {
-        let rows = sorted(batches.iter().flat_map(|batch| found(batch, &names)).collect());
-        report.holds(&format!("{at}/stream"), rows == told, "a stream of other rows");
-    }
-
-    let column =
-        |name: &str| written.columns.iter().find(|(found, _)| found == name).map(|(_, of)| of);
-    if let (Some(a), Some(n)) = (column("a"), column("n")) {
-        let (least, one) = ((random.below(16) as f64) / 16.0, random.below(5));
-        let text = format!("a >= {least} and not n = {one}");
-        let told = written.rows(|at| inside(at) && a[at] >= least && n[at] != one as f64);
-        if let Some(predicate) = report.keep(&text, text.parse()) {
-            let what = format!("{at}/{text}");
-            same_rows(report, &what, reader, &query.clone().filter(predicate), &names, &told).await;
-        }
-    }
-    if let Some(owners) = &written.owners {
-        let some: Vec<i64> = (0..3).map(|turn| turn * 10 + random.below(10) as i64).collect();
-        let told = written.rows(|at| inside(at) && some.contains(&owners[at]));
-        let what = format!("{at}/objects {some:?}");
-        let query = query.of_objects(some.iter().map(|id| ObjectId(*id)));
-        same_rows(report, &what, reader, &query, &names, &told).await;
-    }
+/// A store, and what it ought to hold.
+struct Asked<'a> {
+    reader: Reader,
+    written: &'a Written,
+    names: Vec<String>,
 }
 
-async fn same_rows(
-    report: &mut Report,
-    what: &str,
-    reader: &Reader,
-    query: &Query,
-    names: &[String],
-    told: &[Vec<u64>],
-) {
-    let answer = match reader.run(query).await {
-        Err(error) if error.class() == Class::Unsupported => return report.skip(error.to_string()),
-        answer => answer,
-    };
-    let Some(answer) = report.keep(what, answer) else { return };
-    let rows = found(&answer.batch, names);
-    report.holds(what, rows == told, format!("expected {} rows, found {}", told.len(), rows.len()));
+impl Asked<'_> {
+    /// Compares the rows of an answer, with their columns, with those written that `keep` names.
+    async fn rows(
+        &self,
+        report: &mut Report,
+        what: &str,
+        query: &Query,
+        keep: impl Fn(usize) -> bool,
+    ) {
+        let (told, names) = (self.written.rows(keep), &self.names);
+        let query = query.clone().columns(Columns::Named(names.clone()));
+        let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
+        let rows = found(&answer.batch, names);
+        let why = || format!("expected {} rows, found {}", told.len(), rows.len());
+        report.holds(what, rows == told && answer.complete, why());
+    }
+
+    /// Objects by their ids and by their groups: chains point by point, in the order asked for.
+    async fn objects(&self, report: &mut Report, random: &mut Random) {
+        let written = self.written;
+        for (number, members) in written.groups.iter().enumerate() {
+            let what = format!("group {number}");
+            let query = Query::all().in_groups([number as u64]);
+            if written.kind == Kind::PointCloud {
+                let Some(owners) = &written.owners else { return };
+                self.rows(report, &what, &query, |at| members.contains(&owners[at])).await;
+            } else {
+                self.chains(report, &what, query, members).await;
+            }
+        }
+        if answers::is_chain(written.kind) {
+            for _ in 0..4 {
+                let count = written.pieces.len();
+                let some: Vec<i64> = (0..5).map(|_| random.below(count) as i64).collect();
+                let query = Query::objects(some.iter().map(|id| ObjectId(*id)));
+                self.chains(report, &format!("objects {some:?}"), query, &some).await;
+            }
+        }
+    }
+
+    async fn chains(&self, report: &mut Report, what: &str, query: Query, told: &[i64]) {
+        let query = query.order(Order::Objects).columns(Columns::None);
+        let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
+        let told: Vec<&Piece> = told.iter().map(|id| &self.written.pieces[*id as usize]).collect();
+        let found = boxes::pieces(&answer.batch, self.written.kind);
+        let same = found.iter().collect::<Vec<_>>() == told;
+        report.holds(what, same, format!("expected {} chains, found {}", told.len(), found.len()));
+    }
+
+    /// Chains and elements in a box, in every mode.
+    async fn geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
+        let Written { kind, pieces, points, .. } = self.written;
+        boxes::geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
+        let query = query.mode(Mode::Crop).order(Order::Storage);
+        self.rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at])).await;
+    }
+
+    /// Points in a box: all of them, those a predicate holds for, those of some objects, and as a stream;
+    /// then those in a ball around its centre, and in the box without its upper faces.
+    async fn points(
+        &self,
+        report: &mut Report,
+        at: &str,
+        bounds: Bounds,
+        cube: &Cube,
+        random: &mut Random,
+    ) {
+        let written = self.written;
+        let query = Query::within(bounds);
+        let inside = |at: usize| cube.contains(&written.points[at]);
+        self.rows(report, at, &query, inside).await;
+        self.stream(report, &format!("{at}/stream"), query.clone(), inside).await;
+
+        if let (Some(a), Some(n)) = (written.column("a"), written.column("n")) {
+            let (least, one) = ((random.below(16) as f64) / 16.0, random.below(5));
+            let text = format!("a >= {least} and not n = {one}");
+            if let Some(predicate) = report.keep(&text, text.parse()) {
+                let query = query.clone().filter(predicate);
+                let keep = |at| inside(at) && a[at] >= least && n[at] != one as f64;
+                self.rows(report, &format!("{at}/{text}"), &query, keep).await;
+            }
+        }
+        if let Some(owners) = &written.owners {
+            let some: Vec<i64> = (0..3).map(|turn| turn * 10 + random.below(10) as i64).collect();
+            let query = query.of_objects(some.iter().map(|id| ObjectId(*id)));
+            let keep = |at| inside(at) && some.contains(&owners[at]);
+            self.rows(report, &format!("{at}/objects {some:?}"), &query, keep).await;
+        }
+
+        let half_open = Query::all().in_region(Region::from(bounds).half_open());
+        let keep = |at: usize| cube.contains_half_open(&written.points[at]);
+        self.rows(report, &format!("{at}/half open"), &half_open, keep).await;
+
+        let (centre, radius) = (cube.centre(), 0.5 * cube.longest());
+        if let Some(ball) = report.keep("ball", Region::ball(&centre, radius)) {
+            let keep = |at: usize| naive::distance(&centre, &written.points[at]) <= radius;
+            let query = Query::all().in_region(ball);
+            self.rows(report, &format!("{at}/ball"), &query, keep).await;
+        }
+    }
+
+    async fn stream(
+        &self,
+        report: &mut Report,
+        what: &str,
+        query: Query,
+        keep: impl Fn(usize) -> bool,
+    ) {
+        let query = query.columns(Columns::Named(self.names.clone()));
+        let batches: Result<Vec<Batch>, _> = self.reader.stream(query).try_collect().await;
+        if let Some(batches) = report.keep(what, batches) {
+            let rows = batches.iter().flat_map(|batch| found(batch, &self.names));
+            report.holds(what, sorted(rows.collect()) == self.written.rows(keep), "other rows");
+        }
+    }
+
+    /// Boxes at a level that the reference made itself: what is in it is what its cells hold.
+    async fn coarser(
+        &self,
+        report: &mut Report,
+        level: Level,
+        random: &mut Random,
+        boxes: usize,
+    ) -> anyhow::Result<()> {
+        let whole = Whole::read(LevelReader::open(self.reader.store(), level).await?).await?;
+        let points = whole.points();
+        let mode = if self.written.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
+        for turn in 0..boxes {
+            let cube = self.written.cube(random);
+            let query = Query::within(Bounds::new(&cube.low, &cube.high)?).at_level(level);
+            let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
+            let what = format!("level {level}/box {turn}");
+            let Some(answer) = report.keep(&what, self.reader.run(&query).await) else { continue };
+            let told = points.iter().filter(|point| cube.contains(point));
+            let told =
+                sorted(told.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect());
+            let rows = found(&answer.batch, &[]);
+            let why = format!("expected {} rows, found {}", told.len(), rows.len());
+            report.holds(&what, rows == told, why);
+        }
+        Ok(())
+    }
 }
 
 /// The rows of an answer, each as its point and then the named columns, in the order of the values.

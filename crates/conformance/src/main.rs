@@ -31,6 +31,7 @@ mod tally;
 mod whole;
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -58,8 +59,8 @@ struct Conformance {
     #[arg(long)]
     faults: bool,
     /// With --faults: only every Nth of the failures.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    every: usize,
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    every: NonZeroUsize,
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
@@ -69,9 +70,12 @@ struct Conformance {
     /// With --remote: only servers with this in their names (http, s3, gcs, azure, garage).
     #[arg(long, value_name = "TEXT")]
     server: Option<String>,
-    /// With --live: what the random numbers begin with.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// With --remote: build the server Garage where it is not installed, which takes minutes.
+    #[arg(long)]
+    with_garage: bool,
+    /// With --live: what the random numbers begin with; the time of day when not given.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// With --live: how many stores.
     #[arg(long, value_name = "N", default_value_t = 45)]
     stores: usize,
@@ -93,6 +97,7 @@ impl Conformance {
         if self.hostile.is_empty() && self.golden.is_empty() && !self.is_special() {
             self.hostile.push(HOSTILE.into());
             self.golden.push(GOLDEN.into());
+            (self.faults, self.every) = (true, SAMPLE);
         }
         for folder in &self.hostile {
             hostile_part::run(folder, tally)?;
@@ -103,14 +108,17 @@ impl Conformance {
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         if self.remote {
-            remote_part::run(GOLDEN.as_ref(), self.server.as_deref(), &runtime, tally)?;
+            let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
+            remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
         }
         if self.live {
-            let Self { seed, stores, boxes, .. } = self;
+            let Self { stores, boxes, .. } = self;
+            let seed = self.seed.unwrap_or_else(random::seed);
+            tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
         }
         if self.faults {
-            fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every.max(1), tally)?;
+            fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;
         }
         Ok(())
     }
@@ -130,6 +138,8 @@ fn main() -> ExitCode {
     }
 }
 
+/// How many of the failures are tried when nothing is asked for: every 37th, about 700.
+const SAMPLE: NonZeroUsize = NonZeroUsize::new(37).expect("37 is not zero");
 /// The corpora of this repository, run when no folder is given.
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile");
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");

@@ -16,6 +16,20 @@ impl Cube {
         point.iter().zip(sides).all(|(x, (low, high))| low <= x && x <= high)
     }
 
+    /// Whether a point is inside, the upper faces left out.
+    pub(crate) fn contains_half_open(&self, point: &[f64]) -> bool {
+        let sides = self.low.iter().zip(&self.high);
+        point.iter().zip(sides).all(|(x, (low, high))| low <= x && x < high)
+    }
+
+    pub(crate) fn centre(&self) -> Vec<f64> {
+        self.low.iter().zip(&self.high).map(|(low, high)| low.midpoint(*high)).collect()
+    }
+
+    pub(crate) fn longest(&self) -> f64 {
+        self.low.iter().zip(&self.high).map(|(low, high)| high - low).fold(0.0, f64::max)
+    }
+
     /// The part of the segment from `a` to `b` that is inside, as parameters; `None` when nothing is.
     pub(crate) fn cut(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
@@ -93,7 +107,7 @@ pub(crate) fn length(points: &[Vec<f64>]) -> f64 {
     points.windows(2).map(|pair| distance(&pair[0], &pair[1])).sum()
 }
 
-fn distance(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 

@@ -1,6 +1,6 @@
 //! Other software: installed into a folder that may be thrown away, started, and ended with us.
 //!
-//! Everything lands below the system's folder for temporary files and is used again when it is there.
+//! Everything lands beside what cargo builds, in `target/peers`, and is used again when it is there.
 //! Nothing outside is changed; what cannot be installed is an error for the caller to state.
 
 use std::ffi::OsStr;
@@ -38,11 +38,42 @@ pub(crate) fn node(package: &str) -> anyhow::Result<PathBuf> {
     Ok(commands)
 }
 
-/// A program built by cargo; made once, which can take long.
-pub(crate) fn cargo(package: &str, version: &str, features: &str) -> anyhow::Result<PathBuf> {
+/// A program of Debian's: the one that is installed, or else unpacked from its package, made once.
+pub(crate) fn debian(package: &str, program: &str) -> anyhow::Result<PathBuf> {
+    let installed = Path::new("/").join(program);
+    if installed.exists() {
+        return Ok(installed);
+    }
+    let folder = home()?.join(format!("debian-{package}"));
+    let unpacked = folder.join(program);
+    if !unpacked.exists() {
+        fs::create_dir_all(&folder)?;
+        run(Command::new("apt-get").args(["download", package]).current_dir(&folder))?;
+        let names = fs::read_dir(&folder)?.filter_map(Result::ok).map(|entry| entry.path());
+        let package = names.into_iter().find(|path| path.extension().is_some_and(|e| e == "deb"));
+        let package = package.context("apt-get downloaded nothing")?;
+        run(Command::new("dpkg").arg("--extract").arg(package).arg(&folder))?;
+    }
+    Ok(unpacked)
+}
+
+/// A program that the shell would find.
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A program built by cargo; made once, which can take long and is done only where `build` allows it.
+pub(crate) fn cargo(
+    package: &str,
+    version: &str,
+    features: &str,
+    build: bool,
+) -> anyhow::Result<PathBuf> {
     let folder = home()?.join(format!("cargo-{package}-{version}"));
     let program = folder.join("bin").join(package);
     if !program.exists() {
+        ensure!(build, "{package} is not installed; --with-{package} builds it, in minutes");
         let cargo = &mut Command::new("cargo");
         let cargo = cargo.args(["install", "--quiet", "--locked", "--no-default-features"]);
         let cargo = cargo.args(["--features", features, "--version", version, "--root"]);
@@ -60,7 +91,8 @@ pub(crate) fn script(name: &str) -> PathBuf {
 
 /// The folder that everything is installed in.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
-    let folder = std::env::temp_dir().join("zvf-conformance");
+    let program = std::env::current_exe()?; // target/<profile>/conformance
+    let folder = program.ancestors().nth(2).context("a program without a folder")?.join("peers");
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
@@ -90,7 +122,7 @@ impl Server {
         words: impl IntoIterator<Item = S>,
     ) -> anyhow::Result<Self> {
         let shown = program.as_ref().to_string_lossy().into_owned();
-        let process = Command::new(program)
+        let process = mortal(program.as_ref())
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -114,6 +146,14 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// A command that ends with this program, however that ends, where the system has a word for it.
+fn mortal(program: &OsStr) -> Command {
+    let Some(setpriv) = installed("setpriv") else { return Command::new(program) };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 /// A port that nobody listens at.

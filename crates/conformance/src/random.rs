@@ -1,5 +1,13 @@
 //! Numbers that look random and are the same for the same seed (splitmix64).
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A seed that is another one each time.
+pub(crate) fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
+}
+
 /// A stream of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);

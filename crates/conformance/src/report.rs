@@ -67,6 +67,13 @@ impl Report {
         self.failures.push(format!("{}/{what}: {why}", self.store));
     }
 
+    /// Counts what `part` counted.
+    pub(crate) fn add(&mut self, part: Self) {
+        self.passed += part.passed;
+        self.failures.extend(part.failures);
+        self.skips.extend(part.skips);
+    }
+
     /// Counts one fact that was not compared.
     pub(crate) fn skip(&mut self, why: impl Into<String>) {
         self.skips.push(why.into());

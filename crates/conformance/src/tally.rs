@@ -34,6 +34,11 @@ impl<W: Write> Tally<W> {
         *self.reasons.entry(why.into()).or_default() += 1;
     }
 
+    /// Prints a line that counts nothing.
+    pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
+        Ok(writeln!(self.out, "{line}")?)
+    }
+
     /// Counts one failure, and prints each of its lines.
     pub(crate) fn fail(&mut self, lines: &[String]) -> anyhow::Result<()> {
         self.failed += 1;

@@ -235,6 +235,7 @@ impl ObjectStore for FaultStore {
                 first.chain(stream::iter([Err(status_error(status, &path))])).boxed()
             }
             Some(Fault::Silence) => stream::pending().boxed(),
+            Some(Fault::Missing) => stream::iter([Err(status_error(404, &path))]).boxed(),
             _ => self.inner.list(prefix),
         }
     }

@@ -44,10 +44,11 @@ impl Warm {
 
     /// The kind that the level is read as: points, where the store names none.
     pub(crate) fn kind(&self, asked: Option<Kind>) -> Result<Kind, BadQuery> {
+        let first = self.level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         match asked {
-            Some(kind) if self.level.kinds().contains(&kind) => Ok(kind),
+            Some(kind) if kind == first || self.level.kinds().contains(&kind) => Ok(kind),
             Some(kind) => Err(BadQuery::NoSuchKind(kind)),
-            None => Ok(self.level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
+            None => Ok(first),
         }
     }
 

@@ -53,6 +53,7 @@ async fn one(
     let ordered = is_chain(kind) || (of_objects && !kind.has_links());
     let query = if ordered { query.order(Order::Objects) } else { query };
     let columns = names(expected);
+    let all = query.clone();
     let query = query.columns(Columns::Named(columns.clone()));
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
     let batch = &answer.batch;
@@ -72,6 +73,9 @@ async fn one(
         let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
         report.same(&format!("{at}/attributes/{name}"), told, json!(found));
     }
+    for (name, told) in expected["strings"].as_object().into_iter().flatten() {
+        strings(report, &format!("{at}/strings/{name}"), told, reader, &all).await;
+    }
     if expected["polylines"].is_u64() {
         chains(report, at, expected, batch);
     }
@@ -89,6 +93,19 @@ async fn one(
             elements(report, &format!("{at}/{name}"), told, batch);
         }
     }
+}
+
+/// Compares a column of words with the digest of them all.
+async fn strings(report: &mut Report, at: &str, told: &Value, reader: &Reader, query: &Query) {
+    let name = at.rsplit('/').next().unwrap_or_default().to_owned();
+    let query = query.clone().columns(Columns::Named(vec![name.clone()]));
+    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let Some(field) = answer.batch.field(&name) else {
+        return report.fail(at, "no such column in the answer");
+    };
+    let words = (0..field.column.len()).map(|row| field.value(row, 0));
+    let words: Result<Vec<Value>, _> = words.map(|word| word.map(|w| facts::value(&w))).collect();
+    report.found(at, told, words.map(|words| facts::digest([json!(words).to_string()].iter())));
 }
 
 /// Compares an answer made of chains.
@@ -161,7 +178,7 @@ pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
     rows
 }
 
-pub(super) fn is_chain(kind: Kind) -> bool {
+pub(crate) fn is_chain(kind: Kind) -> bool {
     matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
 }
 

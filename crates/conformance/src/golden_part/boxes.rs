@@ -156,7 +156,7 @@ pub(crate) async fn geometry(
 }
 
 /// Chains, or elements, as their points.
-fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
+pub(crate) fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
     let point = |row| whole::point(batch.positions(), row);
     if is_chain(kind) {
         let offsets = batch.parts().offsets();

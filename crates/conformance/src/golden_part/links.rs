@@ -1,6 +1,6 @@
 //! Link families: policies, segments, records in their order, endpoints, attributes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -12,6 +12,42 @@ use super::cells::{key, rows_of};
 use crate::facts::{self, Rows};
 use crate::report::Report;
 use crate::whole::{self, Whole};
+
+/// Compares the links between chunks of families A and B, cell by cell.
+pub(super) async fn between_chunks(
+    report: &mut Report,
+    at: &str,
+    deltas: &Value,
+    level: &LevelReader,
+) -> anyhow::Result<()> {
+    for (delta, expected) in deltas.as_object().into_iter().flatten() {
+        let at = format!("{at}/cross_chunk_cells/{delta}");
+        let Some(family) = level.links(Delta::parse(delta)?).await? else {
+            report.fail(&at, "no such family");
+            continue;
+        };
+        if !family.enumerated() {
+            continue; // told of the same family elsewhere
+        }
+        let (records, _) = read(&family).await?;
+        let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
+        let cells: HashSet<Vec<ChunkKey>> = records
+            .iter()
+            .map(|record| {
+                let mut chunks: Vec<ChunkKey> =
+                    record.ends.iter().map(|(chunk, _)| *chunk).collect();
+                chunks.sort_by(ChunkKey::cmp_numeric);
+                chunks
+            })
+            .collect();
+        report.same(&format!("{at}/num_links"), &expected["num_links"], records.len());
+        report.same(&format!("{at}/cells"), &expected["cells"], cells.len());
+        let policy = family.policy();
+        report.same(&format!("{at}/link_width"), &expected["link_width"], policy.link_width());
+        report.same(&format!("{at}/sid_ndim"), &expected["sid_ndim"], policy.sid_ndim());
+    }
+    Ok(())
+}
 
 /// A record: its endpoints in the order given, and whether it is stored as one within a chunk.
 struct Record {

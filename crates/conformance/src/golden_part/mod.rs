@@ -13,7 +13,7 @@
 //!
 //! A store is opened by whoever calls, so that the same facts are asked of a directory and of a server.
 
-mod answers;
+pub(crate) mod answers;
 pub(crate) mod boxes;
 mod cells;
 mod documents;
@@ -25,6 +25,7 @@ mod tables;
 use std::io::Write;
 use std::path::Path;
 
+use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_format::metadata::Family;
@@ -49,11 +50,11 @@ pub(crate) fn run(
         if only.is_some_and(|only| !golden.id.contains(only)) {
             continue;
         }
-        let unpacked = corpus::unpack(&golden.archive)?;
-        let path = unpacked.path().join(&golden.store);
+        let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
         let report = runtime.block_on(async {
             let mut report = Report::new(&golden.id);
-            let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
+            let store =
+                Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
             if let Some(store) = report.keep("open", store) {
                 all(&mut report, &golden, &store, true).await;
             }
@@ -96,6 +97,11 @@ async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::
     if reference["headers"].is_object() {
         extras::headers(report, &reference["headers"], store).await?;
     }
+    for (number, deltas) in reference["cross_chunk_cells"].as_object().into_iter().flatten() {
+        let level = LevelReader::open(store, Level(number.parse()?)).await?;
+        links::between_chunks(report, number, deltas, &level).await?;
+    }
+    unseen(report, "store", reference, &COMPARED_OF_STORES);
     if golden.expected["composite"].is_object() {
         let whole = Whole::read(LevelReader::open(store, Level(0)).await?).await?;
         extras::composite(report, &golden.expected["composite"], &whole).await?;
@@ -167,7 +173,7 @@ async fn level(
         answers::answers(report, at, expected, truth, reader, kind).await;
         boxes::boxes(report, at, expected, reader, &whole, kind).await;
     }
-    unseen(report, expected);
+    unseen(report, "level", expected, &COMPARED);
     Ok(())
 }
 
@@ -176,14 +182,18 @@ fn kinds(level: &LevelReader) -> Vec<Kind> {
     vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
 }
 
-/// Says which facts of a level nothing here compares.
-fn unseen(report: &mut Report, expected: &Value) {
+/// Says which facts nothing here compares.
+fn unseen(report: &mut Report, of: &str, expected: &Value, compared: &[&str]) {
     for name in expected.as_object().into_iter().flat_map(|facts| facts.keys()) {
-        if !COMPARED.contains(&name.as_str()) {
-            report.skip(format!("{name} of a level: not compared yet"));
+        if !compared.contains(&name.as_str()) {
+            report.skip(format!("{name} of a {of}: nothing here compares it"));
         }
     }
 }
+
+/// The facts of a whole store that are compared, and the verdicts of a validator, which are not of reading.
+const COMPARED_OF_STORES: [&str; 7] =
+    ["cross_chunk_cells", "headers", "levels", "levels_present", "parametric", "root", "validator"];
 
 /// The facts of a level that this part compares.
 const COMPARED: [&str; 26] = [

@@ -30,7 +30,7 @@ use crate::whole;
 /// Counts on a server of plain files.
 pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new("requests");
-    let folder = tempfile::tempdir()?;
+    let folder = archives::scratch();
     let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
     let script = peers::script("grid_stores.py");
     peers::run(Command::new(python).arg(script).arg(folder.path()))?;

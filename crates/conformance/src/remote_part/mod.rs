@@ -1,8 +1,8 @@
 //! The part that asks the same of stores on servers: S3, Azure, Google Cloud Storage, plain HTTP.
 //!
-//! Each server is installed into a folder of its own, started on loopback and ended with this program. A
-//! handful of golden stores of every layout is put there, and the facts of the golden part are compared
-//! again, through the address that a user would type. Then requests are counted.
+//! Each server is installed into a folder of its own, started on loopback and ended with this program.
+//! Every golden store is put there, and the facts of the golden part are compared again, through the
+//! address that a user would type. Then requests are counted.
 //!
 //! A server that cannot be installed here is a skip that says why, never silence.
 
@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use tokio::runtime::Runtime;
@@ -22,24 +23,27 @@ use crate::corpus::{self, Golden};
 use crate::golden_part;
 use crate::report::Report;
 use crate::tally::Tally;
-use services::Service;
+use services::{Place, Service};
 
-/// Runs every server that can be had, or those with `only` in their names.
+/// Runs every server that can be had, or those with `servers` in their names, with every store of
+/// `folder`, or those with `stores` in theirs. A server that takes minutes to build is built only where
+/// `build` allows it.
 pub(crate) fn run(
     folder: &Path,
-    only: Option<&str>,
+    servers: Option<&str>,
+    stores: Option<&str>,
+    build: bool,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let goldens = corpus::goldens(folder)?;
-    let goldens: Vec<&Golden> =
-        goldens.iter().filter(|golden| SENT.contains(&&*golden.id)).collect();
+    let mut goldens = corpus::goldens(folder)?;
+    goldens.retain(|golden| stores.is_none_or(|text| golden.id.contains(text)));
     for (name, start) in services::ALL {
-        if only.is_some_and(|only| !name.contains(only)) {
+        if servers.is_some_and(|text| !name.contains(text)) {
             continue;
         }
-        let scratch = tempfile::tempdir()?;
-        let service = match start(scratch.path()) {
+        let scratch = archives::scratch();
+        let service = match start(Place { scratch: scratch.path(), build }) {
             Ok(service) => service,
             Err(error) => {
                 tally.skip_because(format!("{name} cannot be had here: {error:#}"));
@@ -64,8 +68,7 @@ fn one(
     service: &Service,
     runtime: &Runtime,
 ) -> anyhow::Result<Report> {
-    let unpacked = corpus::unpack(&golden.archive)?;
-    let files = corpus::files(&unpacked.path().join(&golden.store))?;
+    let files = corpus::read(&golden.archive)?;
     let mut report = Report::new(format!("{name}/{}", golden.id));
     runtime.block_on(async {
         send(service, &golden.id, &files).await?;
@@ -89,11 +92,11 @@ async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> a
     }
     let url = service.address(prefix).parse()?;
     let (backend, top) = object_store::parse_url_opts(&url, service.options.clone())?;
-    for (path, bytes) in files {
-        let key = Key::parse(format!("{top}/{path}"))?;
-        backend.put(&key, PutPayload::from(bytes.clone())).await?;
-    }
-    Ok(())
+    let puts = files.iter().map(|(path, bytes)| {
+        let (backend, key) = (&backend, Key::parse(format!("{top}/{path}")));
+        async move { Ok(backend.put(&key?, PutPayload::from(bytes.clone())).await.map(drop)?) }
+    });
+    stream::iter(puts).buffer_unordered(AT_ONCE).try_collect().await
 }
 
 fn options(service: &Service) -> OpenOptions {
@@ -102,20 +105,5 @@ fn options(service: &Service) -> OpenOptions {
     })
 }
 
-/// The stores that are sent: every kind, every layout family, shards, codecs, pyramids.
-const SENT: [&str; 14] = [
-    "consolidated",
-    "gr3_links",
-    "ln3_basic",
-    "ms3_pyramid",
-    "pc3_blosc",
-    "pc3_objects",
-    "pc3_pyramid_scaled",
-    "pc3_sharded_zstd",
-    "pc3_zstd_crc",
-    "sk3_streamed",
-    "sl3_sharded_blosc",
-    "v060_pc3_objects",
-    "v070_sl3_pyramid",
-    "v080_ms3_triangles",
-];
+/// Objects on their way to a server.
+const AT_ONCE: usize = 16;

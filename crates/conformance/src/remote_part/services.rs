@@ -1,6 +1,8 @@
 //! Servers of objects on loopback: how each is installed, started and addressed.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,14 +30,21 @@ impl Service {
     }
 }
 
-type Start = fn(&Path) -> anyhow::Result<Service>;
+/// Where a server keeps what it writes, and whether one may be built that is not here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) scratch: &'a Path,
+    pub(crate) build: bool,
+}
+
+type Start = fn(Place<'_>) -> anyhow::Result<Service>;
 
 /// Every server, by a name for reports.
 pub(crate) const ALL: [(&str, Start); 5] =
     [("http", http), ("s3", s3), ("gcs", gcs), ("azure", azure), ("garage", garage)];
 
 /// Plain files, served with ranges.
-fn http(scratch: &Path) -> anyhow::Result<Service> {
+fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::free_port()?;
     let root = scratch.join("files");
     fs::create_dir(&root)?;
@@ -52,9 +61,7 @@ fn http(scratch: &Path) -> anyhow::Result<Service> {
         root.display()
     );
     fs::write(scratch.join("nginx.conf"), config)?;
-    let program =
-        ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists());
-    let program = program.context("nginx is not installed (apt-get install nginx-light)")?;
+    let program = peers::debian("nginx", "usr/sbin/nginx")?;
     let words = ["-c", &at("nginx.conf"), "-p", &at("")];
     let server = Server::start(program, port, words)?;
     let base = format!("http://127.0.0.1:{port}");
@@ -62,13 +69,13 @@ fn http(scratch: &Path) -> anyhow::Result<Service> {
 }
 
 /// S3 as the most used double of it answers.
-fn s3(_scratch: &Path) -> anyhow::Result<Service> {
+fn s3(_place: Place<'_>) -> anyhow::Result<Service> {
     let python = peers::python("moto", &["moto[server]"])?;
     let port = peers::free_port()?;
     let program = python.with_file_name("moto_server");
     let server = Server::start(program, port, ["-H", "127.0.0.1", "-p", &port.to_string()])?;
     let address = format!("http://127.0.0.1:{port}");
-    peers::run(Command::new("curl").args(["-sf", "-X", "PUT"]).arg(format!("{address}/zvf")))?;
+    make_bucket(port)?;
     Ok(Service {
         base: "s3://zvf".to_owned(),
         options: s3_options(&address, "us-east-1", "key", "secret"),
@@ -76,6 +83,19 @@ fn s3(_scratch: &Path) -> anyhow::Result<Service> {
         lists: true,
         _server: server,
     })
+}
+
+/// Asks a server that trusts everybody for a bucket.
+fn make_bucket(port: u16) -> anyhow::Result<()> {
+    let mut wire = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    let request =
+        "PUT /zvf HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    wire.write_all(request.as_bytes())?;
+    let mut reply = String::new();
+    wire.read_to_string(&mut reply)?;
+    let status = reply.lines().next().unwrap_or_default();
+    ensure!(status.contains(" 200 "), "no bucket: {status}");
+    Ok(())
 }
 
 fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(String, String)> {
@@ -89,7 +109,7 @@ fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(Stri
 }
 
 /// Google Cloud Storage: a double of ours, since the packaged ones speak another interface of it.
-fn gcs(scratch: &Path) -> anyhow::Result<Service> {
+fn gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::free_port()?;
     let script = peers::script("cloud_double.py").display().to_string();
     let server = Server::start("python3", port, [script, port.to_string()])?;
@@ -107,28 +127,33 @@ fn gcs(scratch: &Path) -> anyhow::Result<Service> {
     Ok(Service { base: "gs://zvf".to_owned(), options, root: None, lists: true, _server: server })
 }
 
-/// Azure Blob Storage as its makers' emulator answers. Clients know its port.
-fn azure(scratch: &Path) -> anyhow::Result<Service> {
+/// Azure Blob Storage as its makers' emulator answers.
+fn azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let commands = peers::node("azurite")?;
     let location = scratch.display().to_string();
-    let port = AZURE_PORT.to_string();
-    ensure!(
-        std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, AZURE_PORT)).is_ok(),
-        "port {port} is taken"
-    );
+    let number = peers::free_port()?;
+    let port = number.to_string();
     let words =
         ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
     let words = words.into_iter().chain(["--blobPort", &port, "--location", &location]);
-    let server = Server::start(commands.join("azurite-blob"), AZURE_PORT, words)?;
+    let server = Server::start(commands.join("azurite-blob"), number, words)?;
     let script = peers::script("azure_container.py");
     peers::run(Command::new("python3").arg(script).args([&port, AZURE_ACCOUNT, AZURE_KEY, "zvf"]))?;
-    let options = owned([("azure_storage_use_emulator", "true"), ("azure_allow_http", "true")]);
+    let options = owned([
+        ("azure_storage_endpoint", &*format!("http://127.0.0.1:{port}/{AZURE_ACCOUNT}")),
+        ("azure_storage_account_name", AZURE_ACCOUNT),
+        ("azure_storage_account_key", AZURE_KEY),
+        ("azure_allow_http", "true"),
+    ]);
     Ok(Service { base: "az://zvf".to_owned(), options, root: None, lists: true, _server: server })
 }
 
 /// S3 as a server for real use answers.
-fn garage(scratch: &Path) -> anyhow::Result<Service> {
-    let program = peers::cargo("garage", "2.5.0", "bundled-libs,sqlite")?;
+fn garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
+    let program = match peers::installed("garage") {
+        Some(program) => program,
+        None => peers::cargo("garage", "2.5.0", "bundled-libs,sqlite", build)?,
+    };
     let (port, inner, admin) = (peers::free_port()?, peers::free_port()?, peers::free_port()?);
     let at = |name: &str| scratch.join(name).display().to_string();
     let config = format!(
@@ -170,4 +195,3 @@ fn owned<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {
 const AZURE_ACCOUNT: &str = "devstoreaccount1";
 const AZURE_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-const AZURE_PORT: u16 = 10000;

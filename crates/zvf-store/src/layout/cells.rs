@@ -135,6 +135,16 @@ impl Cells {
         self.core.rank
     }
 
+    /// How many chunks there is room for along each axis; `None` in the older families, whose arrays say
+    /// nothing about it.
+    #[must_use]
+    pub fn grid(&self) -> Option<&[u64]> {
+        match &self.core.layout {
+            Layout::Native(native) => Some(native.grid()),
+            Layout::Tiny(_) => None,
+        }
+    }
+
     /// The layout family of the store.
     #[must_use]
     pub fn family(&self) -> Family {

@@ -74,6 +74,11 @@ impl Native {
         self.grid.len()
     }
 
+    /// Chunks along each axis.
+    pub(crate) fn grid(&self) -> &[u64] {
+        &self.grid
+    }
+
     /// The keys that hold something.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         match self.recorded() {

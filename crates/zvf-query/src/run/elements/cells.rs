@@ -1,5 +1,6 @@
 //! Which link cells can matter: those whose chunks reach the region, or have objects that are asked for.
 
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::LinkFamily;
 
@@ -30,7 +31,13 @@ impl Context {
     ) -> Result<Vec<(usize, usize)>, QueryError> {
         let mut found = Vec::new();
         for (number, segment) in family.segments().iter().enumerate() {
-            let cells = segment.cells().await?;
+            let cells = match segment.cells().await {
+                // Cells that nothing names cannot be found; the answer says that it is not complete.
+                Err(error) if !family.enumerated() && error.class() == Class::Unsupported => {
+                    continue;
+                }
+                cells => cells?,
+            };
             let mut places = Vec::new();
             let few = match (&self.reach, segment.offsets()) {
                 (Some((_, range)), Some(offsets)) if range.rank() == self.warm.level.key_rank() => {

@@ -126,7 +126,6 @@ impl Remote {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
         let listing = self.0.children(&path).await.map_err(|error| error.with_key(prefix))?;
-        let Some(listing) = listing else { return Ok(Vec::new()) };
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
             is_seen(prefix, &name).then_some(Child { name, is_dir })
@@ -364,8 +363,9 @@ impl Shared {
         Err(StoreError::refused(class, Op::List, "store", expected, found).with_key(prefix))
     }
 
-    /// What lies directly below `path`; `None` when there is nothing at all.
-    async fn children(&self, path: &Path) -> Result<Option<ListResult>, StoreError> {
+    /// What lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
+    /// found" means the place itself, and its word is no evidence of absence.
+    async fn children(&self, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
         let mut tries = Tries::new(self, Op::List);
         let below = (!path.as_ref().is_empty()).then_some(path);
@@ -373,8 +373,7 @@ impl Shared {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
             match tries.within("list", self.retry.policy.first_byte, listed).await {
-                Ok(listed) => return Ok(Some(listed)),
-                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(None),
+                Ok(listed) => return Ok(listed),
                 Err(miss) => tries.again(self, miss).await?,
             }
         }
@@ -388,7 +387,6 @@ impl Shared {
             self.requests.fetch_add(1, Ordering::Relaxed);
             match self.list_once(path, &mut tries).await {
                 Ok(listed) => return Ok(listed),
-                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(Vec::new()),
                 Err(miss) => tries.again(self, miss).await?,
             }
         }

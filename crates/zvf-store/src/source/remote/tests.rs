@@ -375,6 +375,11 @@ async fn names_are_listed_and_a_broken_list_begins_again() {
     assert_eq!(remote.list(&key("none")).await.unwrap(), []);
     let top = remote.children(&Key::root()).await.unwrap();
     assert_eq!(top.len(), 2);
+    store.plan(0, Fault::Missing);
+    store.plan(1, Fault::Missing);
+    let gone = "NotFound in l, the store refuses";
+    assert_eq!(remote.children(&key("l")).await.unwrap_err().to_string(), gone);
+    assert_eq!(remote.list(&key("l")).await.unwrap_err().to_string(), gone);
     store.always(Some(Fault::Status(403)));
     assert_eq!(
         remote.children(&key("l")).await.unwrap_err().to_string(),
