@@ -73,6 +73,7 @@ impl Reader {
         let (start, before) = (Instant::now(), self.store.io_stats());
         let contexts = run::contexts(self, query).await?;
         let mut answer = run::collect_all(&contexts).await?;
+        self.store.check_maps()?;
         let after = self.store.io_stats();
         answer.figures.requests = after.requests.saturating_sub(before.requests);
         answer.figures.bytes = after.bytes_read.saturating_sub(before.bytes_read);

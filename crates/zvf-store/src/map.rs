@@ -30,9 +30,13 @@ use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
 use zvf_format::{Class, Expected, Found};
 
+use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
 use crate::num::{to_u64, to_usize};
+use crate::open::Store;
+use crate::options::OpenOptions;
 use crate::signal::Watch;
+use crate::source::Source;
 
 /// A file of which every byte is an address; cheap to clone.
 ///
@@ -75,8 +79,19 @@ impl MappedFile {
     /// When the file cannot be opened or mapped, or is not a regular file.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(|error| StoreError::io(Op::Open, error))?;
+        // SAFETY: the caller promises what is asked.
+        unsafe { Self::of_open(file) }
+    }
+
+    /// Maps a file that is open for reading.
+    ///
+    /// # Safety
+    ///
+    /// As [`mapped`](Self::mapped).
+    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
+    pub(crate) unsafe fn of_open(file: File) -> Result<Self, StoreError> {
         let io = |error| StoreError::io(Op::Open, error);
-        let file = File::open(path).map_err(io)?;
         let about = file.metadata().map_err(io)?;
         if !about.is_file() {
             return Err(StoreError::unsupported(Op::Open, "kind of file", "not a regular file"));
@@ -120,6 +135,11 @@ impl MappedFile {
         self.len() == 0
     }
 
+    /// Whether this is still the file that was mapped.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.0.check()
+    }
+
     /// A copy of `len` bytes from `start`, of the file as it was when it was mapped.
     ///
     /// # Errors
@@ -151,6 +171,51 @@ impl MappedFile {
         let (start, end) = (to_usize(start), to_usize(end));
         Ok(View { file: Arc::clone(&self.0), start, end })
     }
+}
+
+impl Store {
+    /// The store in the directory `path`, whose large files are read through memory maps: cells that are
+    /// not compressed are then views of the file, without a copy. After an answer made of them, ask
+    /// [`check_maps`](Self::check_maps).
+    ///
+    /// # Safety
+    ///
+    /// For as long as the handle, a copy of it, or bytes it gave live, no one may change the bytes of a
+    /// file of the store in place. A file that is only cut short is survived where
+    /// [`survive_sigbus`](crate::signal::survive_sigbus) was called, and ends the process otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
+    pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+        let budget = Budget::new(&options);
+        let source = Source::mapped(path, &budget)?;
+        Self::begin(source, budget, options).await
+    }
+
+    /// The same for a store that is immutable: it lies on a local disk, and whoever changes it writes new
+    /// files and renames them over the names, as zvf does.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[expect(unsafe_code, reason = "the one safe way in, with its condition in its name")]
+    pub async fn open_mapped_immutable(
+        path: &Path,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
+        // SAFETY: the files are immutable, as the name of this function says and its page explains.
+        unsafe { Self::open_mapped(path, options) }.await
+    }
+}
+
+/// The memory of a file of a store that was opened through maps.
+#[expect(unsafe_code, reason = "the promise was made where the store was opened")]
+pub(crate) fn promised(file: File) -> Result<MappedFile, StoreError> {
+    // SAFETY: only handles made by `Store::open_mapped` map files, and its caller promises that nobody
+    // changes a file of the store in place while the handle or bytes it gave live.
+    unsafe { MappedFile::of_open(file) }
 }
 
 impl fmt::Debug for MappedFile {
@@ -322,6 +387,64 @@ mod tests {
         std::os::unix::fs::FileExt::write_at(&writer, &[8], 5).unwrap();
         writer.set_modified(time).unwrap();
         assert_eq!(file.read(0, 10).unwrap_err().class(), Class::FileChanged);
+    }
+
+    /// A store of one cell that is large enough to be mapped.
+    fn large_store() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
+        let mut folders = vec![std::path::PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            fs::create_dir_all(dir.path().join(&folder)).unwrap();
+            for entry in fs::read_dir(from.join(&folder)).unwrap() {
+                let name = folder.join(entry.unwrap().file_name());
+                if from.join(&name).is_dir() {
+                    folders.push(name);
+                } else {
+                    fs::copy(from.join(&name), dir.path().join(&name)).unwrap();
+                }
+            }
+        }
+        let cell = dir.path().join("0/vertices/c/0/0");
+        let payload = vec![7_u8; 1 << 18];
+        let framed = [&1_u32.to_le_bytes()[..], &(1_u32 << 18).to_le_bytes(), &payload].concat();
+        fs::write(&cell, framed).unwrap();
+        (dir, cell)
+    }
+
+    #[tokio::test]
+    async fn large_cells_of_a_mapped_store_lie_in_the_map_until_the_file_changes() {
+        let (dir, cell) = large_store();
+        let open = || Store::open_mapped_immutable(dir.path(), OpenOptions::default());
+        let store = open().await.unwrap();
+        let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+        let key = zvf_format::key::ChunkKey::parse("-1.0").unwrap();
+        let read = || vertices.read(&key, crate::Caching::Once);
+        let bytes = read().await.unwrap().unwrap();
+        assert_eq!(bytes.len(), 1 << 18);
+        let opened = store.io_stats().requests;
+        assert_eq!(read().await.unwrap().unwrap().as_ptr(), bytes.as_ptr(), "a copy was made");
+        assert_eq!(store.io_stats().requests, opened, "the file was opened again");
+        store.check_maps().unwrap();
+
+        // A new version under the name: this handle keeps the old one.
+        let other = dir.path().join("other");
+        fs::write(&other, [1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        fs::rename(&other, &cell).unwrap();
+        assert_eq!(read().await.unwrap().unwrap().as_ptr(), bytes.as_ptr());
+        store.check_maps().unwrap();
+
+        let (dir, cell) = large_store();
+        let store = Store::open_mapped_immutable(dir.path(), OpenOptions::default()).await.unwrap();
+        let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+        vertices.read(&key, crate::Caching::Once).await.unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::OpenOptions::new().append(true).open(&cell).unwrap().set_len(1 << 19).unwrap();
+        let error = store.check_maps().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "FileChanged in 0/vertices/c/0/0, the object was replaced while it was being read"
+        );
     }
 
     #[test]

@@ -70,6 +70,16 @@ impl Store {
         Self::begin(source, budget, options).await
     }
 
+    /// Whether the files that are mapped are what they were when the handle first read them. Nothing else
+    /// can change behind bytes that were handed out.
+    ///
+    /// # Errors
+    ///
+    /// `FileChanged`, naming the file: what was made of its bytes is to be discarded.
+    pub fn check_maps(&self) -> Result<(), StoreError> {
+        self.shared.source.check()
+    }
+
     /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
     /// a directory of this machine takes none.
     ///
@@ -95,7 +105,7 @@ impl Store {
         Self::begin(source, budget, options).await
     }
 
-    async fn begin(
+    pub(crate) async fn begin(
         source: Source,
         budget: Budget,
         options: OpenOptions,

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use zvf_format::key::Delta;
 use zvf_format::link::{Family, Store as Stored};
-use zvf_store::LevelNode;
+use zvf_store::{KeyTable, LevelNode};
 
 pub use attribute::LinkAttribute;
 pub use records::LinkRecords;
@@ -120,6 +120,23 @@ impl LinkFamily {
     #[must_use]
     pub fn segments(&self) -> &[LinkSegment] {
         &self.inner.segments
+    }
+
+    /// The same family for questions about `chunks` alone: where nothing says which cells there are and
+    /// the backend cannot list, the cells of these chunks are tried.
+    #[must_use]
+    pub fn trying(&self, chunks: &Arc<KeyTable>) -> Self {
+        let Inner { node, policy, enumerated, num_links, num_physical_records, .. } = &*self.inner;
+        let segments = self.segments().iter().map(|segment| segment.trying(chunks)).collect();
+        let inner = Inner {
+            node: node.clone(),
+            policy: *policy,
+            segments,
+            enumerated: *enumerated,
+            num_links: *num_links,
+            num_physical_records: *num_physical_records,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Whether these are all segments. Without a listing only those were found whose endpoints lie at

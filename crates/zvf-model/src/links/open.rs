@@ -137,9 +137,12 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
     }
     let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    // Besides cells by the chunks they join, which only a listing shows, there are forms that are whole.
+    let whole = matches!(between, None | Some(Form::Flat { .. }));
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
-    let enumerated =
-        level.store().family() == Layout::C || level.node().children(&name).await?.complete;
+    let enumerated = whole
+        || level.store().family() == Layout::C
+        || level.node().children(&name).await?.complete;
     Ok(Some(made(level, policy, segments, enumerated, &doc)))
 }
 

@@ -33,6 +33,7 @@ use crate::ModelError;
 #[derive(Clone, Debug)]
 pub struct LinkSegment {
     inner: Arc<Inner>,
+    tried: Option<Arc<KeyTable>>, // sources that are tried where nothing says which there are
 }
 
 #[derive(Debug)]
@@ -84,7 +85,12 @@ enum Known {
 
 impl LinkSegment {
     pub(super) fn new(policy: Family, form: Form) -> Self {
-        Self { inner: Arc::new(Inner { policy, form }) }
+        Self { inner: Arc::new(Inner { policy, form }), tried: None }
+    }
+
+    /// The same segment, whose sources are `chunks` where nothing says which they are.
+    pub(super) fn trying(&self, chunks: &Arc<KeyTable>) -> Self {
+        Self { inner: Arc::clone(&self.inner), tried: Some(Arc::clone(chunks)) }
     }
 
     /// How far from the source the other chunks are; `None` where each cell names all of its chunks.
@@ -123,7 +129,13 @@ impl LinkSegment {
     pub async fn cells(&self) -> Result<LinkCells, ModelError> {
         let known = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
-                Known::Sources { table: cells.presence().await?, offsets: Arc::clone(offsets) }
+                let table = match (cells.presence().await, &self.tried) {
+                    (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
+                        Arc::clone(tried)
+                    }
+                    (table, _) => table?,
+                };
+                Known::Sources { table, offsets: Arc::clone(offsets) }
             }
             Form::Tuples { cells, .. } => Known::Tuples(cells.presence().await?),
             Form::Flat { .. } => {

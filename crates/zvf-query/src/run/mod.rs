@@ -327,7 +327,9 @@ pub(crate) fn batches(
     let answers =
         refined.flatten().map(move |wave: Result<(Arc<Context>, Wave), QueryError>| async move {
             let (context, wave) = wave?;
-            context.answer(&wave, each).await
+            let batch = context.answer(&wave, each).await?;
+            context.warm.level.store().check_maps()?;
+            Ok(batch)
         });
     let answers = Box::pin(answers.buffered(ahead));
     stream::unfold((answers, most), |(mut answers, left)| async move {

@@ -61,6 +61,21 @@ impl Source {
         }
     }
 
+    /// The directory `path`, large files of which are read through maps.
+    #[cfg(all(unix, feature = "map"))]
+    pub(crate) fn mapped(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+        Ok(Self::Local(Local::open(path, budget.clone())?.with_maps()))
+    }
+
+    /// Whether everything that was handed out so far is still what it was: only maps can change.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.check(),
+            Self::Remote(_) => Ok(()),
+        }
+    }
+
     /// The caller's own backend; the store lies below `prefix`.
     pub(crate) fn from_object_store(
         store: Arc<dyn ObjectStore>,

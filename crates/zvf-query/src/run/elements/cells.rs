@@ -11,7 +11,11 @@ use crate::run::Context;
 impl Context {
     /// The family of the elements.
     pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
-        Ok(self.warm.level.links(Delta::SAME).await?)
+        let family = self.warm.level.links(Delta::SAME).await?;
+        Ok(match (family, &self.reach) {
+            (Some(family), Some(_)) => Some(family.trying(&self.chunks)),
+            (family, _) => family,
+        })
     }
 
     /// Whether every link that the level has could be found: a backend that cannot list shows near ones

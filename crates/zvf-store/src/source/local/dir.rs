@@ -44,6 +44,12 @@ impl File {
     pub(super) fn version(&self) -> Version {
         Version::of_file(self.size(), Stamp::of(&self.about))
     }
+
+    /// The file as memory.
+    #[cfg(all(unix, feature = "map"))]
+    pub(super) fn mapped(&self) -> Result<crate::map::MappedFile, StoreError> {
+        crate::map::promised(self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))?)
+    }
 }
 
 /// What tells one version of a file from another, besides its size.

@@ -8,9 +8,11 @@
 //! What an object store answers with "not found" is absent here too: a missing name, a name below a
 //! file, a directory where a file should be. Files are never written and never locked.
 //!
-//! Not here: how a directory is opened and read ([`dir`]), mapping.
+//! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
 mod dir;
+#[cfg(all(unix, feature = "map"))]
+mod maps;
 #[cfg(any(not(unix), test))]
 mod portable;
 #[cfg(unix)]
@@ -42,6 +44,8 @@ struct Shared {
     dir: Dir,
     budget: Budget,
     threads: usize,
+    #[cfg(all(unix, feature = "map"))]
+    maps: Option<maps::Maps>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
 }
@@ -52,7 +56,33 @@ impl Local {
         let dir = Dir::open(path).map_err(open_error)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         let (opened, bytes_read) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self(Arc::new(Shared { dir, budget, threads, opened, bytes_read })))
+        Ok(Self(Arc::new(Shared {
+            dir,
+            budget,
+            threads,
+            #[cfg(all(unix, feature = "map"))]
+            maps: None,
+            opened,
+            bytes_read,
+        })))
+    }
+
+    /// The same, reading large files through maps.
+    #[cfg(all(unix, feature = "map"))]
+    pub(crate) fn with_maps(self) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(shared) => Self(Arc::new(Shared { maps: Some(maps::Maps::default()), ..shared })),
+            Err(shared) => Self(shared), // in use already: as it was
+        }
+    }
+
+    /// Whether the files that are mapped are what they were.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        #[cfg(all(unix, feature = "map"))]
+        if let Some(maps) = &self.0.maps {
+            maps.check()?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
@@ -139,28 +169,40 @@ type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
 
 impl Shared {
     fn read(&self, object: Object) -> Done {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-        let file = match self.dir.file(&object.key) {
-            Ok(file) => file,
-            Err(error) => {
-                let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
-                return (object, outcomes);
-            }
+        let outcomes = match self.outcomes(&object) {
+            Ok(outcomes) => outcomes,
+            Err(error) => object.pieces.iter().map(|_| Err(error.clone())).collect(),
         };
-        let read = |range| file.as_ref().map(|file| self.piece(file, range)).transpose();
-        let outcomes = object.pieces.iter().map(|piece| read(piece.range)).collect();
         (object, outcomes)
+    }
+
+    /// What comes of each piece of `object`, or why nothing of it can be read.
+    fn outcomes(
+        &self,
+        object: &Object,
+    ) -> Result<Vec<Result<Option<Read>, StoreError>>, StoreError> {
+        let ranges = object.pieces.iter().map(|piece| piece.range);
+        #[cfg(all(unix, feature = "map"))]
+        if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.known(&object.key)) {
+            return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
+        }
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let Some(file) = self.dir.file(&object.key)? else {
+            return Ok(ranges.map(|_| Ok(None)).collect());
+        };
+        #[cfg(all(unix, feature = "map"))]
+        if let Some(maps) = &self.maps
+            && let Some(mapped) = maps.map(&object.key, &file)?
+        {
+            return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
+        }
+        Ok(ranges.map(|range| self.piece(&file, range).map(Some)).collect())
     }
 
     /// The part of `range` that the file has.
     fn piece(&self, file: &File, range: ByteRange) -> Result<Read, StoreError> {
         let size = file.size();
-        let (start, end) = match range {
-            ByteRange::All => (0, size),
-            ByteRange::Last(len) => (size.saturating_sub(len), size),
-            ByteRange::At { start, len } => (start.min(size), start.saturating_add(len).min(size)),
-        };
-        let len = end.saturating_sub(start);
+        let (start, len) = part(range, size);
         self.budget.check(len)?;
         let bytes = file.read(start, len).map_err(|e| StoreError::io(Op::Read, e))?;
         let found = to_u64(bytes.len());
@@ -169,6 +211,17 @@ impl Shared {
             return Err(StoreError::changed(Change::Length { expected: len, found }));
         }
         Ok(Read { bytes: Bytes::from(bytes), start, size, version: file.version() })
+    }
+
+    /// The part of `range` that a mapped file has.
+    #[cfg(all(unix, feature = "map"))]
+    fn mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read, StoreError> {
+        let size = mapped.size();
+        let (start, len) = part(range, size);
+        self.budget.check(len)?;
+        self.bytes_read.fetch_add(len, Ordering::Relaxed);
+        let version = mapped.version.clone();
+        Ok(Read { bytes: mapped.bytes(start, len)?, start, size, version })
     }
 
     /// Every file below `prefix`, by key.
@@ -185,6 +238,16 @@ impl Shared {
         found.sort_unstable();
         Ok(found)
     }
+}
+
+/// Where the part of `range` starts that an object of `size` bytes has, and how long it is.
+fn part(range: ByteRange, size: u64) -> (u64, u64) {
+    let (start, end) = match range {
+        ByteRange::All => (0, size),
+        ByteRange::Last(len) => (size.saturating_sub(len), size),
+        ByteRange::At { start, len } => (start.min(size), start.saturating_add(len).min(size)),
+    };
+    (start, end.saturating_sub(start))
 }
 
 impl Version {

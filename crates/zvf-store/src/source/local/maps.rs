@@ -1,0 +1,75 @@
+//! Files of a directory that are read where they are mapped, by choice.
+//!
+//! A file that is large enough is mapped once a handle and stays so; its bytes are handed out without a
+//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. Whoever
+//! answered a question from such bytes asks afterwards whether all files are still what they were
+//! ([`Maps::check`]), and discards the answer when one is not.
+//!
+//! A file that is renamed over while the handle lives stays mapped in its old version, which is whole.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::dir::File;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::map::MappedFile;
+use crate::source::Version;
+
+/// The files of one handle that are mapped.
+#[derive(Debug, Default)]
+pub(super) struct Maps {
+    files: Mutex<HashMap<Key, Mapped>>,
+}
+
+/// A mapped file, and what was known about it then.
+#[derive(Clone, Debug)]
+pub(super) struct Mapped {
+    file: MappedFile,
+    pub(super) version: Version,
+}
+
+impl Maps {
+    /// The file under `key`, when it is mapped already.
+    pub(super) fn known(&self, key: &Key) -> Option<Mapped> {
+        self.files().get(key).cloned()
+    }
+
+    /// Maps `file`, unless it is too small or there are too many.
+    pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
+        if file.size() < WORTH_A_MAP || self.files().len() >= MOST_MAPS {
+            return Ok(None);
+        }
+        let mapped = Mapped { file: file.mapped()?, version: file.version() };
+        Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
+    }
+
+    /// Whether all files are the ones that were mapped, up to now.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let files: Vec<(Key, MappedFile)> =
+            self.files().iter().map(|(key, mapped)| (key.clone(), mapped.file.clone())).collect();
+        files.iter().try_for_each(|(key, file)| file.check().map_err(|e| e.with_key(key)))
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Mapped>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mapped {
+    pub(super) fn size(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// The bytes from `start`, where they lie.
+    pub(super) fn bytes(&self, start: u64, len: u64) -> Result<Bytes, StoreError> {
+        Ok(Bytes::from_owner(self.file.view(start, len)?))
+    }
+}
+
+/// A map costs about as much as copying so many bytes.
+const WORTH_A_MAP: u64 = 128 << 10;
+/// Maps that one handle may hold: a process may have some 65 000.
+const MOST_MAPS: usize = 8192;
