@@ -55,6 +55,10 @@ pub enum Fault {
     ChangedUnseen(Bytes),
     /// The backend says it cannot do this.
     NotSupported,
+    /// It is done, and the connection breaks before the reply.
+    AnswerLost,
+    /// It is done, and there is never a reply.
+    AnswerLate,
 }
 
 /// One operation that reached the store.
@@ -173,9 +177,7 @@ impl FaultStore {
     async fn before(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
         match fault {
             Some(Fault::Status(status)) => Err(status_error(*status, path)),
-            Some(Fault::Reset) => {
-                Err(generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
-            }
+            Some(Fault::Reset) => Err(reset()),
             Some(Fault::Silence) => {
                 tokio::time::sleep(FOR_EVER).await;
                 Err(status_error(504, path))
@@ -254,7 +256,15 @@ impl ObjectStore for FaultStore {
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
         self.before(fault.as_ref(), location).await?;
-        self.inner.put_opts(location, payload, opts).await
+        let done = self.inner.put_opts(location, payload, opts).await;
+        match fault {
+            Some(Fault::AnswerLost) => Err(reset()),
+            Some(Fault::AnswerLate) => {
+                tokio::time::sleep(FOR_EVER).await;
+                Err(status_error(504, location))
+            }
+            _ => done,
+        }
     }
 
     async fn put_multipart_opts(
@@ -332,9 +342,14 @@ fn status_error(status: u16, path: &Path) -> Error {
         401 => Error::Unauthenticated { path, source: source.into() },
         403 => Error::PermissionDenied { path, source: source.into() },
         404 => Error::NotFound { path, source: source.into() },
+        409 => Error::AlreadyExists { path, source: source.into() },
         412 => Error::Precondition { path, source: source.into() },
         _ => generic(source),
     }
+}
+
+fn reset() -> Error {
+    generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
