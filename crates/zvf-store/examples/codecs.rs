@@ -15,25 +15,36 @@ use zvf_store::{
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), StoreError> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "codecs.zarrvectors".to_owned());
-    let build = Build::begin(&address, BuildOptions { replace: true, ..Default::default() }).await?;
+    let build =
+        Build::begin(&address, BuildOptions { replace: true, ..Default::default() }).await?;
     let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": []}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
     for (name, codecs) in chains() {
         for shard in [None, Some(vec![2, 3])] {
             let kind = if shard.is_some() { "sharded" } else { "single" };
-            let plan = CellPlan { codecs: codecs.clone(), shard, ..CellPlan::new(vec![-2, 0], vec![3, 4]) };
+            let plan = CellPlan {
+                codecs: codecs.clone(),
+                shard,
+                ..CellPlan::new(vec![-2, 0], vec![3, 4])
+            };
             let cells = build.cells(&format!("0/vertex_attributes/{name}_{kind}"), plan)?;
             for (x, y) in [(-2, 0), (-1, 4), (0, 0), (3, 4), (3, 3)] {
                 cells.put(&ChunkKey::new(&[x, y])?, payload(x, y).into())?;
             }
             cells.finish(|_| ()).await?;
         }
-        let mut rows = build.rows(&format!("0/rows/{name}"), RowPlan { codecs: codecs.clone(), chunk_rows: Some(3), ..RowPlan::default() })?;
+        let mut rows = build.rows(
+            &format!("0/rows/{name}"),
+            RowPlan { codecs: codecs.clone(), chunk_rows: Some(3), ..RowPlan::default() },
+        )?;
         for n in 0..7 {
             rows.push(&payload(n, 1))?;
         }
         rows.finish(|_| ()).await?;
-        let plan = DensePlan { codecs, ..DensePlan::object_attribute(Dtype::FLOAT32, Some(2), FillValue::float(f64::NAN)) };
+        let plan = DensePlan {
+            codecs,
+            ..DensePlan::object_attribute(Dtype::FLOAT32, Some(2), FillValue::float(f64::NAN))
+        };
         let mut dense = build.dense(&format!("0/dense/{name}"), plan)?;
         for n in 0..10_u8 {
             dense.push(&[f32::from(n).to_le_bytes(), 0.5_f32.to_le_bytes()].concat())?;
@@ -53,7 +64,12 @@ async fn main() -> Result<(), StoreError> {
 /// Every chain that is written, by a name.
 fn chains() -> Vec<(&'static str, Codecs)> {
     let blosc = |compressor, filter| {
-        Codecs::blosc(BloscSettings { compressor, filter, block_size: 1024, ..BloscSettings::default() })
+        Codecs::blosc(BloscSettings {
+            compressor,
+            filter,
+            block_size: 1024,
+            ..BloscSettings::default()
+        })
     };
     vec![
         ("none", Codecs::none()),
@@ -73,9 +89,11 @@ fn chains() -> Vec<(&'static str, Codecs)> {
 /// Some rows of `x` and `y` in steps, more of them in some cells than in others.
 fn payload(x: i64, y: i64) -> Vec<u8> {
     let rows = 3 + 700 * y.unsigned_abs();
-    (0..rows).flat_map(|row| {
-        let step = f32::from(u16::try_from(row % 1000).unwrap_or(0));
-        let x = f32::from(i16::try_from(x).unwrap_or(0));
-        [x.to_le_bytes(), step.to_le_bytes()].concat()
-    }).collect()
+    (0..rows)
+        .flat_map(|row| {
+            let step = f32::from(u16::try_from(row % 1000).unwrap_or(0));
+            let x = f32::from(i16::try_from(x).unwrap_or(0));
+            [x.to_le_bytes(), step.to_le_bytes()].concat()
+        })
+        .collect()
 }

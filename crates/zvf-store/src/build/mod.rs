@@ -153,7 +153,10 @@ impl Build {
             #[cfg(feature = "local")]
             Place::Directory(path) => Self::in_folder(path, Disk::default(), options).await,
             #[cfg(not(feature = "local"))]
-            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Directory(path) => {
+                let path = path.to_string_lossy();
+                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, &options.store)?;
                 Self::in_object_store(store, path.as_ref(), options).await
