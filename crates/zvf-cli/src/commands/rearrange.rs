@@ -202,8 +202,8 @@ impl Paths {
         } else {
             done.print(out)?;
         }
-        session.tell_notices(&store)?;
-        session.tell(handle.notices().iter().map(ToString::to_string))?;
+        session.tell_notices(out, &store)?;
+        session.tell(out, handle.notices().iter().map(ToString::to_string))?;
         Ok(Outcome::Clean)
     }
 }
