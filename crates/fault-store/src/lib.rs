@@ -19,8 +19,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
-    PutPayload, PutResult, Result,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
 };
 
 /// What happens to one operation.
@@ -59,6 +59,8 @@ pub enum Fault {
     AnswerLost,
     /// It is done, and there is never a reply.
     AnswerLate,
+    /// Whatever condition there is, it is not looked at.
+    Unconditional,
 }
 
 /// One operation that reached the store.
@@ -252,10 +254,13 @@ impl ObjectStore for FaultStore {
         &self,
         location: &Path,
         payload: PutPayload,
-        opts: PutOptions,
+        mut opts: PutOptions,
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
         self.before(fault.as_ref(), location).await?;
+        if fault == Some(Fault::Unconditional) {
+            opts.mode = PutMode::Overwrite;
+        }
         let done = self.inner.put_opts(location, payload, opts).await;
         match fault {
             Some(Fault::AnswerLost) => Err(reset()),

@@ -114,15 +114,27 @@ async fn a_store_that_is_down_ends_the_build() {
 
 #[tokio::test(start_paused = true)]
 async fn without_conditional_puts_the_store_is_looked_for() {
-    let backend = Arc::new(FaultStore::new());
+    // The last operation asks for the same again, the one before it creates.
     let last = {
         let backend = Arc::new(FaultStore::new());
         build(&backend).await.unwrap();
         backend.asked().len() - 1
     };
-    backend.plan(last, Fault::NotSupported);
+    let backend = Arc::new(FaultStore::new());
+    backend.plan(last - 1, Fault::NotSupported);
     assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
     assert!(check(&backend).await);
+
+    let backend = Arc::new(FaultStore::new());
+    backend.always(Some(Fault::Unconditional));
+    assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
+    assert!(check(&backend).await);
+    let store: Arc<dyn ObjectStore> = backend.clone();
+    let late = Build::in_object_store(store, "s2", BuildOptions::default()).await.unwrap();
+    let store: Arc<dyn ObjectStore> = backend.clone();
+    let first = Build::in_object_store(store, "s2", BuildOptions::default()).await.unwrap();
+    first.publish(&root()).await.unwrap();
+    assert_eq!(late.publish(&root()).await.unwrap_err().class(), Class::AlreadyExists);
 }
 
 #[tokio::test(start_paused = true)]
