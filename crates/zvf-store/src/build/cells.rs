@@ -170,7 +170,7 @@ impl CellSink {
 
     /// The same array with other keys in its document, and with cells that come encoded where `inner` says
     /// how they are.
-    pub(super) fn as_it_was(
+    pub(super) fn copying(
         self,
         inner: Option<Vec<Codec>>,
         extras: Object,

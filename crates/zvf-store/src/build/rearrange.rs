@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, DataTypeKind, Family, GroupDoc, Node};
+use zvf_format::metadata::{ArrayDoc, Codec, DataTypeKind, Family, GroupDoc, Node};
 use zvf_format::{Class, Expected};
 
 use super::Build;
@@ -156,7 +156,7 @@ impl Rearrangement {
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
         let sink =
-            build.cells(key.as_str(), self.plan(doc)?)?.as_it_was(inner, doc.extras.clone())?;
+            build.cells(key.as_str(), self.plan(doc)?)?.copying(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(AT_ONCE) {
                 if self.codecs.is_none() {
@@ -270,13 +270,7 @@ fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
 
 /// The codecs of one cell.
 fn inner_codecs(doc: &ArrayDoc) -> &[Codec] {
-    match doc.codecs.as_slice() {
-        [codec] => match codec.kind() {
-            CodecKind::Sharding(sharding) => &sharding.codecs,
-            _ => &doc.codecs,
-        },
-        _ => &doc.codecs,
-    }
+    doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
 }
 
 /// The shape of shards for `rank` axes.
