@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zvf::inspect::advise;
-use zvf::{Level, LevelReader, Notice, Reader, Store, Timeouts};
+use zvf::{Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
@@ -31,6 +31,11 @@ impl Session {
 
     pub(crate) const fn interrupt(&self) -> &Interrupt {
         &self.interrupt
+    }
+
+    /// How to open stores.
+    pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
+        self.common.options(timeouts)
     }
 
     /// Opens a store for looking into it: somebody waits.
