@@ -329,7 +329,7 @@ pub(crate) fn zero(dtype: Dtype) -> FillValue {
         DtypeKind::Float => FillValue::float(0.0),
         DtypeKind::Int => FillValue::int(0),
         DtypeKind::UInt => FillValue::uint(0),
-        DtypeKind::Bool => FillValue::boolean(false),
+        DtypeKind::Bool => FillValue::flag(false),
         DtypeKind::Text => FillValue::text(""),
     }
 }
