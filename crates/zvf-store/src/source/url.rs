@@ -29,7 +29,7 @@ use crate::options::OpenOptions;
 
 /// What the user's words mean.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Directory(
         #[cfg_attr(
             not(feature = "local"),
@@ -42,7 +42,7 @@ pub(super) enum Place {
 
 impl Place {
     /// Reads `text`.
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         if text.is_empty() {
             return Err(refused("a path or a URL", "nothing"));
         }
@@ -67,7 +67,7 @@ impl Place {
 }
 
 /// The backend that `scheme` and `url` name.
-pub(super) fn build(
+pub(crate) fn build(
     scheme: Scheme,
     url: &Url,
     options: &OpenOptions,
