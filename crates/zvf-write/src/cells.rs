@@ -10,10 +10,10 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::Grid;
 use zvf_format::metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_format::metadata::{CellEncoding, Dtype, Object};
+use zvf_store::{Build, CellPlan, CellSink, Codecs};
 
 use crate::WriteError;
 use crate::buffer::Buffer;
-use crate::build::{Build, CellPlan, CellSink, Codecs};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::elements::Places;
@@ -66,6 +66,31 @@ impl<'a> Frame<'a> {
             shard: self.shard.clone(),
         };
         Ok(self.build.cells(&self.path(name), plan)?)
+    }
+
+    /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are
+    /// closed as they become whole.
+    pub(crate) fn each<T: Send>(
+        &self,
+        chunks: &[u32],
+        sinks: &[&CellSink],
+        put: impl Fn(u32) -> Result<T, WriteError> + Sync,
+    ) -> Result<Vec<T>, WriteError> {
+        if self.shard.is_none() {
+            return chunks.par_iter().map(|chunk| put(*chunk)).collect();
+        }
+        let shards: Vec<&[u32]> =
+            chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)).collect();
+        let parts = shards.par_iter().map(|chunks| {
+            let part = chunks.par_iter().map(|chunk| put(*chunk)).collect::<Result<Vec<T>, _>>()?;
+            if let Some(chunk) = chunks.first() {
+                let key = self.table.key(*chunk)?;
+                sinks.iter().try_for_each(|sink| sink.close_shard(&key))?;
+            }
+            Ok(part)
+        });
+        let parts: Vec<Vec<T>> = parts.collect::<Result<_, WriteError>>()?;
+        Ok(parts.into_iter().flatten().collect())
     }
 }
 
@@ -134,20 +159,15 @@ pub(crate) async fn write(
     places: Option<&Places>,
 ) -> Result<Summary, WriteError> {
     let arrays = Arrays::new(frame, layout, &meaning)?;
-    let chunks: Vec<(u32, Vec<Group>, u64)> = frame
-        .order
-        .chunks
-        .par_iter()
-        .map(|chunk| -> Result<_, WriteError> {
-            let held = buffer.chunk(*chunk)?;
-            let rows = gather(&held.pieces(), places.is_some());
-            if let Some(places) = places {
-                places.put(*chunk, &rows.numbers);
-            }
-            let (groups, bytes) = arrays.put(frame, *chunk, rows, meaning)?;
-            Ok((*chunk, groups, bytes))
-        })
-        .collect::<Result<_, WriteError>>()?;
+    let chunks = frame.each(&frame.order.chunks, &arrays.all(), |chunk| {
+        let held = buffer.chunk(chunk)?;
+        let rows = gather(&held.pieces(), places.is_some());
+        if let Some(places) = places {
+            places.put(chunk, &rows.numbers);
+        }
+        let (groups, bytes) = arrays.put(frame, chunk, rows, meaning)?;
+        Ok((chunk, groups, bytes))
+    })?;
     let mut summary = Summary { groups: vec![Vec::new(); frame.table.len()], ..Summary::default() };
     for (chunk, groups, bytes) in chunks {
         summary.bytes = summary.bytes.saturating_add(bytes);
@@ -194,6 +214,11 @@ impl Arrays {
             attributes: columns("vertex_attributes", "attribute", layout.vertex)?,
             of_fragments: columns("fragment_attributes", FRAGMENT, layout.fragment)?,
         })
+    }
+
+    fn all(&self) -> Vec<&CellSink> {
+        let columns = self.attributes.iter().chain(&self.of_fragments).map(|(sink, _)| sink);
+        [&self.vertices, &self.fragments].into_iter().chain(&self.owners).chain(columns).collect()
     }
 
     /// Writes the cells of one chunk.

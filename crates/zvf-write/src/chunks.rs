@@ -89,24 +89,34 @@ impl ChunkTable {
             })
             .collect::<Vec<_>>()
         };
-        match shard {
-            None => chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b))),
-            Some(_) => chunks.sort_by_cached_key(|number| {
-                (shard_of(*number), self.components(*number).to_vec())
-            }),
+        chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
+        let ranks = inverse(&chunks);
+        if shard.is_none() {
+            return Order { places: ranks.clone(), shards: ranks.clone(), ranks, chunks };
         }
-        let mut numeric = chunks.clone();
-        if shard.is_some() {
-            numeric.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
-        }
-        let mut ranks = vec![0; chunks.len()];
-        for (rank, number) in (0_u32..).zip(&numeric) {
-            if let Some(to) = ranks.get_mut(place(*number)) {
-                *to = rank;
+        chunks.sort_by_cached_key(|number| shard_of(*number));
+        let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
+        for same in chunks.chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
+            for number in same {
+                if let Some(to) = shards.get_mut(place(*number)) {
+                    *to = shard;
+                }
             }
+            shard = shard.saturating_add(1);
         }
-        Order { chunks, ranks }
+        Order { places: inverse(&chunks), shards, ranks, chunks }
     }
+}
+
+/// Where each number stands in a list of all numbers.
+fn inverse(numbers: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; numbers.len()];
+    for (at, number) in (0_u32..).zip(numbers) {
+        if let Some(to) = places.get_mut(place(*number)) {
+            *to = at;
+        }
+    }
+    places
 }
 
 /// The chunks in order.
@@ -114,13 +124,25 @@ impl ChunkTable {
 pub(crate) struct Order {
     /// Numbers of chunks, in the order of writing.
     pub(crate) chunks: Vec<u32>,
-    ranks: Vec<u32>, // of each chunk, where it stands among all in numeric order
+    places: Vec<u32>, // of each chunk, where it stands in that order
+    ranks: Vec<u32>,  // of each chunk, where it stands in numeric order
+    shards: Vec<u32>, // of each chunk, the number of its shard
 }
 
 impl Order {
     /// Where the chunk `number` stands among all in numeric order.
     pub(crate) fn rank(&self, number: u32) -> u32 {
         self.ranks.get(place(number)).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Where the chunk `number` stands in the order of writing.
+    pub(crate) fn place(&self, number: u32) -> u32 {
+        self.places.get(place(number)).copied().unwrap_or(u32::MAX)
+    }
+
+    /// The shard that chunk `number` lies in; one of its own without shards.
+    pub(crate) fn shard(&self, number: u32) -> u32 {
+        self.shards.get(place(number)).copied().unwrap_or(u32::MAX)
     }
 }
 
@@ -171,6 +193,8 @@ mod tests {
         let order = table.order(&[-1, 0], Some(&[2, 2]));
         assert_eq!(order.chunks, [2, 1, 3, 0]);
         assert_eq!([0, 1, 2, 3].map(|n| order.rank(n)), [3, 2, 1, 0]);
+        assert_eq!([0, 1, 2, 3].map(|n| order.place(n)), [3, 1, 0, 2]);
+        assert_eq!([0, 1, 2, 3].map(|n| order.shard(n)), [3, 1, 0, 2]);
         assert_eq!(table.key(3).unwrap().to_string(), "-1.9");
         assert_eq!(ChunkTable::new(1).extent(), None);
     }

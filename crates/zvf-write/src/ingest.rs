@@ -6,9 +6,9 @@
 use rayon::prelude::*;
 use zvf_format::metadata::{Dtype, DtypeKind, GeometryType, Level, LinksConvention, Vocabulary};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Part, Value};
+use zvf_store::Build;
 
 use crate::buffer::Buffer;
-use crate::build::Build;
 use crate::cells::{self, Frame, Layout, Meaning, OWNER, UNOWNED, group_of};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;

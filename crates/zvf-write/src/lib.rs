@@ -22,7 +22,6 @@
 )]
 
 mod buffer;
-mod build;
 mod cells;
 mod chunks;
 mod columns;
@@ -43,7 +42,6 @@ mod spill;
 mod types;
 mod writer;
 
-pub use build::{BuildOptions, Codecs};
 pub use error::WriteError;
 pub use options::{Outside, WriteOptions};
 pub use parametric::ShapeTable;

@@ -15,9 +15,9 @@ use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, Store, encod
 use zvf_format::metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_format::metadata::{CellEncoding, GroupDoc, LinkStore};
 use zvf_model::Column;
+use zvf_store::CellSink;
 
 use crate::WriteError;
-use crate::build::CellSink;
 use crate::cells::Frame;
 use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
@@ -129,23 +129,25 @@ impl Links {
             }
             start = end;
         }
-        let grouped = frame.order.chunks.par_iter().map(|chunk| -> Result<bool, WriteError> {
-            let (start, end) = of_chunk.get(place(*chunk)).copied().unwrap_or((0, 0));
+        let sinks: Vec<&CellSink> =
+            [&fragments, &segment.links].into_iter().chain(&segment.columns).collect();
+        let grouped = frame.each(&frame.order.chunks, &sinks, |chunk| -> Result<_, WriteError> {
+            let (start, end) = of_chunk.get(place(chunk)).copied().unwrap_or((0, 0));
             let inside = inside.get(start..end).unwrap_or(&[]);
-            let groups = groups.get(place(*chunk)).map_or(&[][..], Vec::as_slice);
+            let groups = groups.get(place(chunk)).map_or(&[][..], Vec::as_slice);
             if inside.is_empty() && frame.compat {
                 return Ok(false);
             }
             let rows = Rows::of(inside, elements, places, groups, frame.compat);
-            let key = frame.table.key(*chunk)?;
+            let key = frame.table.key(chunk)?;
             fragments.put(&key, rows.index()?.into())?;
             segment.links.put(&key, rows.cell(elements, places).into())?;
             for (sink, (written, values)) in segment.columns.iter().zip(&segment.values) {
                 sink.put(&key, written.cell(values_of(values, rows.order.iter().copied())))?;
             }
             Ok(rows.grouped)
-        });
-        let grouped = grouped.try_reduce(|| true, |a, b| Ok(a && b))?;
+        })?;
+        let grouped = grouped.into_iter().all(|grouped| grouped);
         fragments.finish(|_| {}).await?;
         segment.finish().await?;
         self.inside = to_u64(inside.len());
@@ -159,15 +161,22 @@ impl Links {
         frame: &Frame<'_>,
         columns: &[LinkColumn],
     ) -> Result<Counts, WriteError> {
-        self.records.par_sort_by_key(|r| (r.segment, frame.order.rank(r.source), r.element));
+        self.records.par_sort_by_key(|r| (r.segment, frame.order.place(r.source), r.element));
         for records in self.records.chunk_by(|a, b| a.segment == b.segment) {
             let number = records.first().map_or(usize::MAX, |record| place(record.segment));
             let Some(offsets) = self.offsets.get(number) else { continue };
             let segment = self.segment(frame, offsets, columns, true)?;
-            let cells: Vec<&[Stored]> = records.chunk_by(|a, b| a.source == b.source).collect();
+            let cells: HashMap<u32, &[Stored], Fast> = records
+                .chunk_by(|a, b| a.source == b.source)
+                .filter_map(|cell| Some((cell.first()?.source, cell)))
+                .collect();
+            let mut sources: Vec<u32> = records.iter().map(|record| record.source).collect();
+            sources.dedup();
             let shape = self.family.row_shape(Element::I64, false);
-            cells.par_iter().try_for_each(|cell| -> Result<(), WriteError> {
-                let key = frame.table.key(cell.first().map_or(0, |record| record.source))?;
+            let sinks: Vec<&CellSink> = [&segment.links].into_iter().chain(&segment.columns).collect();
+            frame.each(&sources, &sinks, |source| -> Result<(), WriteError> {
+                let Some(cell) = cells.get(&source) else { return Ok(()) };
+                let key = frame.table.key(source)?;
                 let rows: Vec<LinkRecord> = cell.iter().map(|record| record.record).collect();
                 segment.links.put(&key, encode(&[&rows], Body::Inline, shape)?.into())?;
                 for (sink, (written, values)) in segment.columns.iter().zip(&segment.values) {

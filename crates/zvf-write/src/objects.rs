@@ -14,9 +14,9 @@ use zvf_format::manifest::ManifestBuilder;
 use zvf_format::metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
 use zvf_format::metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
 use zvf_model::{Field, Kind, Members, ObjectId};
+use zvf_store::{DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::build::{DensePlan, RowPlan};
 use crate::cells::Frame;
 use crate::columns::spelled_out;
 use crate::num::{bytes_of, place, to_u64, to_usize};
@@ -108,20 +108,20 @@ impl Objects {
         let rank = to_u64(frame.table.rank());
         let rows = to_u64(ids.len());
         let path = frame.path("object_index/manifests");
-        let mut sink = frame.build.rows(&path, RowPlan::manifests(rows))?;
+        let mut sink = frame.build.rows(&path, RowPlan::manifests())?;
         let mut present = 0_u64;
         for ids in ids.chunks(ROWS) {
             let blobs = ids.par_iter().map(|id| manifest(frame, entries, *id, rank));
             for blob in blobs.collect::<Result<Vec<Bytes>, WriteError>>()? {
                 present = present.saturating_add(u64::from(blob.len() > EMPTY));
-                sink.push(blob)?;
+                sink.push(&blob)?;
             }
         }
-        sink.finish().await?;
+        sink.finish(|_| {}).await?;
         let path = frame.path("object_index/object_ids");
-        let mut sink = frame.build.dense(&path, DensePlan::ids(rows))?;
+        let mut sink = frame.build.dense(&path, DensePlan::new(Dtype::INT64))?;
         sink.push(&bytes_of(ids))?;
-        sink.finish().await?;
+        sink.finish(|_| {}).await?;
         let index = ObjectIndex::new(rows, present, rank, true);
         let path = frame.path("object_index");
         frame.build.group(&path, &GroupDoc::new(index.to_attributes())).await?;
@@ -165,18 +165,15 @@ impl Objects {
             if dtype.kind == DtypeKind::Bool {
                 says.fill_sentinel_meaning = None; // each of its values is one that is meant
             }
+            let columns = (width != 1).then_some(width.into());
             let plan = DensePlan {
-                dtype,
-                rows,
-                width: (width != 1).then_some(width),
-                chunk_rows: ATTRIBUTE_ROWS,
-                fill: sentinel(dtype),
                 attributes: says.to_attributes(),
+                ..DensePlan::object_attribute(dtype, columns, sentinel(dtype))
             };
             let path = frame.path(&format!("object_attributes/{name}"));
             let mut sink = frame.build.dense(&path, plan)?;
             sink.push(&bytes)?;
-            sink.finish().await?;
+            sink.finish(|_| {}).await?;
         }
         Ok(())
     }
@@ -206,12 +203,12 @@ impl Objects {
             }
         }
         says.ranges = (!ranges.is_empty()).then_some(ranges);
-        let plan = RowPlan::groups(count, says.to_attributes());
+        let plan = RowPlan { attributes: says.to_attributes(), ..RowPlan::default() };
         let mut sink = frame.build.rows(&frame.path("groups"), plan)?;
         for row in rows {
-            sink.push(row)?;
+            sink.push(&row)?;
         }
-        sink.finish().await?;
+        sink.finish(|_| {}).await?;
         for field in &self.group_fields {
             let column = spelled_out(field)?;
             if to_u64(column.len()) != count {
@@ -222,17 +219,14 @@ impl Objects {
             let (dtype, width) = (column.dtype(), column.width());
             let shape = [count].into_iter().chain((width != 1).then_some(width.into())).collect();
             let plan = DensePlan {
-                dtype,
-                rows: count,
-                width: (width != 1).then_some(width),
-                chunk_rows: count,
-                fill: zero(dtype),
+                columns: (width != 1).then_some(width.into()),
                 attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
+                ..DensePlan::new(dtype)
             };
             let path = frame.path(&format!("group_attributes/{}", field.name));
             let mut sink = frame.build.dense(&path, plan)?;
             sink.push(column.bytes())?;
-            sink.finish().await?;
+            sink.finish(|_| {}).await?;
         }
         Ok(())
     }
@@ -319,24 +313,12 @@ fn sentinel(dtype: Dtype) -> FillValue {
         (DtypeKind::UInt, 2) => FillValue::uint(u16::MAX.into()),
         (DtypeKind::UInt, 4) => FillValue::uint(u32::MAX.into()),
         (DtypeKind::UInt, _) => FillValue::uint(u64::MAX),
-        (DtypeKind::Bool | DtypeKind::Text, _) => zero(dtype),
-    }
-}
-
-/// A fill value that says nothing.
-pub(crate) fn zero(dtype: Dtype) -> FillValue {
-    match dtype.kind {
-        DtypeKind::Float => FillValue::float(0.0),
-        DtypeKind::Int => FillValue::int(0),
-        DtypeKind::UInt => FillValue::uint(0),
-        DtypeKind::Bool => FillValue::flag(false),
-        DtypeKind::Text => FillValue::text(""),
+        (DtypeKind::Bool, _) => FillValue::flag(false),
+        (DtypeKind::Text, _) => FillValue::text(""),
     }
 }
 
 /// Rows of manifests in one piece.
 const ROWS: usize = 16_384;
-/// Rows of object attributes in one piece.
-const ATTRIBUTE_ROWS: u64 = 65_536;
 /// Bytes of a manifest of nothing.
 const EMPTY: usize = 4;

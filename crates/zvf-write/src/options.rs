@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::build::BuildOptions;
+use zvf_store::BuildOptions;
 
 /// How to write.
 ///

@@ -2,12 +2,11 @@
 //!
 //! They lie outside the levels, in `parametric`.
 
-use bytes::Bytes;
 use zvf_format::metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
-use zvf_format::metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
+use zvf_format::metadata::{Dtype, DtypeKind, GroupDoc};
+use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::build::{Build, DensePlan, RowPlan};
 use crate::num::{to_f64, to_u32, to_u64};
 
 /// Shapes by type, with names.
@@ -112,12 +111,9 @@ impl ShapeTable {
             ..ParametricArray::default()
         };
         let plan = DensePlan {
-            dtype: Dtype { kind: DtypeKind::Float, size: 8, big_endian: false },
-            rows,
-            width: Some(to_u32(width)),
-            chunk_rows: rows,
-            fill: FillValue::float(0.0),
+            columns: Some(to_u64(width)),
             attributes: objects.to_attributes(),
+            ..DensePlan::new(Dtype { kind: DtypeKind::Float, size: 8, big_endian: false })
         };
         let mut sink = build.dense("parametric/objects", plan)?;
         for (of, _, coefficients) in &self.shapes {
@@ -127,18 +123,19 @@ impl ShapeTable {
             let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
             sink.push(&bytes)?;
         }
-        sink.finish().await?;
+        sink.finish(|_| {}).await?;
         let names = ParametricArray {
             zv_array: Some("parametric_names".to_owned()),
             num_objects: number(rows),
             ..ParametricArray::default()
         };
-        let plan = RowPlan::groups(rows, names.to_attributes());
+        let plan = RowPlan { attributes: names.to_attributes(), ..RowPlan::default() };
         let mut sink = build.rows("parametric/names", plan)?;
         for (_, name, _) in &self.shapes {
-            sink.push(Bytes::copy_from_slice(name.as_bytes()))?;
+            sink.push(name.as_bytes())?;
         }
-        Ok(sink.finish().await?)
+        sink.finish(|_| {}).await?;
+        Ok(())
     }
 }
 

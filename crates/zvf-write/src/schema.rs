@@ -11,9 +11,9 @@ use serde_json::Value as Json;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
 use zvf_model::{Bounds, Kind, Value};
+use zvf_store::Codecs;
 
 use crate::WriteError;
-use crate::build::Codecs;
 
 /// What a store will hold.
 ///

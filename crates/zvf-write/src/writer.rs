@@ -11,8 +11,8 @@ use zvf_format::metadata::{
     Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Members, ObjectId};
+use zvf_store::Build;
 
-use crate::build::Build;
 use crate::ingest::{Ingest, Outcome, convention, geometry_type};
 use crate::parametric::ShapeTable;
 use crate::{Report, Schema, WriteError, WriteOptions, elements};
@@ -43,7 +43,7 @@ use crate::{Report, Schema, WriteError, WriteOptions, elements};
 /// let report = writer.finish().await?;
 /// assert_eq!(report.to_string(), "3 vertices in 2 chunks, 0 objects, 0 links");
 ///
-/// let store = Store::from_object_store(memory, "points.zv", OpenOptions::default()).await?;
+/// let store = Store::from_object_store(memory, &"points.zv".into(), OpenOptions::default()).await?;
 /// let level = LevelReader::open(&store, Level(0)).await?;
 /// assert_eq!(level.chunks().await?.len(), 2);
 /// # Ok(())

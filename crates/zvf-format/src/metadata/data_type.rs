@@ -181,12 +181,6 @@ impl FillValue {
         Self { fill: Fill::UInt(n), spelled: n.into() }
     }
 
-    /// True or false.
-    #[must_use]
-    pub fn boolean(value: bool) -> Self {
-        Self { fill: Fill::Bool(value), spelled: value.into() }
-    }
-
     /// A number, which may be none.
     #[must_use]
     pub fn float(x: f64) -> Self {

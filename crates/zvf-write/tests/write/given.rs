@@ -166,7 +166,7 @@ impl Given {
 
 /// All of a store.
 pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
-    let store = Store::from_object_store(memory, "store.zv", OpenOptions::default()).await.unwrap();
+    let store = Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
     let answer = Reader::new(store).run(&Query::all().with_owners()).await.unwrap();
     assert!(answer.complete && answer.missing.is_empty());
     answer.batch
@@ -174,7 +174,7 @@ pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
 
 /// Opens what was written.
 pub async fn open(memory: Arc<dyn ObjectStore>) -> Store {
-    Store::from_object_store(memory, "store.zv", OpenOptions::default()).await.unwrap()
+    Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
 }
 
 /// The bytes of every object, by path.
