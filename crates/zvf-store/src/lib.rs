@@ -81,3 +81,6 @@ pub use open::Store;
 pub use options::{OpenOptions, Timeouts};
 pub use shared::Caching;
 pub use source::IoStats;
+pub use zvf_blosc::{
+    Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
+};

@@ -16,7 +16,8 @@ use std::io::Write as _;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
-use zvf_format::metadata::{Codec, CodecKind};
+use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
+use zvf_format::metadata::{Blosc, Codec, CodecKind};
 use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
@@ -39,6 +40,7 @@ pub struct Codecs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
+    Blosc(BloscSettings),
     Zstd { level: i32, checksum: bool },
     Gzip { level: u32 },
     Crc32c,
@@ -61,6 +63,12 @@ impl Codecs {
     #[must_use]
     pub fn gzip(level: u32) -> Self {
         Self { steps: vec![Step::Gzip { level: level.min(9) }] }
+    }
+
+    /// One Blosc 1 chunk, of which blocks can be read without the rest.
+    #[must_use]
+    pub fn blosc(settings: BloscSettings) -> Self {
+        Self { steps: vec![Step::Blosc(settings)] }
     }
 
     /// The same chain with a CRC-32C around it, unless there is one already.
@@ -99,7 +107,10 @@ impl Codecs {
 
 impl Step {
     fn of(codec: &Codec) -> Result<Self, StoreError> {
-        if let CodecKind::Zstd { level, checksum } = *codec.kind() {
+        let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
+        if let Some(settings) = blosc {
+            Ok(Self::Blosc(settings))
+        } else if let CodecKind::Zstd { level, checksum } = *codec.kind() {
             let level = i32::try_from(level).unwrap_or(0);
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
@@ -114,6 +125,13 @@ impl Step {
 
     fn metadata(&self) -> Codec {
         match self {
+            Self::Blosc(settings) => Codec::blosc(Blosc {
+                typesize: Some(settings.typesize.into()),
+                cname: Some(settings.compressor.name().to_owned()),
+                clevel: Some(settings.level.into()),
+                shuffle: Some(settings.filter.name().to_owned()),
+                blocksize: Some(settings.block_size.into()),
+            }),
             Self::Zstd { level, checksum } => Codec::zstd((*level).into(), *checksum),
             Self::Gzip { level } => Codec::gzip((*level).into()),
             Self::Crc32c => Codec::crc32c(),
@@ -126,6 +144,14 @@ impl Step {
         scratch: &mut Encoder,
     ) -> Result<Vec<Bytes>, StoreError> {
         match self {
+            Self::Blosc(settings) => {
+                let packed = scratch.blosc.encode(&join(parts), settings);
+                packed.map(|packed| vec![packed.into()]).map_err(|error| {
+                    let expected = Expected::Rule("bytes and settings of one chunk");
+                    let (class, found) = (error.class(), error.to_string());
+                    StoreError::refused(class, Op::Encode, "blosc", expected, &*found)
+                })
+            }
             Self::Zstd { level, checksum } => {
                 let joined = join(parts);
                 scratch.zstd(&joined, *level, *checksum).map(|bytes| vec![bytes])
@@ -140,9 +166,23 @@ impl Step {
     }
 }
 
+/// What a document says of Blosc, when that can be written; a block size of 0 leaves the choice to us.
+fn settings(blosc: &Blosc) -> Option<BloscSettings> {
+    let default = BloscSettings::default();
+    let block_size = blosc.blocksize.filter(|size| *size > 0);
+    Some(BloscSettings {
+        compressor: Compressor::named(blosc.cname.as_deref().unwrap_or("zstd"))?,
+        level: blosc.clevel.map_or(Some(default.level), |level| u8::try_from(level).ok())?,
+        filter: Shuffle::named(blosc.shuffle.as_deref().unwrap_or("noshuffle"))?,
+        typesize: u8::try_from(blosc.typesize.unwrap_or(1)).unwrap_or(1),
+        block_size: u32::try_from(block_size.unwrap_or(default.block_size.into())).ok()?,
+    })
+}
+
 /// What encoders keep from one chunk to the next.
 #[derive(Default)]
 pub(crate) struct Encoder {
+    blosc: zvf_blosc::Encoder,
     zstd: Option<CCtx<'static>>,
 }
 
@@ -234,7 +274,7 @@ mod tests {
         #[test]
         fn every_chain_is_undone(
             plain in prop::collection::vec(0_u8..9, 0..5000),
-            which in 0_usize..6,
+            which in 0_usize..8,
             cut: prop::sample::Index,
         ) {
             let chains = [
@@ -242,6 +282,14 @@ mod tests {
                 Codecs::zstd(0),
                 Codecs::zstd(-3).with_crc32c(),
                 Codecs::zstd(19),
+                Codecs::blosc(BloscSettings { block_size: 512, ..BloscSettings::default() }),
+                Codecs::blosc(BloscSettings {
+                    compressor: Compressor::Lz4,
+                    filter: Shuffle::Bits,
+                    typesize: 8,
+                    ..BloscSettings::default()
+                })
+                .with_crc32c(),
                 Codecs::gzip(6),
                 Codecs::gzip(1).with_crc32c(),
             ];
