@@ -93,7 +93,7 @@ impl Case {
     }
 
     async fn write(&self, folder: &Path, name: &str) {
-        let mut random = Random(name.bytes().fold(7, |n, b| n * 31 + u64::from(b)));
+        let mut random = Random(name.bytes().fold(7, |n, b| n.wrapping_mul(31).wrapping_add(b.into())));
         let counts: Vec<usize> = match self.kind {
             Kind::Line => vec![2; 4],
             _ if self.has("empty") => vec![9, 0, 12, 5],

@@ -57,12 +57,31 @@ impl<'a> Frame<'a> {
 
     /// An array of cells.
     pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+        self.array(name, attributes, self.codecs.clone())
+    }
+
+    /// An array of cells that are always read whole, and so can have a checksum.
+    pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+        self.array(name, attributes, self.whole(self.codecs.clone()))
+    }
+
+    /// A chain for what is always read whole.
+    pub(crate) fn whole(&self, codecs: Codecs) -> Codecs {
+        if self.compat { codecs } else { codecs.with_crc32c() }
+    }
+
+    fn array(
+        &self,
+        name: &str,
+        attributes: Object,
+        codecs: Codecs,
+    ) -> Result<CellSink, WriteError> {
         let plan = CellPlan {
             rank: self.table.rank(),
             low: self.low.clone(),
             high: self.high.clone(),
             attributes,
-            codecs: self.codecs.clone(),
+            codecs,
             shard: self.shard.clone(),
         };
         Ok(self.build.cells(&self.path(name), plan)?)
@@ -209,7 +228,7 @@ impl Arrays {
         };
         Ok(Self {
             vertices: frame.cells("vertices", vertices)?,
-            fragments: frame.cells("vertex_fragments", fragments)?,
+            fragments: frame.indexes("vertex_fragments", fragments)?,
             owners: if owned { Some(owners()?) } else { None },
             attributes: columns("vertex_attributes", "attribute", layout.vertex)?,
             of_fragments: columns("fragment_attributes", FRAGMENT, layout.fragment)?,

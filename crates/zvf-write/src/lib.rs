@@ -21,6 +21,10 @@
     )
 )]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/guide/writing.md")]
+struct Guide;
+
 mod buffer;
 mod cells;
 mod chunks;
@@ -39,6 +43,7 @@ mod route;
 mod run;
 mod schema;
 mod spill;
+mod survey;
 mod types;
 mod writer;
 
@@ -47,4 +52,5 @@ pub use options::{Outside, WriteOptions};
 pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;
+pub use survey::{Plan, Survey};
 pub use writer::Writer;

@@ -118,7 +118,7 @@ impl Links {
         let offsets = Offsets::new(self.family.sid_ndim(), &zeros)?;
         let segment = self.segment(frame, &offsets, columns, !inside.is_empty())?;
         let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
-        let fragments = frame.cells("link_fragments", fragments)?;
+        let fragments = frame.indexes("link_fragments", fragments)?;
         let mut of_chunk = vec![(0, 0); frame.table.len()];
         let mut start = 0_usize;
         for same in inside.chunk_by(|(a, _), (b, _)| a == b) {

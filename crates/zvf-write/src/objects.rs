@@ -108,7 +108,8 @@ impl Objects {
         let rank = to_u64(frame.table.rank());
         let rows = to_u64(ids.len());
         let path = frame.path("object_index/manifests");
-        let mut sink = frame.build.rows(&path, RowPlan::manifests())?;
+        let codecs = frame.whole(RowPlan::manifests().codecs);
+        let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
         let mut present = 0_u64;
         for ids in ids.chunks(ROWS) {
             let blobs = ids.par_iter().map(|id| manifest(frame, entries, *id, rank));

@@ -21,7 +21,7 @@ pub struct WriteOptions {
     /// What to do with vertices outside the declared bounds.
     pub outside: Outside,
     /// Write cells exactly as the reference implementation does: no owner column, link rows in the
-    /// order they were given.
+    /// order they were given, no checksums of indexes.
     pub compat: bool,
     /// How the store is made.
     pub build: BuildOptions,

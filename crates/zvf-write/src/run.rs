@@ -231,7 +231,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
         // Input in the order of its chunks is copied in one piece.
         let (first, last) = (place(*first), place(*last));
-        let ascending = rows.is_sorted() && last.saturating_sub(first) < rows.len();
+        let ascending = last.saturating_sub(first) < rows.len() && rows.is_sorted_by(|a, b| a < b);
         if let Some(run) = all.get(first..=last).filter(|_| ascending) {
             out.extend_from_slice(run.as_flattened());
             return;
@@ -279,6 +279,14 @@ mod tests {
         assert_eq!(rows.groups, [group(1, 0, 2), group(5, 2, 3)]);
         let one = gather(&[a.piece(0)], false);
         assert_eq!((one.positions, one.fields), (vec![2, 1, 3], vec![vec![102, 101, 103]]));
+    }
+
+    #[test]
+    fn rows_may_be_copied_more_than_once() {
+        let a = run(&[1, 2, 3], &[], &[], 0);
+        assert_eq!(only(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
+        assert_eq!(only(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
+        assert_eq!(only(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
     }
 
     #[test]

@@ -34,7 +34,6 @@ impl Given {
     pub fn batch(&self, from: usize, to: usize) -> Batch {
         let flat = self.positions[from..to].iter().flatten();
         let (dtype, bytes): (_, Vec<u8>) = if self.narrow {
-            #[allow(clippy::cast_possible_truncation)]
             let narrow = flat.flat_map(|x| (*x as f32).to_le_bytes());
             (Dtype::FLOAT32, narrow.collect())
         } else {
@@ -69,8 +68,12 @@ impl Given {
         let memory = Arc::new(InMemory::new());
         let mut writer =
             Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
-        // Trees come whole.
-        let size = if self.kind == Kind::Skeleton { usize::MAX } else { size.max(1) };
+        // Trees and lines come whole.
+        let size = match self.kind {
+            Kind::Skeleton => usize::MAX,
+            Kind::Line => size.next_multiple_of(2),
+            _ => size,
+        };
         let mut from = 0;
         while from < self.positions.len() {
             let to = from.saturating_add(size).min(self.positions.len());
