@@ -50,7 +50,6 @@ impl<'a> Frame<'a> {
     }
 
     /// The path of an array or group of the level.
-    #[expect(clippy::unused_self, reason = "more levels will come")]
     pub(crate) fn path(&self, name: &str) -> String {
         format!("0/{name}")
     }

@@ -71,7 +71,7 @@ impl Given {
         // Trees and lines come whole.
         let size = match self.kind {
             Kind::Skeleton => usize::MAX,
-            Kind::Line => size.next_multiple_of(2),
+            Kind::Line => size.min(1 << 20).next_multiple_of(2),
             _ => size,
         };
         let mut from = 0;
