@@ -47,9 +47,8 @@ impl Elements {
         check_width(kind, width)?;
         if self.width == 0 {
             self.width = width;
-            let attribute = |field: &Field| {
-                Attribute::new(field, schema.spec("link", &field.name), false)
-            };
+            let attribute =
+                |field: &Field| Attribute::new(field, schema.spec("link", &field.name), false);
             self.attributes = fields.iter().map(attribute).collect();
             self.columns = fields.iter().map(|field| ColumnBuilder::like(&field.column)).collect();
         }
@@ -222,21 +221,23 @@ pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError>
         Value::UInt(n) => Some(n),
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     };
-    let unfit = |(row, c)| {
-        WriteError::unfit(kind, "an element", "numbers of vertices", rows.value(row, c))
-    };
+    let unfit =
+        |(row, c)| WriteError::unfit(kind, "an element", "numbers of vertices", rows.value(row, c));
     places.map(|at| number(at).ok_or_else(|| unfit(at))).collect()
 }
 
 fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
     let unfit = |expected: &str| Err(WriteError::unfit(kind, "an element", expected, width));
-    match kind {
-        Kind::Skeleton => crate::types::tree::check_width(width),
-        Kind::Graph if width != 2 => unfit("2 vertices"),
-        Kind::Mesh if !(3..=8).contains(&width) => unfit("3 to 8 vertices"),
-        Kind::Graph | Kind::Mesh => Ok(()),
-        _ => unfit("none: this kind has no elements"),
+    if kind == Kind::Skeleton {
+        return crate::types::tree::check_width(width);
     }
+    if !kind.has_links() {
+        return unfit("none: this kind has no elements");
+    }
+    if kind == Kind::Mesh {
+        return if (3..=8).contains(&width) { Ok(()) } else { unfit("3 to 8 vertices") };
+    }
+    if width == 2 { Ok(()) } else { unfit("2 vertices") }
 }
 
 const BLOCK: usize = 1 << 14;

@@ -96,7 +96,9 @@ pub enum WriteError {
         at: Vec<f64>,
     },
     /// A skeleton's object that is no tree.
-    #[error("object {object} of a skeleton must be one tree, found {roots} vertices without a parent")]
+    #[error(
+        "object {object} of a skeleton must be one tree, found {roots} vertices without a parent"
+    )]
     Roots {
         /// The object.
         object: ObjectId,
@@ -142,12 +144,7 @@ impl WriteError {
             Self::Format(error) => error.class,
             Self::Metadata(error) => error.class(),
             Self::Model(error) => error.class(),
-            Self::Scratch(error) => match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::NoSpace,
-                io::ErrorKind::PermissionDenied => Class::PermissionDenied,
-                io::ErrorKind::NotFound => Class::NotFound,
-                _ => Class::Io,
-            },
+            Self::Scratch(error) => of_system(error.kind()),
             Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
             Self::TooMuch { .. } => Class::LimitExceeded,
             Self::Batch(_)
@@ -178,5 +175,36 @@ impl WriteError {
     ) -> Self {
         let (expected, found) = (expected.to_string(), found.to_string());
         Self::Unfit { kind, what: what.into(), expected, found }
+    }
+}
+
+/// The class of what the operating system answered.
+fn of_system(kind: io::ErrorKind) -> Class {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    if full.contains(&kind) {
+        Class::NoSpace
+    } else if kind == io::ErrorKind::PermissionDenied {
+        Class::PermissionDenied
+    } else if kind == io::ErrorKind::NotFound {
+        Class::NotFound
+    } else {
+        Class::Io
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_the_scratch_folder_have_classes() {
+        for (kind, class) in [
+            (io::ErrorKind::StorageFull, Class::NoSpace),
+            (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
+            (io::ErrorKind::NotFound, Class::NotFound),
+            (io::ErrorKind::Other, Class::Io),
+        ] {
+            assert_eq!(WriteError::Scratch(kind.into()).class(), class);
+        }
     }
 }

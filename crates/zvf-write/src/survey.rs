@@ -221,7 +221,10 @@ impl fmt::Display for Plan {
         match &self.shard {
             Some(cells) => {
                 let cells = cells.first().copied().unwrap_or(1);
-                write!(f, "; {cells} cells on each axis in one object, as small ones cost more to ")?;
+                write!(
+                    f,
+                    "; {cells} cells on each axis in one object, as small ones cost more to "
+                )?;
                 f.write_str("create than to fill")
             }
             None => f.write_str("; one object for each cell"),
