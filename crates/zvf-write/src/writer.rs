@@ -157,7 +157,7 @@ impl Writer {
 
     /// Says that objects exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
-        self.ingest.objects.declare(crate::ingest::numbers_of(ids));
+        self.ingest.objects.declare(ids.iter().map(|id| id.0));
     }
 
     /// Adds a group of objects, and gives the number it has.

@@ -99,7 +99,7 @@ fn forest(
         for at in 0..count.saturating_sub(1) {
             let pick = picks.get((start + at) % picks.len().max(1)).map_or(0, |pick| pick.0);
             let below = count - 1 - at;
-            let cut = !owned && pick % 5 == 0;
+            let cut = !owned && pick.is_multiple_of(5);
             if !cut {
                 edges.push(vec![start + at, start + at + 1 + pick % below]);
             }
