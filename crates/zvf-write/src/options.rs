@@ -21,7 +21,7 @@ pub struct WriteOptions {
     /// What to do with vertices outside the declared bounds.
     pub outside: Outside,
     /// Write cells exactly as the reference implementation does: no owner column, link rows in the
-    /// order they were given, no checksums of indexes.
+    /// order they were given, no checksums of indexes, one object for each cell.
     pub compat: bool,
     /// How the store is made.
     pub build: BuildOptions,
@@ -45,8 +45,8 @@ pub enum Outside {
     /// Refuse the batch.
     #[default]
     Raise,
-    /// Leave the vertex out, and with it what is said of it. For loose points only: a chain or a mesh
-    /// with a hole in it is not what was given.
+    /// Leave the vertex out, and with it what is said of it. For point clouds only: a chain or a mesh
+    /// with a hole in it is not what was given, and such a batch is refused.
     Ignore,
     /// Let the bounds grow.
     Expand,

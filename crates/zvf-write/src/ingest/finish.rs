@@ -15,7 +15,7 @@ use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::types::tree;
+use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
 /// What the root says of a level that was written.
@@ -37,11 +37,17 @@ impl Ingest {
         let bounds = self.bounds();
         self.buffer.seal(&self.table)?;
         let grid = cells::extent(&self.table, &bounds, &self.schema)?;
+        if self.compat {
+            self.schema.shard = None;
+        }
         let order = self.table.order(&grid[0], self.schema.shard.as_deref());
         let frame = Frame::new(build, &self.table, &order, &grid, &self.schema, self.compat);
         let places = self.schema.kind.has_links().then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
         let entries = self.entries(runs, &summary.groups, &order);
+        if self.schema.kind == Kind::Line {
+            chain::check_once(&entries)?;
+        }
         let mut elements = self.elements;
         let explicit = self.schema.explicit
             || (self.schema.kind == Kind::Skeleton

@@ -348,7 +348,7 @@ impl Ingest {
             return Ok((taken, rows));
         };
         let strays = to_u64(inside.iter().filter(|inside| !**inside).count());
-        if self.outside == Outside::Raise {
+        if self.outside == Outside::Raise || self.schema.kind != Kind::PointCloud {
             let axes = place(taken.positions.width());
             let at = (0..axes).map(|c| taken.positions.float(stray, c).unwrap_or(f64::NAN));
             return Err(WriteError::Outside {

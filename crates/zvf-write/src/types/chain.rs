@@ -95,6 +95,22 @@ pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Resu
     }
 }
 
+/// Refuses an object that is several lines, given the runs of all, by object.
+pub(crate) fn check_once(runs: &[Entry]) -> Result<(), WriteError> {
+    let rows = |runs: &[Entry]| {
+        let counts = runs.iter().map(|run| run.last.saturating_sub(run.first).saturating_add(1));
+        counts.fold(0, u64::saturating_add)
+    };
+    let mut objects = runs.chunk_by(|a, b| a.object == b.object);
+    match objects.find(|runs| rows(runs) != 2) {
+        Some(runs) => {
+            let what = format!("object {}", runs.first().map_or(0, |run| run.object));
+            Err(WriteError::unfit(Kind::Line, what, "two vertices", rows(runs)))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,25 +13,25 @@ use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
 
 /// Vertices in parts, and elements between them.
 #[derive(Clone, Debug)]
-pub struct Given {
-    pub kind: Kind,
-    pub axes: usize,
-    pub narrow: bool, // coordinates of 32 bits
-    pub positions: Vec<Vec<f64>>,
-    pub parts: Vec<(i64, usize)>, // object and number of vertices
-    pub owned: bool,              // whether parts are given to the writer
-    pub elements: Vec<Vec<usize>>,
+pub(crate) struct Given {
+    pub(crate) kind: Kind,
+    pub(crate) axes: usize,
+    pub(crate) narrow: bool, // coordinates of 32 bits
+    pub(crate) positions: Vec<Vec<f64>>,
+    pub(crate) parts: Vec<(i64, usize)>, // object and number of vertices
+    pub(crate) owned: bool,              // whether parts are given to the writer
+    pub(crate) elements: Vec<Vec<usize>>,
 }
 
 impl Given {
-    pub fn schema(&self, chunk: f64) -> Schema {
+    pub(crate) fn schema(&self, chunk: f64) -> Schema {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let axes = names[..self.axes].iter().map(|name| Axis::space(name)).collect();
         Schema::new(self.kind, axes, ChunkShape::new(&vec![chunk; self.axes]).unwrap()).unwrap()
     }
 
     /// The vertices from `from` to `to`, parts cut there too; their running number is an attribute.
-    pub fn batch(&self, from: usize, to: usize) -> Batch {
+    pub(crate) fn batch(&self, from: usize, to: usize) -> Batch {
         let flat = self.positions[from..to].iter().flatten();
         let (dtype, bytes): (_, Vec<u8>) = if self.narrow {
             let narrow = flat.flat_map(|x| (*x as f32).to_le_bytes());
@@ -59,7 +59,7 @@ impl Given {
     }
 
     /// Writes everything into memory, in batches of about `size` vertices.
-    pub async fn write(
+    pub(crate) async fn write(
         &self,
         schema: Schema,
         options: WriteOptions,
@@ -105,7 +105,7 @@ impl Given {
     }
 
     /// Writes, reads everything back, and compares.
-    pub async fn check(&self, schema: Schema, options: WriteOptions, size: usize) -> Report {
+    pub(crate) async fn check(&self, schema: Schema, options: WriteOptions, size: usize) -> Report {
         let (memory, report) = self.write(schema, options, size).await.unwrap();
         let batch = read(memory.clone()).await;
         let numbers = integers(&batch, "n");
@@ -181,7 +181,7 @@ impl Given {
 }
 
 /// All of a store.
-pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
+pub(crate) async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
     let store =
         Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
     let answer = Reader::new(store).run(&Query::all()).await.unwrap();
@@ -190,12 +190,12 @@ pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
 }
 
 /// Opens what was written.
-pub async fn open(memory: Arc<dyn ObjectStore>) -> Store {
+pub(crate) async fn open(memory: Arc<dyn ObjectStore>) -> Store {
     Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
 }
 
 /// The bytes of every object, by path.
-pub async fn objects(memory: &InMemory) -> Vec<(String, Vec<u8>)> {
+pub(crate) async fn objects(memory: &InMemory) -> Vec<(String, Vec<u8>)> {
     use futures_util::TryStreamExt as _;
     let listed: Vec<_> = memory.list(None).try_collect().await.unwrap();
     let mut objects = Vec::new();

@@ -155,6 +155,13 @@ async fn batches_that_do_not_fit_are_refused() {
             "object 0 of a skeleton must be one tree, found 2 vertices without a parent",
         ),
     ];
+    let mut cases = cases;
+    cases.push((
+        schema(Line),
+        raise,
+        vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
+        "a batch of line: object 0 must be two vertices, found 4",
+    ));
     for (schema, outside, batches, message) in cases {
         assert_eq!(refusal(schema, outside, &batches).await, message);
     }
@@ -196,5 +203,26 @@ async fn strays_are_left_out_or_let_in() {
             |row: usize| (batch.positions().float(row, 0), batch.fields()[0].column.float(row, 0));
         let rows: Vec<_> = (0..batch.len()).map(kept).collect();
         assert!(rows.contains(&(Some(5.0), Some(1.0))) && rows.contains(&(Some(1.0), Some(4.0))));
+    }
+}
+
+#[tokio::test]
+async fn a_chain_is_never_left_with_a_hole() {
+    let bounds = Bounds::new(&[0.0], &[5.0]).unwrap();
+    let schema = schema(Kind::Line).with_bounds(bounds).unwrap();
+    let message =
+        refusal(schema, Outside::Ignore, &[Batch::new(Kind::Line, floats(&[1.0, 7.0], 1))]);
+    assert!(message.await.starts_with("1 of 2 vertices lie outside the bounds"));
+}
+
+#[tokio::test]
+async fn nothing_is_a_store_too() {
+    for kind in Kind::ALL {
+        let memory = Arc::new(InMemory::new());
+        let options = WriteOptions::default();
+        let writer = Writer::in_object_store(memory.clone(), "store.zv", schema(kind), options);
+        let report = writer.await.unwrap().finish().await.unwrap();
+        assert_eq!((report.vertices, report.chunks), (0, 0), "{kind}");
+        assert!(crate::given::read(memory).await.is_empty(), "{kind}");
     }
 }

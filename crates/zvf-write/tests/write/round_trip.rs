@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use zvf_format::metadata::LinkStore;
 use zvf_model::Kind;
+use zvf_store::Codecs;
 use zvf_write::WriteOptions;
 
 use crate::given::{Given, objects};
@@ -127,6 +128,7 @@ proptest! {
         compat: bool,
         duplicate: bool,
         directed: bool,
+        sharded: bool,
     ) {
         let scratch = tempfile::tempdir().unwrap();
         let options = WriteOptions {
@@ -142,6 +144,10 @@ proptest! {
         if given.kind.has_links() {
             let store = if duplicate { LinkStore::Duplicate } else { LinkStore::Canonical };
             schema = schema.with_links(store);
+        }
+        if sharded {
+            let codecs = Codecs::zstd(1).with_crc32c();
+            schema = schema.with_codecs(codecs).sharded(&vec![2; given.axes]).unwrap();
         }
         if directed && given.kind == Kind::Graph {
             schema = schema.directed();
