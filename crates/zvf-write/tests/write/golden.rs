@@ -129,7 +129,6 @@ async fn cells_are_those_of_the_reference() {
         ("gr3_links", Kind::Graph, &[]),
         ("gr2_f64", Kind::Graph, &[]),
         ("gr3_local_wide", Kind::Graph, &[]),
-        ("sk3_trees", Kind::Skeleton, &[]),
         ("ms2_tri", Kind::Mesh, &[]),
         ("ms3_tri", Kind::Mesh, &[]),
         ("ms3_quad", Kind::Mesh, &[]),
