@@ -42,19 +42,30 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     read(&folder().join(format!("{id}.tar.zst"))).unwrap()
 }
 
+/// What the store was made of, by name: arrays of NumPy and JSON.
+pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
+    let archive = folder().join(format!("{id}.tar.zst"));
+    below(&archive, |folder| folder == "input").unwrap()
+}
+
 /// The files of the store in an archive that may lie anywhere, by their path below the root of the store.
 ///
 /// # Errors
 ///
 /// When the archive cannot be read, or is none.
 pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+    below(archive, |folder| folder.ends_with(".zarrvectors"))
+}
+
+/// The files of an archive below a folder, by their path in it.
+fn below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
-        let Some((store, path)) = path.split_once('/') else { continue };
-        if store.ends_with(".zarrvectors") && entry.header().entry_type().is_file() {
+        let Some((folder, path)) = path.split_once('/') else { continue };
+        if wanted(folder) && entry.header().entry_type().is_file() {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes)?;
             files.push((path.to_owned(), bytes));

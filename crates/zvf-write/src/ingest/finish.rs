@@ -1,0 +1,274 @@
+//! The end of taking in: everything is written, cells first and what is said of them last.
+
+use rayon::prelude::*;
+use zvf_format::metadata::{Dtype, GeometryType, Level, LinksConvention, Vocabulary};
+use zvf_model::Kind;
+use zvf_store::Build;
+
+use super::{Columns, Grouping, Ingest};
+use crate::cells::{self, Frame, Layout, Meaning, UNOWNED};
+use crate::chunks::Order;
+use crate::elements::{Elements, Places};
+use crate::link::{Counts, LinkColumn, Links};
+use crate::num::{to_i64, to_u64};
+use crate::objects::Entry;
+use crate::report::{Notice, Report};
+use crate::run::Group;
+use crate::schema::Schema;
+use crate::types::{chain, tree};
+use crate::{Outside, WriteError};
+
+/// What the root says of a level that was written.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) schema: Schema,
+    pub(crate) bounds: [Vec<f64>; 2],
+    pub(crate) grouped: bool,
+    pub(crate) explicit: bool,
+    pub(crate) report: Report,
+}
+
+impl Ingest {
+    /// Writes everything.
+    pub(crate) async fn finish(mut self, build: &Build) -> Result<Outcome, WriteError> {
+        self.rooted.par_sort_unstable();
+        let runs = std::mem::take(&mut self.chains.entries);
+        tree::check_once(&self.rooted)?;
+        let bounds = self.bounds();
+        self.buffer.seal(&self.table)?;
+        let grid = cells::extent(&self.table, &bounds, &self.schema)?;
+        if self.compat {
+            self.schema.shard = None;
+        }
+        let order = self.table.order(&grid[0], self.schema.shard.as_deref());
+        let frame = Frame::new(build, &self.table, &order, &grid, &self.schema, self.compat);
+        let places = self.schema.kind.has_links().then(|| Places::new(self.given));
+        let summary = self.write_vertices(&frame, places.as_ref()).await?;
+        let entries = self.entries(runs, &summary.groups, &order);
+        if self.schema.kind == Kind::Line {
+            chain::check_once(&entries)?;
+        }
+        let mut elements = self.elements;
+        let explicit = self.schema.explicit
+            || (self.schema.kind == Kind::Skeleton
+                && !elements.attributes.is_empty()
+                && !self.compat);
+        let (links, grouped) = match &places {
+            Some(places) => {
+                let implied = (self.schema.kind == Kind::Skeleton && !explicit)
+                    .then_some(&summary.groups[..]);
+                let schema = &self.schema;
+                write_elements(&frame, schema, &mut elements, places, &summary.groups, implied)
+                    .await?
+            }
+            None => (write_bridges(&frame, &self.schema, &entries).await?, false),
+        };
+        let ids = self.objects.ids(&entries);
+        let bins = self.columns.as_ref().is_none_or(|c| c.grouping == Grouping::Bins);
+        let indexed = !(bins && self.schema.kind == Kind::PointCloud && ids.is_empty());
+        if indexed {
+            self.objects.write(&frame, self.schema.kind, &ids, &entries).await?;
+        }
+        let written = Written {
+            schema: &self.schema,
+            columns: self.columns.as_ref(),
+            vertices: self.given.saturating_sub(self.left_out),
+            indexed,
+            owners: !bins && !self.compat,
+            links: places.is_some() || links.links > 0,
+            grouped,
+        };
+        build.group("0", &written.level().to_group()).await?;
+        let dense = to_u64(ids.len());
+        let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
+        let report = Report {
+            vertices: written.vertices,
+            left_out: self.left_out,
+            chunks: to_u64(self.table.len()),
+            fragments: summary.groups.iter().map(|g| to_u64(g.len())).fold(0, u64::saturating_add),
+            objects: if indexed { dense } else { 0 },
+            links: links.links,
+            link_rows: links.rows,
+            link_segments: links.segments,
+            cell_bytes: summary.bytes,
+            spilled_bytes: self.buffer.spilled(),
+            notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
+        };
+        Ok(Outcome { schema: self.schema, bounds, grouped, explicit, report })
+    }
+
+    async fn write_vertices(
+        &self,
+        frame: &Frame<'_>,
+        places: Option<&Places>,
+    ) -> Result<cells::Summary, WriteError> {
+        let owners = |chunk| self.chains.owners(chunk);
+        let (layout, grouping) = match &self.columns {
+            Some(columns) => {
+                let (vertex, fragment) = (&columns.vertex[..], &columns.fragment[..]);
+                (Layout { positions: columns.positions, vertex, fragment }, columns.grouping)
+            }
+            None => {
+                let (positions, none) = (Dtype::FLOAT32, &[][..]);
+                (Layout { positions, vertex: none, fragment: none }, Grouping::Bins)
+            }
+        };
+        let meaning = match grouping {
+            Grouping::Bins => Meaning::Bins(self.schema.bins.count()),
+            Grouping::Objects => Meaning::Objects,
+            Grouping::Runs => Meaning::Runs(&owners),
+        };
+        cells::write(frame, &self.buffer, layout, meaning, places).await
+    }
+
+    /// The fragments of each object, by object, in the order of its manifest.
+    fn entries(&self, mut runs: Vec<Entry>, groups: &[Vec<Group>], order: &Order) -> Vec<Entry> {
+        let objects = self.columns.as_ref().is_some_and(|c| c.grouping == Grouping::Objects);
+        if !objects {
+            runs.par_sort_by_key(|entry| entry.object);
+            return runs;
+        }
+        let chunks = (0_u32..).zip(groups);
+        let mut entries: Vec<Entry> = chunks
+            .flat_map(|(chunk, groups)| {
+                let owned = (0_u32..).zip(groups).filter(|(_, group)| group.group != UNOWNED);
+                owned.map(move |(fragment, group)| {
+                    let object = cells::object_of(group.group);
+                    Entry { object, chunk, fragment, first: 0, last: 0 }
+                })
+            })
+            .collect();
+        entries.par_sort_unstable_by_key(|e| (e.object, order.rank(e.chunk), e.fragment));
+        entries
+    }
+
+    /// The bounds that the store will say.
+    fn bounds(&self) -> [Vec<f64>; 2] {
+        let found = self.extent.corners();
+        match (&self.schema.bounds, found) {
+            (None, Some(found)) => found,
+            (None, None) => {
+                let high = self.schema.bins.chunk_shape().sizes().to_vec();
+                [vec![0.0; high.len()], high]
+            }
+            (Some(declared), found) => {
+                let mut corners = [declared.low().to_vec(), declared.high().to_vec()];
+                if let Some([low, high]) = found.filter(|_| self.outside == Outside::Expand) {
+                    let [first, last] = &mut corners;
+                    first.iter_mut().zip(low).for_each(|(to, x)| *to = to.min(x));
+                    last.iter_mut().zip(high).for_each(|(to, x)| *to = to.max(x));
+                }
+                corners
+            }
+        }
+    }
+}
+
+/// Writes edges or faces, and says how many links there are and whether they are grouped.
+async fn write_elements(
+    frame: &Frame<'_>,
+    schema: &Schema,
+    elements: &mut Elements,
+    places: &Places,
+    groups: &[Vec<Group>],
+    implied: Option<&[Vec<Group>]>,
+) -> Result<(Counts, bool), WriteError> {
+    let columns = elements.finish_columns();
+    let attributes = std::mem::take(&mut elements.attributes);
+    let columns: Vec<LinkColumn> = attributes
+        .into_iter()
+        .zip(columns)
+        .map(|(attribute, values)| LinkColumn { attribute, values })
+        .collect();
+    let resolved = elements.resolve(places, implied)?;
+    let width = match elements.width {
+        0 if schema.kind == Kind::Mesh => 3,
+        0 => 2,
+        width => width,
+    };
+    let mut links = Links::new(width, frame.table.rank(), schema.directed, schema.links)?;
+    for element in &resolved.between {
+        let ends = elements.vertices(*element).iter().map(|vertex| {
+            let (chunk, row) = places.of(*vertex).unwrap_or((0, 0));
+            Ok((chunk, frame.table.key(chunk)?, row))
+        });
+        links.add(&ends.collect::<Result<Vec<_>, WriteError>>()?, *element)?;
+    }
+    let inside = &resolved.inside;
+    let grouped = links.write_inside(frame, inside, elements, places, groups, &columns).await?;
+    Ok((links.write(frame, &columns).await?, grouped && !frame.compat))
+}
+
+/// Writes the links that join the runs of chains.
+async fn write_bridges(
+    frame: &Frame<'_>,
+    schema: &Schema,
+    entries: &[Entry],
+) -> Result<Counts, WriteError> {
+    let mut links = Links::new(2, frame.table.rank(), schema.directed, schema.links)?;
+    if !schema.kind.is_chain() {
+        return Ok(Counts::default());
+    }
+    for [from, to] in entries.array_windows() {
+        if from.object == to.object && from.chunk != to.chunk {
+            let end = |chunk, row| Ok::<_, WriteError>((chunk, frame.table.key(chunk)?, row));
+            links.add(&[end(from.chunk, from.last)?, end(to.chunk, to.first)?], 0)?;
+        }
+    }
+    if links.is_empty() { Ok(Counts::default()) } else { links.write(frame, &[]).await }
+}
+
+/// What a level says of itself.
+struct Written<'a> {
+    schema: &'a Schema,
+    columns: Option<&'a Columns>,
+    vertices: u64,
+    indexed: bool,
+    owners: bool,
+    links: bool,
+    grouped: bool,
+}
+
+impl Written<'_> {
+    fn level(&self) -> Level {
+        let mut level = Level::new(0);
+        level.vertex_count = to_i64(self.vertices);
+        let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
+        let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());
+        let families = [
+            ("vertices", true),
+            ("vertex_attributes", attributes),
+            ("fragment_attributes", fragments || self.owners),
+            ("links", self.links),
+            ("object_index", self.indexed),
+        ];
+        let present = families.into_iter().filter(|(_, present)| *present);
+        level.arrays_present = present.map(|(family, _)| family.to_owned()).collect();
+        level.fragments_tile = true;
+        level.fragment_link_groups = self.grouped;
+        if let Some((name, values)) = &self.schema.by_attribute {
+            let axes = self.schema.axes.iter().map(|axis| &axis.name);
+            level.chunk_dims = Some([name].into_iter().chain(axes).cloned().collect());
+            level.chunk_attribute_name = Some(name.clone());
+            level.chunk_attribute_values = Some(values.iter().map(crate::columns::json).collect());
+        }
+        level
+    }
+}
+
+/// The word of the format for a kind.
+pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
+    let mut words = GeometryType::WORDS.iter();
+    words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
+}
+
+/// How links inside fragments are known.
+pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
+    if matches!(kind, Kind::Skeleton) && !explicit {
+        LinksConvention::ImplicitSequentialWithBranches
+    } else if kind.has_links() {
+        LinksConvention::Explicit
+    } else {
+        LinksConvention::ImplicitSequential
+    }
+}

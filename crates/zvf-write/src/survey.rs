@@ -1,0 +1,266 @@
+//! A first pass: how many vertices there are and where, and the chunks that follow from it.
+//!
+//! Who does not know the data looks at it once, without keeping anything, and asks for a layout. It
+//! says why it is as it is.
+//!
+//! ```text
+//! chunk    as many bytes of vertices as asked for, were they spread evenly; a cube, no longer than
+//!          the data on any axis, rounded up to two digits
+//! bins     of loose points: halves, quarters or eighths of a chunk, about a thousand points each
+//! shard    as many cells as make up 16 MiB, where cells are smaller than that
+//! ```
+
+use std::fmt;
+
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::Axis;
+use zvf_model::{Batch, Bounds, Kind};
+
+use crate::extent::Extent;
+use crate::num::{to_f64, to_u64, whole};
+use crate::{Schema, WriteError};
+
+/// What was seen of the data.
+///
+/// ```
+/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_model::{Batch, Column, Kind};
+/// use zvf_write::Survey;
+///
+/// let xs = (0..6000_u32).flat_map(|n| (n as f32 / 100.0).to_le_bytes()).collect::<Vec<u8>>();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 1, xs.into())?);
+/// let mut survey = Survey::new(Kind::PointCloud, 1);
+/// survey.push(&batch)?;
+/// let plan = survey.plan(4000)?;
+/// assert_eq!(plan.chunk().sizes(), [10.0]);
+/// assert!(plan.to_string().starts_with("chunks of 10: about 1000 vertices and 4 KB each"));
+/// let schema = plan.schema(Axis::spatial(1).unwrap())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Survey {
+    kind: Kind,
+    axes: usize,
+    extent: Extent,
+    vertices: u64,
+    bytes: u64,
+}
+
+impl Survey {
+    /// Nothing seen yet, of geometry with so many axes.
+    #[must_use]
+    pub fn new(kind: Kind, axes: usize) -> Self {
+        Self { kind, axes, extent: Extent::new(axes), vertices: 0, bytes: 0 }
+    }
+
+    /// Looks at a batch.
+    ///
+    /// # Errors
+    ///
+    /// When its positions have another number of axes.
+    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        let width = crate::num::place(batch.positions().width());
+        if width != self.axes {
+            let expected = format!("{} coordinates", self.axes);
+            return Err(WriteError::unfit(self.kind, "a position", expected, width));
+        }
+        self.extent.add(batch.positions());
+        self.vertices = self.vertices.saturating_add(to_u64(batch.len()));
+        let columns = batch.fields().iter().map(|field| &field.column).chain([batch.positions()]);
+        let bytes = columns.map(|column| to_u64(column.bytes().len()));
+        self.bytes = bytes.fold(self.bytes, u64::saturating_add);
+        Ok(())
+    }
+
+    /// How many vertices were seen.
+    #[must_use]
+    pub const fn vertices(&self) -> u64 {
+        self.vertices
+    }
+
+    /// The box around them; `None` when there were none, or one lies nowhere.
+    #[must_use]
+    pub fn bounds(&self) -> Option<Bounds> {
+        let [low, high] = self.extent.corners()?;
+        Bounds::new(&low, &high).ok()
+    }
+
+    /// The layout in which a chunk holds about `bytes` of vertices and their attributes.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was seen, or `bytes` is 0.
+    pub fn plan(&self, bytes: u64) -> Result<Plan, WriteError> {
+        let Some(bounds) = self.bounds() else {
+            return Err(WriteError::setting("the layout", "vertices to derive it from", "none"));
+        };
+        if bytes == 0 {
+            return Err(WriteError::setting("bytes of a chunk", "at least 1", bytes));
+        }
+        let vertices = to_f64(self.vertices.max(1));
+        let each = to_f64(self.bytes) / vertices;
+        let wanted = (to_f64(bytes) / each).max(1.0); // vertices of a chunk
+        let extents: Vec<f64> =
+            bounds.low().iter().zip(bounds.high()).map(|(low, high)| high - low).collect();
+        let side = nice(side(&extents, vertices / wanted));
+        let chunk = ChunkShape::new(&vec![side; self.axes])?;
+        let chunks: f64 = extents.iter().map(|extent| (extent / side).floor() + 1.0).product();
+        let held = vertices / chunks.min((vertices / wanted).max(1.0));
+        let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
+        let cell = held * each;
+        let cells = power_below((SHARD_BYTES / cell).powf(1.0 / to_f64(to_u64(self.axes))), 64.0);
+        let shard = (cells > 1.0).then(|| vec![whole(cells); self.axes]);
+        let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
+        Ok(plan)
+    }
+
+    /// Bins of a chunk on each axis.
+    fn bins(&self, held: f64) -> f64 {
+        power_below((held / BIN_VERTICES).powf(1.0 / to_f64(to_u64(self.axes))), 8.0)
+    }
+}
+
+/// The side of a cube of which `count` cover a box of these extents.
+fn side(extents: &[f64], count: f64) -> f64 {
+    let mut long: Vec<f64> = extents.iter().copied().filter(|extent| *extent > 0.0).collect();
+    long.sort_by(f64::total_cmp);
+    while let Some(shortest) = long.first().copied() {
+        let volume: f64 = long.iter().product();
+        let side = (volume / count.max(1.0)).powf(1.0 / to_f64(to_u64(long.len())));
+        // An axis shorter than the cube has one chunk, and the others share the count.
+        if side <= shortest || long.len() == 1 {
+            return side;
+        }
+        long.remove(0);
+    }
+    1.0
+}
+
+/// A number with two digits, not below `x`.
+fn nice(x: f64) -> f64 {
+    if !(x.is_normal() && x > 0.0) {
+        return 1.0;
+    }
+    let unit = 10_f64.powf(x.log10().floor() - 1.0);
+    // Divided by a power of ten rather than multiplied by its inverse, which is not exact.
+    let digits = (x / unit - 1e-9).ceil();
+    if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit.round() }
+}
+
+/// The largest power of two not above `x`, from 1 to `most`.
+fn power_below(x: f64, most: f64) -> f64 {
+    let mut power = 1.0;
+    while power * 2.0 <= x.min(most) {
+        power *= 2.0;
+    }
+    power
+}
+
+const BIN_VERTICES: f64 = 1000.0;
+const SHARD_BYTES: f64 = 16_777_216.0;
+
+/// A layout, and why it is so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    kind: Kind,
+    bounds: Bounds,
+    chunk: ChunkShape,
+    bins: Option<f64>, // of a chunk, on each axis; whole
+    shard: Option<Vec<u64>>,
+    held: f64,
+    cell: f64,
+    chunks: f64,
+}
+
+impl Plan {
+    /// The shape of a chunk.
+    #[must_use]
+    pub const fn chunk(&self) -> &ChunkShape {
+        &self.chunk
+    }
+
+    /// The cells of a shard on each axis, where cells are put together.
+    #[must_use]
+    pub fn shard(&self) -> Option<&[u64]> {
+        self.shard.as_deref()
+    }
+
+    /// The same with one object for each cell.
+    #[must_use]
+    pub fn unsharded(self) -> Self {
+        Self { shard: None, ..self }
+    }
+
+    /// The schema that the layout is.
+    ///
+    /// # Errors
+    ///
+    /// When there is another number of axes.
+    pub fn schema(&self, axes: Vec<Axis>) -> Result<Schema, WriteError> {
+        let mut schema = Schema::new(self.kind, axes, self.chunk)?.with_bounds(self.bounds)?;
+        if let Some(bins) = self.bins {
+            let bin: Vec<f64> = self.chunk.sizes().iter().map(|side| side / bins).collect();
+            schema = schema.with_bins(&bin)?;
+        }
+        match &self.shard {
+            Some(cells) => schema.sharded(cells),
+            None => Ok(schema),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = self.chunk.sizes().first().copied().unwrap_or(0.0);
+        let (held, cell) = (self.held.round(), (self.cell / 1000.0).round());
+        write!(f, "chunks of {side}: about {held} vertices and {cell} KB each, ")?;
+        write!(f, "at most {} of them", self.chunks)?;
+        if let Some(bins) = self.bins {
+            write!(f, "; {bins} bins on each axis of a chunk, so that a small box reads little")?;
+        }
+        match &self.shard {
+            Some(cells) => {
+                let cells = cells.first().copied().unwrap_or(1);
+                write!(
+                    f,
+                    "; {cells} cells on each axis in one object, as small ones cost more to "
+                )?;
+                f.write_str("create than to fill")
+            }
+            None => f.write_str("; one object for each cell"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_what_was_asked_for() {
+        for (extents, count, wanted) in [
+            (&[100.0, 100.0][..], 100.0, 10.0),
+            (&[100.0, 0.0], 10.0, 10.0),
+            (&[1000.0, 1.0, 1000.0], 100.0, 100.0), // flat: one chunk thick
+            (&[0.0], 7.0, 1.0),
+            (&[5.0, 5.0], 0.5, 5.0),
+        ] {
+            let found = side(extents, count);
+            assert!((found - wanted).abs() < 1e-9, "{extents:?}: {found}");
+        }
+        for (x, wanted) in [(10.0, 10.0), (10.1, 11.0), (0.123, 0.13), (98_765.0, 99_000.0)] {
+            assert_eq!(nice(x), wanted, "{x}");
+        }
+        assert_eq!((nice(0.0), nice(f64::NAN)), (1.0, 1.0));
+        assert_eq!((power_below(9.0, 64.0), power_below(0.1, 64.0)), (8.0, 1.0));
+    }
+
+    #[test]
+    fn a_layout_of_nothing_is_refused() {
+        let survey = Survey::new(Kind::Mesh, 3);
+        assert_eq!(
+            survey.plan(1).unwrap_err().to_string(),
+            "the layout: expected vertices to derive it from, found none"
+        );
+    }
+}
