@@ -1,7 +1,7 @@
 //! Where the bytes of a file come from, and how far they were read.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
@@ -79,9 +79,26 @@ impl Bytes {
         Ok(Self::new(Box::new(file), Some(path.to_owned())))
     }
 
-    /// Bytes of the file at `path`, the stream standing `at` so many bytes from its start.
-    pub(super) fn starting(stream: Box<dyn Read + Send>, path: &Path, at: u64) -> Self {
-        Self { at, ..Self::new(stream, Some(path.to_owned())) }
+    /// Bytes of the npy file at `path`, from so many bytes after its start.
+    pub(super) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
+        let mut file = File::open(path).map_err(ConvertError::Read)?;
+        file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
+        let bytes = Self::new(Box::new(file), Some(path.to_owned()));
+        Ok(Self { at, format: Format::Npy, ..bytes })
+    }
+
+    /// Passes over the next `n` bytes.
+    pub(super) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
+        while n > 0 {
+            let shown = self.peek()?.len();
+            if shown == 0 {
+                break; // whoever reads on finds the end
+            }
+            let taken = usize::try_from(n).unwrap_or(usize::MAX).min(shown);
+            self.take(taken);
+            n = n.saturating_sub(u64::try_from(taken).unwrap_or(n));
+        }
+        Ok(())
     }
 
     /// The same as a stream, which may not be opened again.

@@ -1,8 +1,5 @@
 //! The rows of an array, block by block.
 
-use std::fs::File;
-use std::io::{Seek as _, SeekFrom};
-
 use zvf_format::Class;
 
 use super::header::ArrayHeader;
@@ -20,6 +17,9 @@ pub(in crate::read) struct Array {
     source: Source,
 }
 
+/// The bytes of an array once more, from a place in them.
+pub(in crate::read) type Again<'a> = dyn Fn(u64) -> Result<Bytes, ConvertError> + 'a;
+
 enum Source {
     /// Row after row.
     Rows(Bytes),
@@ -29,8 +29,11 @@ enum Source {
 
 impl Array {
     /// The array that `bytes` begin with. One axis of numbers is rows of one value, two are rows of as
-    /// many as the second is long.
-    pub(in crate::read) fn open(mut bytes: Bytes) -> Result<Self, ConvertError> {
+    /// many as the second is long. `again` gives the same bytes from another place, where it can.
+    pub(in crate::read) fn open(
+        mut bytes: Bytes,
+        again: Option<&Again<'_>>,
+    ) -> Result<Self, ConvertError> {
         let header = ArrayHeader::read(&mut bytes)?;
         let start = bytes.at();
         let bad = |class, expected: &str, found: String| {
@@ -64,7 +67,7 @@ impl Array {
             return Err(bad(Class::Overflow, "fewer than 2^64 bytes", found).into());
         };
         let source = match header.fortran && width > 1 && rows > 1 {
-            true => Source::columns(&bytes, rows, width, stride, start)?,
+            true => Source::columns(&bytes, again, [rows, width, start], stride)?,
             false => {
                 present(&bytes, claimed)?;
                 Source::Rows(bytes)
@@ -111,12 +114,11 @@ impl Array {
 impl Source {
     fn columns(
         bytes: &Bytes,
-        rows: u64,
-        width: u64,
+        again: Option<&Again<'_>>,
+        [rows, width, start]: [u64; 3],
         stride: usize,
-        start: u64,
     ) -> Result<Self, ConvertError> {
-        let Some(path) = bytes.path() else {
+        let Some(again) = again else {
             let place = Place::Named("fortran_order".to_owned());
             let bad = bytes.bad(Class::Unsupported, place, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
@@ -125,18 +127,12 @@ impl Source {
         let width = usize::try_from(width).unwrap_or(usize::MAX);
         let size = stride.checked_div(width).unwrap_or(1);
         let column = rows.saturating_mul(u64::try_from(size).unwrap_or(u64::MAX));
-        present(
-            bytes,
-            start.saturating_add(column.saturating_mul(u64::try_from(width).unwrap_or(0))),
-        )?;
+        let all = column.saturating_mul(u64::try_from(width).unwrap_or(u64::MAX));
+        present(bytes, start.saturating_add(all))?;
         let mut columns = Vec::new();
         let mut at = start;
         for _ in 0..width.min(MOST_COLUMNS) {
-            let mut file = File::open(path).map_err(ConvertError::Read)?;
-            file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
-            let mut bytes = Bytes::starting(Box::new(file), path, at);
-            bytes.is(crate::read::Format::Npy);
-            columns.push(bytes);
+            columns.push(again(at)?);
             at = at.saturating_add(column);
         }
         if columns.len() != width {

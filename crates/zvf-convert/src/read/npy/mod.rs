@@ -11,6 +11,8 @@
 mod array;
 mod header;
 
+use std::path::Path;
+
 pub(super) use array::Array;
 
 use super::input::Bytes;
@@ -20,7 +22,11 @@ use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
 pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
-    let array = Array::open(bytes)?;
+    let path = bytes.path().map(Path::to_owned);
+    let array = match path.as_deref() {
+        Some(path) => Array::open(bytes, Some(&|at| Bytes::from(path, at)))?,
+        None => Array::open(bytes, None)?,
+    };
     let kind = point_kind(options, "npy")?;
     let (mut table, axes) = RecordTable::new(array.fields(), kind, options, "npy")?;
     let header = Header { vertices: Some(array.rows()), ..table.vertices.header(axes)? };

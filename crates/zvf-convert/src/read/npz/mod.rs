@@ -8,6 +8,9 @@
 //! everything else                                 (n,) or (n, W): an attribute of vertices
 //! ```
 //!
+//! Arrays in Fortran order are read from as many places at once as they have columns; of a deflated
+//! member that means to inflate it as often.
+//!
 //! Other names are given by [`ColumnRoles`](super::ColumnRoles). The arrays are read side by side, so
 //! that memory does not depend on their length.
 
@@ -138,7 +141,12 @@ impl<'a> Set<'a> {
         let at = self.names.iter().position(|known| known == name);
         match at.and_then(|at| self.archive.members.get(at)) {
             Some(member) => {
-                let array = Array::open(self.archive.read(member)?)?;
+                let again = |at| {
+                    let mut bytes = self.archive.read(member)?;
+                    bytes.pass(at)?;
+                    Ok(bytes)
+                };
+                let array = Array::open(self.archive.read(member)?, Some(&again))?;
                 match array.fields() {
                     [only] if only.name.is_empty() => Ok(array),
                     _ => {

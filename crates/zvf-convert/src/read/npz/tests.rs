@@ -101,6 +101,14 @@ fn arrays_side_by_side() {
              4,5,3,\nx,y,label,object\n6,7,4,9\nv0,v1,v2\n0,1,2\n3,2,1\n"
         );
     }
+    let fortran = "{'descr': '|u1', 'fortran_order': True, 'shape': (3, 2)}";
+    let members = [("xyz.npy", npy(fortran, &[1, 3, 5, 2, 4, 6]))];
+    for deflated in [false, true] {
+        assert_eq!(
+            told_file(Format::Npz, &archive(&members, deflated, false), &small).unwrap(),
+            "point_cloud of uint8\nx,y\n1,2\n3,4\n5,6\n"
+        );
+    }
     let columns = ColumnRoles {
         positions: vec!["y".into(), "x".into()],
         object: Some("t".into()),
