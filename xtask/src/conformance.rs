@@ -8,9 +8,18 @@ pub(crate) const COMMAND: Command = Command {
     name: "conformance",
     help: "run corpora of good and hostile inputs against the library
 
-usage: cargo xtask conformance [--hostile DIR]...
+usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--faults] [--live] [--remote]
 
-Without a folder: the hostile corpus in testdata/. Prints one line per failure and closes with
+Without an option: the hostile corpus and the golden stores in testdata/, which needs no network.
+
+  --hostile DIR, --golden DIR   other corpora of the same form; may be repeated
+  --faults                      sound stores on a backend that fails at each operation in each way
+  --live                        install the reference library for Python, have it write random stores,
+                                compare answers with brute force [--seed N] [--stores N] [--boxes N]
+  --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
+                                plain HTTP), compare the golden stores on them, count requests
+
+Prints one line per failure, why anything was skipped, and closes with
 `N passed, M failed, K skipped`. All options: cargo xtask conformance -- --help",
     run,
 };

@@ -69,11 +69,7 @@ impl Unpacked {
     /// A store of these files.
     pub fn of(files: &[(String, Vec<u8>)]) -> Self {
         let dir = TempDir::new().unwrap();
-        for (path, bytes) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, bytes).unwrap();
-        }
+        write(dir.path(), files);
         Self { dir }
     }
 
@@ -84,7 +80,45 @@ impl Unpacked {
 
     /// The store, opened as a local one.
     pub async fn open(&self) -> Store {
-        Store::open(self.dir.path().to_str().unwrap(), OpenOptions::default()).await.unwrap()
+        open(self.dir.path()).await
+    }
+}
+
+/// The store in the folder `path`, opened as a local one.
+pub async fn open(path: &Path) -> Store {
+    Store::open(path.to_str().unwrap(), OpenOptions::default()).await.unwrap()
+}
+
+/// The archived store `id` in a folder below `folder`, where it stays for later tests: unpacking takes
+/// longer than what most of them do with it.
+///
+/// The folder is named after the contents of the archive, and gets its name when it is whole.
+pub fn kept(folder: &Path, id: &str) -> PathBuf {
+    let archive = fs::read(self::folder().join(format!("{id}.tar.zst"))).unwrap();
+    let name = id.replace('/', "-");
+    let path = folder.join(format!("{name}-{:016x}", digest(&archive)));
+    if !path.exists() {
+        fs::create_dir_all(folder).unwrap();
+        let new = TempDir::new_in(folder).unwrap();
+        write(new.path(), &files(id));
+        // Another test may have been faster; then this copy goes away.
+        let _faster = fs::rename(new.path(), &path);
+    }
+    path
+}
+
+/// A number that differs when `bytes` do, as far as anybody tries.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
+    for (path, bytes) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
     }
 }
 

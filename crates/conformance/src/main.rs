@@ -2,10 +2,33 @@
 //!
 //! Prints one line per failure and closes with `N passed, M failed, K skipped`. Exit code 1 when
 //! anything failed, 2 when a corpus could not be read. Each kind of corpus is a part of its own, a
-//! file with a function that adds to a [`Tally`]; today there is one, hostile blobs.
+//! file or folder with a function that adds to a [`Tally`]:
+//!
+//! ```text
+//! hostile   blobs, each with the verdict it deserves
+//! golden    stores that other software wrote, with every fact known of them
+//! broken    the same, damaged: refused, read or survived, as told
+//! fault     sound stores on a backend that fails
+//! remote    golden stores on servers of every kind, on loopback
+//! live      stores that the reference library writes for the occasion
+//! ```
 
+mod broken_part;
+mod corpus;
+mod everything;
+mod facts;
+mod fault_part;
+mod golden_part;
 mod hostile_part;
+mod live_part;
+mod naive;
+mod npy;
+mod peers;
+mod random;
+mod remote_part;
+mod report;
 mod tally;
+mod whole;
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +36,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use peak_alloc::PeakAlloc;
+use tokio::runtime::Runtime;
 
+use crate::live_part::Effort;
 use crate::tally::Tally;
 
 #[global_allocator]
@@ -26,15 +51,66 @@ struct Conformance {
     /// A folder of hostile blobs with cases.jsonl; may be given more than once.
     #[arg(long, value_name = "DIR")]
     hostile: Vec<PathBuf>,
+    /// A folder of golden stores with INDEX.json; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    golden: Vec<PathBuf>,
+    /// Read stores from a backend that fails, each operation in each way.
+    #[arg(long)]
+    faults: bool,
+    /// With --faults: only every Nth of the failures.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    every: usize,
+    /// Install the reference library, have it write fresh stores, and compare with brute force.
+    #[arg(long)]
+    live: bool,
+    /// Install and start servers on loopback, and compare golden stores on them.
+    #[arg(long)]
+    remote: bool,
+    /// With --remote: only servers with this in their names (http, s3, gcs, azure, garage).
+    #[arg(long, value_name = "TEXT")]
+    server: Option<String>,
+    /// With --live: what the random numbers begin with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// With --live: how many stores.
+    #[arg(long, value_name = "N", default_value_t = 45)]
+    stores: usize,
+    /// With --live: how many boxes each store is asked with.
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    boxes: usize,
+    /// Only golden stores with this in their name.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
 }
 
 impl Conformance {
+    /// Whether a part was asked for that does not run by itself.
+    const fn is_special(&self) -> bool {
+        self.faults || self.live || self.remote
+    }
+
     fn run(mut self, tally: &mut Tally<impl io::Write>) -> anyhow::Result<()> {
-        if self.hostile.is_empty() {
+        if self.hostile.is_empty() && self.golden.is_empty() && !self.is_special() {
             self.hostile.push(HOSTILE.into());
+            self.golden.push(GOLDEN.into());
         }
         for folder in &self.hostile {
             hostile_part::run(folder, tally)?;
+        }
+        let runtime = Runtime::new()?;
+        for folder in &self.golden {
+            golden_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+            broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+        }
+        if self.remote {
+            remote_part::run(GOLDEN.as_ref(), self.server.as_deref(), &runtime, tally)?;
+        }
+        if self.live {
+            let Self { seed, stores, boxes, .. } = self;
+            live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
+        }
+        if self.faults {
+            fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every.max(1), tally)?;
         }
         Ok(())
     }
@@ -54,5 +130,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The corpus of this repository, run when no folder is given.
+/// The corpora of this repository, run when no folder is given.
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");

@@ -1,6 +1,9 @@
 //! Counts what passed, and prints what failed.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+
+use crate::report::Report;
 
 /// Verdicts so far.
 #[derive(Debug)]
@@ -9,11 +12,12 @@ pub(crate) struct Tally<W> {
     passed: u64,
     failed: u64,
     skipped: u64,
+    reasons: BTreeMap<String, u64>,
 }
 
 impl<W: Write> Tally<W> {
     pub(crate) const fn new(out: W) -> Self {
-        Self { out, passed: 0, failed: 0, skipped: 0 }
+        Self { out, passed: 0, failed: 0, skipped: 0, reasons: BTreeMap::new() }
     }
 
     pub(crate) const fn pass(&mut self) {
@@ -22,6 +26,12 @@ impl<W: Write> Tally<W> {
 
     pub(crate) const fn skip(&mut self) {
         self.skipped += 1;
+    }
+
+    /// Counts something that was not looked at, and why.
+    pub(crate) fn skip_because(&mut self, why: impl Into<String>) {
+        self.skipped += 1;
+        *self.reasons.entry(why.into()).or_default() += 1;
     }
 
     /// Counts one failure, and prints each of its lines.
@@ -33,9 +43,22 @@ impl<W: Write> Tally<W> {
         Ok(())
     }
 
-    /// Prints the closing line, and says whether nothing failed.
+    /// Counts the facts of one store, and prints those that do not agree.
+    pub(crate) fn add(&mut self, report: Report) -> anyhow::Result<()> {
+        self.passed += report.passed;
+        for line in report.failures {
+            self.fail(&[line])?;
+        }
+        report.skips.into_iter().for_each(|why| self.skip_because(why));
+        Ok(())
+    }
+
+    /// Prints why something was skipped, then the closing line; says whether nothing failed.
     pub(crate) fn close(mut self) -> anyhow::Result<bool> {
         let Self { passed, failed, skipped, .. } = self;
+        for (why, times) in &self.reasons {
+            writeln!(self.out, "skipped {times}: {why}")?;
+        }
         writeln!(self.out, "{passed} passed, {failed} failed, {skipped} skipped")?;
         Ok(failed == 0)
     }
@@ -51,8 +74,10 @@ mod tests {
         let mut tally = Tally::new(&mut out);
         tally.pass();
         tally.skip();
+        tally.skip_because("not here");
         tally.fail(&["a: wrong".to_owned()]).unwrap();
         assert!(!tally.close().unwrap());
-        assert_eq!(String::from_utf8(out).unwrap(), "a: wrong\n1 passed, 1 failed, 1 skipped\n");
+        let text = "a: wrong\nskipped 1: not here\n1 passed, 1 failed, 2 skipped\n";
+        assert_eq!(String::from_utf8(out).unwrap(), text);
     }
 }

@@ -17,7 +17,7 @@ pub struct Answer {
     pub batch: Batch,
     /// The level it is of.
     pub level: Level,
-    /// Whether nothing was missing and nothing was cut off by the limit.
+    /// Whether nothing was missing, nothing was cut off by the limit, and every link could be found.
     pub complete: bool,
     /// Whether the limit cut something off.
     pub truncated: bool,
@@ -82,6 +82,22 @@ pub struct Plan {
     pub requests: u64,
     /// Bytes of positions and columns, decoded, at most.
     pub bytes: u64,
+}
+
+impl Plan {
+    /// Adds what another level costs that the first one builds on.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (own, other) in [
+            (&mut self.chunks, other.chunks),
+            (&mut self.cells, other.cells),
+            (&mut self.rows_before, other.rows_before),
+            (&mut self.rows, other.rows),
+            (&mut self.requests, other.requests),
+            (&mut self.bytes, other.bytes),
+        ] {
+            *own = own.saturating_add(other);
+        }
+    }
 }
 
 impl fmt::Display for Plan {

@@ -115,14 +115,6 @@ pub enum BadQuery {
         /// Axes of the store.
         wanted: usize,
     },
-    /// A part of a question that this version does not answer. Refused, so that no answer is wrong.
-    #[error("this version does not answer {what}: {advice}")]
-    NotAnswered {
-        /// The part.
-        what: &'static str,
-        /// What to ask instead.
-        advice: &'static str,
-    },
     /// A mode without a region.
     #[error("{0} says how geometry lies to a region: give a region")]
     ModeWithoutRegion(Mode),
@@ -160,6 +152,17 @@ pub enum BadQuery {
         width: u32,
         /// The value asked for.
         index: u32,
+    },
+    /// A column without a value for some of what is asked for, and without a way to say so.
+    #[error(
+        "some {of} have no value of {name}, and its type has nothing that says so: ask only for those \
+         that have one, as in \"{name} is not null\""
+    )]
+    NoNull {
+        /// What lacks a value.
+        of: &'static str,
+        /// The column.
+        name: String,
     },
     /// A column of a scope that does not go with what is asked.
     #[error("{name} belongs to a {scope}, and {why}")]

@@ -18,6 +18,7 @@ mod reader;
 pub mod region;
 mod run;
 mod select;
+mod warm;
 
 pub use answer::{Answer, Figures, Missing, Plan};
 pub use error::{BadQuery, QueryError};

@@ -187,23 +187,6 @@ impl Query {
         self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })
     }
 
-    /// Tells what this version would have to leave out of the answer.
-    pub(crate) fn check_answered(&self, additive: bool) -> Result<(), BadQuery> {
-        let chosen = self.objects.is_some() || self.groups.is_some();
-        let (what, advice) = if self.predicate.is_some() {
-            ("conditions on attributes", "ask for the columns and test the rows")
-        } else if self.owners && !chosen {
-            ("the owner of each vertex", "ask for objects: parts say which they are")
-        } else if self.order == Some(Order::Storage) && chosen {
-            ("objects in the order of storage", "leave the order to objects")
-        } else if additive && !self.own_level_only {
-            ("levels that add to coarser ones", "ask for each level on its own")
-        } else {
-            return Ok(());
-        };
-        Err(BadQuery::NotAnswered { what, advice })
-    }
-
     /// Tells what makes no sense of a store of `kind` with `axes`.
     pub(crate) fn check(&self, kind: Kind, axes: usize) -> Result<(), BadQuery> {
         match (&self.region, self.mode) {
@@ -221,6 +204,10 @@ impl Query {
         if self.order == Some(Order::Objects) && kind.has_links() {
             let why = "its elements join vertices of any objects";
             return Err(BadQuery::Kind { what: "the order of objects", kind, why });
+        }
+        if self.order == Some(Order::Original) && kind.has_links() {
+            let why = "the store does not keep it: vertices come sorted by where they are";
+            return Err(BadQuery::Kind { what: "the original order", kind, why });
         }
         let whole = matches!(mode, Mode::Inside | Mode::Touch | Mode::Clip);
         if self.order == Some(Order::Storage) && kind.is_chain() && self.region.is_some() && whole {
@@ -303,12 +290,15 @@ impl Default for LevelRule {
 /// Which attributes come along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// All that the level has.
+    /// All that vertices have, and edges or faces.
     #[default]
     All,
     /// None.
     None,
-    /// These; one that is not there is an error.
+    /// These; one that is not there is an error. `radius` is an attribute of the vertices, or of the
+    /// edges or faces where vertices have none of that name; `link.weight` is one of edges or faces for
+    /// certain; `fragment.code` and `object.mass` come with the vertices, under these names, each vertex
+    /// having the value of its fragment or object.
     Named(Vec<String>),
 }
 
@@ -321,6 +311,9 @@ pub enum Order {
     /// Object by object: as they were asked for, else by their row in the index. A row that belongs to
     /// several objects comes with each.
     Objects,
+    /// As the writer was given it, where that is known: chains, object by object, and points of which
+    /// each is an object.
+    Original,
 }
 
 /// What an object id means that is not there.
@@ -371,40 +364,5 @@ mod tests {
         let query = query.filter("b = 2".parse().unwrap());
         assert_eq!(query.limit, Some(5));
         assert_eq!(query.predicate.unwrap().to_string(), "a > 1 and b = 2");
-    }
-
-    #[test]
-    fn what_is_not_answered_is_refused() {
-        let filtered = || Query::all().filter("a = 1".parse().unwrap());
-        for (query, additive, message) in [
-            (
-                filtered(),
-                false,
-                "this version does not answer conditions on attributes: ask for the columns and \
-                 test the rows",
-            ),
-            (
-                Query::all().with_owners(),
-                false,
-                "this version does not answer the owner of each vertex: ask for objects: parts \
-                 say which they are",
-            ),
-            (
-                Query::objects([ObjectId(1)]).order(Order::Storage),
-                false,
-                "this version does not answer objects in the order of storage: leave the order \
-                 to objects",
-            ),
-            (
-                Query::all(),
-                true,
-                "this version does not answer levels that add to coarser ones: ask for each level \
-                 on its own",
-            ),
-        ] {
-            assert_eq!(query.check_answered(additive).unwrap_err().to_string(), message);
-        }
-        assert!(Query::all().own_level_only().check_answered(true).is_ok());
-        assert!(Query::objects([ObjectId(1)]).with_owners().check_answered(false).is_ok());
     }
 }

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_model::{AttributeReader, Batch, Kind, Level, LevelReader, LinkAttribute, LinkFamily};
+use zvf_model::{Batch, Level, LevelReader};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Plan};
 use crate::error::{BadQuery, QueryError};
-use crate::query::{Columns, Query};
-use crate::run::{self, Context, Purpose};
+use crate::query::Query;
+use crate::run::{self, Purpose};
+use crate::warm::Warm;
 
 /// A handle to the levels of one store, for asking.
 ///
@@ -23,15 +24,6 @@ use crate::run::{self, Context, Purpose};
 pub struct Reader {
     store: Store,
     levels: Arc<Mutex<BTreeMap<Level, Arc<Warm>>>>,
-}
-
-/// A level that was opened, and its attributes as far as anybody asked.
-#[derive(Debug)]
-pub(crate) struct Warm {
-    pub(crate) level: LevelReader,
-    pub(crate) has_objects: bool,
-    names: Mutex<Option<Arc<[String]>>>,
-    attributes: Mutex<BTreeMap<String, AttributeReader>>,
 }
 
 impl Reader {
@@ -62,8 +54,13 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     pub async fn plan(&self, query: &Query) -> Result<Plan, QueryError> {
-        let context = self.context(query.clone()).await?;
-        context.plan().await
+        let mut contexts = run::contexts(self, query).await?.into_iter();
+        let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
+        let mut plan = first.plan().await?;
+        for context in contexts {
+            plan.add(&context.plan().await?);
+        }
+        Ok(plan)
     }
 
     /// The answer to `query`, all of it.
@@ -74,8 +71,8 @@ impl Reader {
     /// 10^8 rows or 4 GiB.
     pub async fn run(&self, query: &Query) -> Result<Answer, QueryError> {
         let (start, before) = (Instant::now(), self.store.io_stats());
-        let context = self.context(query.clone()).await?;
-        let mut answer = run::collect(&context).await?;
+        let contexts = run::contexts(self, query).await?;
+        let mut answer = run::collect_all(&contexts).await?;
         let after = self.store.io_stats();
         answer.figures.requests = after.requests.saturating_sub(before.requests);
         answer.figures.bytes = after.bytes_read.saturating_sub(before.bytes_read);
@@ -94,22 +91,16 @@ impl Reader {
     ) -> impl Stream<Item = Result<Batch, QueryError>> + Send + Unpin + use<> {
         let reader = self.clone();
         let batches = async move {
-            let context = Arc::new(reader.context(query).await?);
-            let waves = run::waves(&context, Purpose::Stream).await?;
-            Ok::<_, QueryError>(run::batches(context, waves))
+            let mut work = Vec::new();
+            for context in run::contexts(&reader, &query).await? {
+                let context = Arc::new(context);
+                let waves = run::waves(&context, Purpose::Stream).await?;
+                work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
+            }
+            Ok::<_, QueryError>(run::batches(work, query.limit))
         };
         let batches = stream::once(batches).try_flatten();
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
-    }
-
-    /// The question, met with the level it is about.
-    async fn context(&self, query: Query) -> Result<Context, QueryError> {
-        let level = run::choose(self, &query).await?;
-        let warm = self.warm(level).await?;
-        let kind = kind_of(&warm.level, query.kind)?;
-        query.check(kind, warm.level.axes())?;
-        query.check_answered(warm.level.node().meta().is_additive())?;
-        Context::new(query, warm, kind).await
     }
 
     pub(crate) async fn warm(&self, level: Level) -> Result<Arc<Warm>, QueryError> {
@@ -118,99 +109,8 @@ impl Reader {
         if let Some(warm) = known {
             return Ok(warm);
         }
-        let reader = LevelReader::open(&self.store, level).await?;
-        let has_objects = reader.node().group("object_index").await?.is_some();
-        let warm = Arc::new(Warm {
-            level: reader,
-            has_objects,
-            names: Mutex::default(),
-            attributes: Mutex::default(),
-        });
+        let warm = Arc::new(Warm::open(&self.store, level).await?);
         Ok(Arc::clone(levels().entry(level).or_insert(warm)))
-    }
-}
-
-impl Warm {
-    /// The attributes that `columns` asks for, in the order of their names or of the question.
-    pub(crate) async fn columns(
-        &self,
-        columns: &Columns,
-    ) -> Result<Vec<AttributeReader>, QueryError> {
-        let all;
-        let names = match columns {
-            Columns::None => &[],
-            Columns::Named(names) => names.as_slice(),
-            Columns::All => {
-                all = self.names().await?;
-                &*all
-            }
-        };
-        let mut readers = Vec::with_capacity(names.len());
-        for name in names {
-            readers.push(self.attribute(name).await?);
-        }
-        Ok(readers)
-    }
-
-    /// The attribute of vertices called `name`.
-    pub(crate) async fn attribute(&self, name: &str) -> Result<AttributeReader, QueryError> {
-        let known = || self.attributes.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = known().get(name).cloned();
-        if let Some(reader) = held {
-            return Ok(reader);
-        }
-        match self.level.attribute(name).await? {
-            Some(reader) => {
-                known().insert(name.to_owned(), reader.clone());
-                Ok(reader)
-            }
-            None => {
-                let names = self.names().await?;
-                Err(no_such("vertex", name, &names).into())
-            }
-        }
-    }
-
-    /// The attributes of links that `columns` asks for.
-    pub(crate) async fn link_attributes(
-        &self,
-        family: &LinkFamily,
-        columns: &Columns,
-    ) -> Result<Vec<LinkAttribute>, QueryError> {
-        let names = match columns {
-            Columns::None | Columns::Named(_) => return Ok(Vec::new()),
-            Columns::All => self.level.link_attribute_names().await?.names,
-        };
-        let mut attributes = Vec::with_capacity(names.len());
-        for name in names {
-            attributes.extend(family.attribute(&name).await?);
-        }
-        Ok(attributes)
-    }
-
-    async fn names(&self) -> Result<Arc<[String]>, QueryError> {
-        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = known().clone();
-        if let Some(names) = held {
-            return Ok(names);
-        }
-        let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
-        Ok(Arc::clone(known().insert(names)))
-    }
-}
-
-/// A name that is none of those there are.
-pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
-    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
-}
-
-/// The kind that the level is read as: points, where the store names none.
-fn kind_of(level: &LevelReader, asked: Option<Kind>) -> Result<Kind, BadQuery> {
-    match asked {
-        Some(kind) if level.kinds().is_empty() || level.kinds().contains(&kind) => Ok(kind),
-        Some(kind) => Err(BadQuery::NoSuchKind(kind)),
-        None => Ok(level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
     }
 }
 

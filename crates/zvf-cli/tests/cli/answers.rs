@@ -114,3 +114,64 @@ fn a_limit_below_the_first_object_says_so() {
         "zvf: note: the limit is below the first object, which is not cut: raise --limit\n"
     );
 }
+
+/// The rows of a table without its head, as text.
+fn rows(args: &[&str]) -> Vec<String> {
+    zvf(args).clean().lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn conditions_on_values() {
+    let points = store("pc3_objects");
+    let all = rows(&["query", points.arg(), "--columns", "intensity"]);
+    let intensity = |line: &String| line.rsplit(',').next().unwrap().parse::<f64>().unwrap();
+    let bright =
+        rows(&["query", points.arg(), "--columns", "intensity", "--where", "intensity > 0.5"]);
+    let mut wanted: Vec<String> =
+        all.iter().filter(|line| intensity(line) > 0.5).cloned().collect();
+    wanted.sort();
+    let mut found = bright.clone();
+    found.sort();
+    assert!(!bright.is_empty() && bright.len() < all.len());
+    assert_eq!(found, wanted);
+    let range = "0.25 <= intensity < 0.5 or not intensity < 0.75";
+    let some = rows(&["query", points.arg(), "--columns", "intensity", "--where", range]);
+    let within = |x: f64| (0.25..0.5).contains(&x) || x >= 0.75;
+    assert_eq!(some.len(), all.iter().filter(|line| within(intensity(line))).count());
+    let boxed = ["--bbox", "0,0,0:100,100,100", "--where", "intensity > 0.5"];
+    let near = rows(&[&["query", points.arg(), "--columns", "intensity"], &boxed[..]].concat());
+    assert!(near.iter().all(|line| bright.contains(line)) && near.len() < bright.len());
+    let streamed = ["--stream", "--where", "intensity > 0.5"];
+    let again = rows(&[&["query", points.arg(), "--columns", "intensity"], &streamed[..]].concat());
+    assert_eq!(again, bright);
+
+    let tracts = store("sl3_streamlines");
+    let mean = ["query", "--json", tracts.arg(), "--columns", "object.mean"];
+    let objects = |args: &[&str]| -> Vec<(i64, f64)> {
+        let text = zvf(&[&mean[..], args].concat()).clean();
+        let lines =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let one = |line: serde_json::Value| {
+            (line["object"].as_i64().unwrap(), line["object.mean"][0].as_f64().unwrap())
+        };
+        lines.map(one).collect()
+    };
+    let all = objects(&[]);
+    let middle = all[all.len() / 2].1;
+    let condition = format!("object.mean > {middle}");
+    let above: Vec<(i64, f64)> = all.iter().copied().filter(|(_, mean)| *mean > middle).collect();
+    assert!(!above.is_empty() && above.len() < all.len());
+    assert_eq!(objects(&["--where", &condition]), above);
+
+    let graph = store("gr3_links");
+    let edges = |args: &[&str]| {
+        let explain = ["query", graph.arg(), "--explain", "--json", "--columns", "none"];
+        zvf(&[&explain[..], args].concat()).json()["answer"]["elements"].as_u64().unwrap()
+    };
+    let (heavy, light) = ("link.weight > 0.5", "not link.weight > 0.5");
+    let (all, heavy, light) = (edges(&[]), edges(&["--where", heavy]), edges(&["--where", light]));
+    assert_eq!(heavy + light, all);
+    assert!(heavy > 0 && light > 0, "{heavy} of {all}");
+    let error = zvf(&["query", graph.arg(), "--where", "link.weigth > 1"]).refused(2);
+    assert!(error.contains("did you mean \"weight\"?"), "{error}");
+}

@@ -73,7 +73,21 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
-        self.column(Of::Vertices, "vertex_attributes", name).await
+        self.column(Of::Vertices, "vertex_attributes", name, None).await
+    }
+
+    /// The same, by someone who will read the chunk `near` anyway: what has to be looked up in a chunk is
+    /// looked up in that one.
+    ///
+    /// # Errors
+    ///
+    /// As [`attribute`](Self::attribute).
+    pub async fn attribute_near(
+        &self,
+        name: &str,
+        near: &ChunkKey,
+    ) -> Result<Option<AttributeReader>, ModelError> {
+        self.column(Of::Vertices, "vertex_attributes", name, Some(near)).await
     }
 
     /// The attribute of fragments called `name`; `None` when there is no such array.
@@ -85,7 +99,7 @@ impl LevelReader {
         &self,
         name: &str,
     ) -> Result<Option<AttributeReader>, ModelError> {
-        self.column(Of::Fragments, "fragment_attributes", name).await
+        self.column(Of::Fragments, "fragment_attributes", name, None).await
     }
 
     async fn column(
@@ -93,6 +107,7 @@ impl LevelReader {
         of: Of,
         family: &str,
         name: &str,
+        near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>, ModelError> {
         let path = format!("{family}/{name}");
         let reader = |known| AttributeReader { level: self.clone(), known };
@@ -104,7 +119,10 @@ impl LevelReader {
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
         let declared = doc.declared_columns().unwrap_or(1);
-        let width = self.attribute_width(of, &cells, dtype, declared).await?;
+        let width = match near {
+            Some(near) if self.fits(&cells, dtype, declared, near).await => declared,
+            _ => self.attribute_width(of, &cells, dtype, declared).await?,
+        };
         let width = u32::try_from(width).map_err(|_too_wide| {
             let expected = Expected::AtMost(u32::MAX.into());
             place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, width))
@@ -139,6 +157,19 @@ impl LevelReader {
             }
         }
         Ok(declared)
+    }
+
+    /// Whether the declared width gives one row for each vertex that the fragments of a chunk name.
+    async fn fits(&self, cells: &Cells, dtype: Dtype, declared: u64, near: &ChunkKey) -> bool {
+        let near = [*near];
+        let (Some(Ok(fragments)), Some(Ok(Some(size)))) =
+            (self.fragments(&near).await.pop(), cells.sizes(&near).await.pop())
+        else {
+            return false;
+        };
+        let rows = fragments.view().map_or(0, |view| view.extent());
+        let bytes = declared.saturating_mul(dtype.size).saturating_mul(rows);
+        rows > 0 && bytes == size
     }
 
     async fn rows_of(&self, of: Of, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {

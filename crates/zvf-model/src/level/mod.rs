@@ -22,12 +22,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
-use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::grid::{Bins, ChunkRange, ChunkShape};
+use zvf_format::key::ChunkKey;
 use zvf_format::key::Delta;
 use zvf_format::metadata::arrays::Vertices;
 use zvf_format::metadata::{CellEncoding, Dtype, Token};
 use zvf_format::{Class, Expected};
-use zvf_store::{Cells, KeyTable, LevelNode, Listing, Partial, Store};
+use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
 pub(crate) use attribute::category;
@@ -211,6 +212,33 @@ impl LevelReader {
         Ok(self.inner.vertices.presence().await?)
     }
 
+    /// The chunks that have vertices: all of them, or, where nothing says which there are and the backend
+    /// cannot list, those of `range`, each of which is tried by its fragment index.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunks`](Self::chunks), also when a range that has to be tried has more than 4096 chunks; and
+    /// when a chunk that is tried cannot be read.
+    pub async fn chunks_in(&self, range: &ChunkRange) -> Result<Arc<KeyTable>, ModelError> {
+        let unknown = match self.chunks().await {
+            Ok(chunks) => return Ok(chunks),
+            Err(error) => error,
+        };
+        let few = range.count().is_some_and(|chunks| chunks <= MOST_TRIED);
+        if unknown.class() != Class::Unsupported || !few || range.rank() != self.key_rank() {
+            return Err(unknown);
+        }
+        let tried: Vec<ChunkKey> = range.iter().collect();
+        let found = self.fragment_cells().read_many(&tried, Caching::Keep).await;
+        let mut there = Vec::new();
+        for (found, key) in found.into_iter().zip(tried) {
+            if found.map_err(|error| ModelError::from(error).in_chunk(&key))?.is_some() {
+                there.push(key);
+            }
+        }
+        Ok(Arc::new(KeyTable::new(self.key_rank(), there)?))
+    }
+
     /// The names of the attributes of vertices, and whether that is all of them.
     ///
     /// # Errors
@@ -320,3 +348,6 @@ const _: () = {
     shareable::<AttributeReader>();
     shareable::<ChunkFragments>();
 };
+
+/// Chunks that are tried one by one where nothing says which there are.
+const MOST_TRIED: u64 = 4096;

@@ -41,7 +41,7 @@ pub struct Followed {
 /// ```
 /// use zvf_model::{ObjectId, ObjectRuns};
 ///
-/// let object = ObjectRuns { row: 0, id: ObjectId(7), runs: Vec::new() };
+/// let object = ObjectRuns { row: 0, id: ObjectId(7), runs: Vec::new(), gaps: Vec::new() };
 /// assert!(object.runs.is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct ObjectRuns {
     pub id: ObjectId,
     /// Its fragments.
     pub runs: Vec<Run>,
+    /// Where fragments are left out because their chunk is missing: before the run of that number.
+    pub gaps: Vec<usize>,
 }
 
 /// One fragment of an object.
@@ -78,6 +80,21 @@ impl LevelReader {
     /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
     /// manifests or fragment indexes cannot be read.
     pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<Followed, ModelError> {
+        self.follow_there(index, rows, &|_| false).await
+    }
+
+    /// As [`follow`](Self::follow), without the fragments of chunks whose fault is `allowed`: the objects
+    /// then say where they have gaps.
+    ///
+    /// # Errors
+    ///
+    /// As `follow`.
+    pub async fn follow_there(
+        &self,
+        index: &ObjectIndex,
+        rows: &[u64],
+        allowed: &(dyn Fn(&ModelError) -> bool + Send + Sync),
+    ) -> Result<Followed, ModelError> {
         let manifests = index.manifests(rows).await?;
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
@@ -85,26 +102,43 @@ impl LevelReader {
         for (manifest, id) in manifests.iter().zip(&ids) {
             if let Some(key) = named.add(manifest)? {
                 // Not there: the fault is that of whoever asks for its fragments.
-                if let Some(Err(error)) = self.fragments(&[key]).await.pop() {
+                if let Some(Err(error)) = self.fragments(&[key]).await.pop()
+                    && !allowed(&error)
+                {
                     return Err(error.of_object(*id));
                 }
             }
         }
-        let (keys, firsts) = named.keys();
+        let mut places = named.places();
+        let keys: Vec<ChunkKey> = places
+            .list
+            .iter()
+            .filter_map(|(place, _)| table.get(to_usize((*place).into())))
+            .collect();
         let mut chunks = Vec::with_capacity(keys.len());
-        for (fragments, first) in self.fragments(&keys).await.into_iter().zip(firsts) {
-            chunks.push(fragments.map_err(|error| match ids.get(first) {
-                Some(id) => error.of_object(*id),
-                None => error,
-            })?);
+        let mut numbers = Vec::with_capacity(keys.len());
+        for (found, (_, first)) in self.fragments(&keys).await.into_iter().zip(&places.list) {
+            match found {
+                Ok(found) => {
+                    numbers.push(Some(chunks.len()));
+                    chunks.push(found);
+                }
+                Err(error) if allowed(&error) => numbers.push(None),
+                Err(error) => {
+                    return Err(match ids.get(*first) {
+                        Some(id) => error.of_object(*id),
+                        None => error,
+                    });
+                }
+            }
         }
-        let places = named.places();
+        places.numbers = numbers;
         let mut left = MOST_RUNS;
         let mut blocks = named.blocks.iter();
         let objects = manifests.iter().zip(ids).map(|(manifest, id)| {
-            let runs = runs(manifest, &mut blocks, &places, &chunks, &mut left);
-            let runs = runs.map_err(|error| error.in_array(index.path()).of_object(id))?;
-            Ok(ObjectRuns { row: manifest.row(), id, runs })
+            let (runs, gaps) = runs(manifest, &mut blocks, &places, &chunks, &mut left)
+                .map_err(|error| error.in_array(index.path()).of_object(id))?;
+            Ok(ObjectRuns { row: manifest.row(), id, runs, gaps })
         });
         let objects = objects.collect::<Result<_, ModelError>>()?;
         Ok(Followed { chunks, objects })
@@ -114,14 +148,21 @@ impl LevelReader {
 /// The chunks that manifests name, each looked up once a block.
 struct Named<'a> {
     table: &'a KeyTable,
-    first: Vec<Option<usize>>, // for each chunk of the table, the first manifest that names it
+    firsts: Vec<(u32, usize)>, // places of chunks in the table, and manifests that name them
     blocks: Vec<u32>, // for each block, the place of its chunk in the table; or [`NOWHERE`]
     manifests: usize,
 }
 
+/// Chunks that are named, by their places in the table.
+struct Places {
+    list: Vec<(u32, usize)>, // ascending by place, each once; and the first manifest that names it
+    by_place: Option<Vec<u32>>, // for each chunk of the table its number in the list, where most are named
+    numbers: Vec<Option<usize>>, // for each of the list its number among those that are there
+}
+
 impl<'a> Named<'a> {
     fn new(table: &'a KeyTable) -> Self {
-        Self { table, first: vec![None; table.len()], blocks: Vec::new(), manifests: 0 }
+        Self { table, firsts: Vec::new(), blocks: Vec::new(), manifests: 0 }
     }
 
     /// Adds the blocks of one more manifest. Gives a chunk that it names and that is not there.
@@ -132,45 +173,70 @@ impl<'a> Named<'a> {
             own.iter_mut().zip(block.chunk).for_each(|(to, from)| *to = from.get());
             let key = own.get(..block.chunk.len()).unwrap_or(&own);
             let place = Some(self.table.first_not_below(key))
-                .filter(|place| !block.fragments.is_empty() && self.table.row(*place) == Some(key));
-            if let Some(first) = place.and_then(|place| self.first.get_mut(place)) {
-                first.get_or_insert(self.manifests);
+                .filter(|place| !block.fragments.is_empty() && self.table.row(*place) == Some(key))
+                .and_then(|place| u32::try_from(place).ok());
+            if let Some(place) = place {
+                if self.firsts.last().is_none_or(|(last, _)| *last != place) {
+                    self.firsts.push((place, self.manifests));
+                }
             } else if !block.fragments.is_empty() && absent.is_none() {
                 absent = chunk_key(key.iter().copied());
             }
-            self.blocks.push(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(NOWHERE));
+            self.blocks.push(place.unwrap_or(NOWHERE));
         }
         self.manifests = self.manifests.saturating_add(1);
         Ok(absent)
     }
 
-    /// The chunks that are named, in numeric order, and the first manifest that names each.
-    fn keys(&self) -> (Vec<ChunkKey>, Vec<usize>) {
-        let named = self.first.iter().enumerate();
-        named.filter_map(|(place, first)| Some((self.table.get(place)?, (*first)?))).unzip()
-    }
-
-    /// For each chunk of the table, its number among those that are named.
-    fn places(&self) -> Vec<usize> {
-        let mut next = 0_usize;
-        let number = |first: &Option<usize>| {
-            let number = next;
-            next = next.saturating_add(usize::from(first.is_some()));
-            number
-        };
-        self.first.iter().map(number).collect()
+    /// The chunks that are named. What it takes follows the smaller of the two: the names, or the chunks
+    /// that there are.
+    fn places(&self) -> Places {
+        let numbers = Vec::new();
+        if self.firsts.len() < self.table.len() / 8 {
+            let mut list = self.firsts.clone();
+            list.sort_unstable();
+            list.dedup_by_key(|(place, _)| *place);
+            return Places { list, by_place: None, numbers };
+        }
+        let mut first = vec![usize::MAX; self.table.len()];
+        for (place, manifest) in &self.firsts {
+            if let Some(first) = first.get_mut(to_usize((*place).into())) {
+                *first = (*first).min(*manifest);
+            }
+        }
+        let mut list = Vec::new();
+        let mut by_place = vec![NOWHERE; first.len()];
+        for ((place, first), number) in (0_u32..).zip(first).zip(&mut by_place) {
+            if first != usize::MAX {
+                *number = u32::try_from(list.len()).unwrap_or(NOWHERE);
+                list.push((place, first));
+            }
+        }
+        Places { list, by_place: Some(by_place), numbers }
     }
 }
 
+impl Places {
+    /// The number among the chunks that are there of the one at `place` of the table.
+    fn number(&self, place: u32) -> Option<usize> {
+        let at = match &self.by_place {
+            Some(all) => to_usize((*all.get(to_usize(place.into()))?).into()),
+            None => self.list.binary_search_by_key(&place, |(place, _)| *place).ok()?,
+        };
+        self.numbers.get(at).copied().flatten()
+    }
+}
+
+/// The runs of one object, and where it has gaps.
 fn runs<'a>(
     manifest: &ObjectManifest,
     blocks: &mut (impl Iterator<Item = &'a u32> + Clone),
-    places: &[usize],
+    places: &Places,
     chunks: &[ChunkFragments],
     left: &mut u64,
-) -> Result<Vec<Run>, ModelError> {
+) -> Result<(Vec<Run>, Vec<usize>), ModelError> {
     let view = manifest.view()?;
-    let place = |block: Option<&u32>| places.get(to_usize((*block?).into())).copied();
+    let place = |block: Option<&u32>| places.number(*block?);
     let (mut last, mut checked) = (None, blocks.clone());
     let counts = view.check(|chunk| {
         last = Some(chunk);
@@ -188,12 +254,17 @@ fn runs<'a>(
         let (what, expected) = ("fragments of all objects", Expected::AtMost(MOST_RUNS.into()));
         ModelError::refused(Class::LimitExceeded, what, expected, len)
     })?;
-    let mut runs = Vec::with_capacity(to_usize(len));
+    let (mut runs, mut gaps) = (Vec::new(), Vec::new());
     for block in view.blocks() {
-        let Some(chunk) = place(blocks.next()) else { continue };
-        runs.extend(block.fragments.iter().map(|fragment| Run { chunk, fragment }));
+        match place(blocks.next()) {
+            Some(chunk) => {
+                runs.extend(block.fragments.iter().map(|fragment| Run { chunk, fragment }));
+            }
+            None if block.fragments.is_empty() => {}
+            None => gaps.push(runs.len()),
+        }
     }
-    Ok(runs)
+    Ok((runs, gaps))
 }
 
 /// No chunk of a table.

@@ -119,6 +119,12 @@ impl ChunkOwners {
         Self { owners: Arc::new([]), table: Some((Arc::clone(table), range)) }
     }
 
+    /// No owners.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::of(Vec::new())
+    }
+
     /// These owners.
     pub(super) fn of(mut owners: Vec<Owner>) -> Self {
         owners.sort_unstable();

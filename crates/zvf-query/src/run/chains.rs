@@ -36,7 +36,10 @@ impl Context {
         range: &ChunkRange,
     ) -> Result<Vec<u64>, QueryError> {
         let places = self.candidates();
-        let keys = self.keys(&places);
+        let mut keys = self.keys(&places);
+        if self.query.allow_missing {
+            keys = self.with_fragments(&keys).await?;
+        }
         let axes = self.warm.level.axes();
         let near = |a: &[i64], b: &[i64]| hulls_meet(a, b, range, axes);
         let steps = self.kind.is_chain() && matches!(self.mode, Mode::Touch | Mode::Clip);

@@ -6,6 +6,7 @@
 
 use zvf_model::Level;
 
+use super::columns::Chosen;
 use crate::error::{BadQuery, QueryError};
 use crate::num::{to_f64, to_u64, whole};
 use crate::query::{LevelRule, Query};
@@ -57,7 +58,8 @@ async fn finest(
         }
         if bytes {
             let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
-            for field in warm.columns(&query.columns).await? {
+            let kind = warm.kind(query.kind)?;
+            for field in Chosen::new(&query.columns, &warm, kind, None).await?.vertex {
                 row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
             }
             amount *= to_f64(row);

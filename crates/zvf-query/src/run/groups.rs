@@ -8,18 +8,29 @@ use super::Context;
 use crate::error::{BadQuery, QueryError};
 
 impl Context {
-    /// The rows of the index that are asked for, in the order of the answer; `None` when all are.
+    /// The rows of the index that ids and groups ask for, in the order of the answer; `None` when all
+    /// are.
     ///
     /// By id: in the order given. By group: members ascending, each once. By both: the ids given that
     /// are members.
-    pub(super) async fn asked_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
-        let (ids, groups) = (&self.query.objects, &self.query.groups);
+    pub(super) async fn named_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+        let ids = &self.query.objects;
+        let groups = match (&self.query.groups, self.groups_where().await?) {
+            (Some(asked), None) => Some(asked.clone()),
+            (None, found) => found,
+            (Some(asked), Some(found)) => {
+                Some(asked.iter().filter(|group| found.contains(group)).copied().collect())
+            }
+        };
         if ids.is_none() && groups.is_none() {
             return Ok(None);
         }
+        if self.lenient && self.warm.level.objects().await?.is_none() {
+            return Ok(Some(Vec::new()));
+        }
         let index = self.index().await?;
         let members = match groups {
-            Some(groups) => Some(self.members(groups).await?),
+            Some(groups) => Some(self.members(&groups).await?),
             None => None,
         };
         let rows = match (ids, members) {
@@ -38,11 +49,12 @@ impl Context {
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
         let all = self.warm.level.groups().await?;
         let known = all.as_ref().map_or(0, zvf_model::Groups::len);
-        if let Some(unknown) = groups.iter().find(|group| **group >= known) {
+        let there: Vec<u64> = groups.iter().copied().filter(|group| *group < known).collect();
+        if let Some(unknown) = groups.iter().find(|group| **group >= known && !self.lenient) {
             return Err(BadQuery::NoSuchGroup(*unknown).into());
         }
         match all {
-            Some(all) => Ok(all.members(groups).await?),
+            Some(all) => Ok(all.members(&there).await?),
             None => Ok(Vec::new()),
         }
     }

@@ -3,31 +3,41 @@
 //! A wave is a piece of work that fits in memory: some chunks, or some objects. Collecting answers the
 //! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
 
+mod asked;
+mod beside;
 mod chains;
 mod choose;
+mod columns;
+mod conditions;
 mod elements;
 mod fetch;
 mod groups;
 mod join;
+mod levels;
 mod objects;
+mod rows;
 mod vertices;
+mod waves;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{self, Stream, StreamExt as _};
+use tokio::sync::OnceCell;
+use zvf_format::Class;
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Batch, Kind, ModelError, ObjectId};
+use zvf_model::{Batch, Kind, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Figures, Missing, Plan};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize, wide};
-use crate::query::{Mode, Order, Query};
-use crate::reader::Warm;
+use crate::query::{Mode, Query};
 use crate::select::candidates::{self, candidates, chunks_of, everything};
-pub(crate) use choose::choose;
+use crate::warm::Warm;
+pub(crate) use levels::{collect_all, contexts};
+pub(crate) use waves::waves;
 
 /// A question that met its level.
 #[derive(Debug)]
@@ -36,7 +46,11 @@ pub(crate) struct Context {
     pub(crate) warm: Arc<Warm>,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
-    pub(crate) fields: Vec<AttributeReader>,
+    chosen: columns::Chosen,
+    conditions: conditions::Conditions,
+    named: OnceCell<Option<asked::Named>>,
+    /// Whether what this level lacks may be in another one of the answer.
+    lenient: bool,
     pub(crate) chunks: Arc<KeyTable>,
     /// The region's box, and the chunks it meets.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
@@ -61,6 +75,8 @@ pub(crate) enum Wave {
     Objects(Vec<u64>),
     /// Link cells, and chunks whose vertices count.
     Elements(elements::Work),
+    /// The same in pieces, to be put together as memory allows.
+    Several(Vec<elements::Work>),
 }
 
 /// What the waves are for, which decides how large they are.
@@ -73,8 +89,6 @@ pub(crate) enum Purpose {
 impl Context {
     pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
-        let fields = warm.columns(&query.columns).await?;
-        let chunks = warm.level.chunks().await?;
         let reach = match &query.region {
             None => None,
             Some(region) => {
@@ -83,8 +97,37 @@ impl Context {
                 Some((bbox, range))
             }
         };
-        let found = Found::default();
-        Ok(Self { query, warm, kind, mode, fields, chunks, reach, found })
+        let chunks = match &reach {
+            Some((_, range)) => warm.level.chunks_in(range).await?,
+            None => warm.level.chunks().await?,
+        };
+        let first = match &reach {
+            Some((_, range)) => candidates(&chunks, range).first().copied(),
+            None => None,
+        };
+        let near = first.and_then(|place| chunks.get(wide(place)));
+        let near = near.as_ref();
+        let chosen = columns::Chosen::new(&query.columns, &warm, kind, near).await?;
+        let predicate = query.predicate.as_ref();
+        let conditions = conditions::Conditions::new(predicate, &warm, near).await?;
+        if !conditions.links.is_empty() {
+            columns::check_links(kind)?;
+        }
+        let (named, found) = (OnceCell::new(), Found::default());
+        let lenient = false;
+        Ok(Self {
+            query,
+            warm,
+            kind,
+            mode,
+            chosen,
+            conditions,
+            named,
+            lenient,
+            chunks,
+            reach,
+            found,
+        })
     }
 
     /// The chunks that can matter, by their place in the table of the level.
@@ -101,7 +144,7 @@ impl Context {
 
     /// What the question will read.
     pub(crate) async fn plan(&self) -> Result<Plan, QueryError> {
-        let candidates = self.candidates();
+        let candidates = self.places_asked(self.candidates()).await?;
         let mut plan = Plan {
             level: self.warm.level.level(),
             kind: self.kind,
@@ -126,6 +169,13 @@ impl Context {
             Wave::Chunks(places) => self.vertices(places, limit).await,
             Wave::Objects(rows) => self.objects(rows, limit).await,
             Wave::Elements(work) => self.elements(work).await,
+            Wave::Several(works) => {
+                let mut batches = Vec::with_capacity(works.len());
+                for work in works {
+                    batches.push(self.elements(work).await?);
+                }
+                join::joined(self, batches)
+            }
         }
     }
 
@@ -134,7 +184,8 @@ impl Context {
         let of = |size: u64, width: u64| size.saturating_mul(width);
         let level = &self.warm.level;
         let position = of(level.dtype().size, to_u64(level.axes()));
-        let fields = self.fields.iter().map(|field| of(field.dtype().size, field.width().into()));
+        let fields =
+            self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
         fields.fold(position, u64::saturating_add).max(1)
     }
 
@@ -160,19 +211,23 @@ impl Context {
     pub(crate) fn sift<T>(&self, found: Result<T, ModelError>) -> Result<Option<T>, QueryError> {
         match found {
             Ok(found) => Ok(Some(found)),
-            Err(error) => match (error.class(), error.array(), error.chunk()) {
-                (zvf_format::Class::NotFound, Some(array), Some(chunk))
-                    if self.query.allow_missing =>
-                {
-                    let one = Missing { array: array.to_owned(), chunk: *chunk };
-                    let mut missing = self.missing();
-                    if !missing.contains(&one) {
-                        missing.push(one);
-                    }
-                    Ok(None)
+            Err(error) if self.allows(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether `error` is a cell that is missing and may be; then it is noted.
+    fn allows(&self, error: &ModelError) -> bool {
+        match (error.class(), error.array(), error.chunk()) {
+            (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
+                let one = Missing { array: array.to_owned(), chunk: *chunk };
+                let mut missing = self.missing();
+                if !missing.contains(&one) {
+                    missing.push(one);
                 }
-                _ => Err(error.into()),
-            },
+                true
+            }
+            _ => false,
         }
     }
 
@@ -194,154 +249,6 @@ impl Context {
     pub(crate) fn count(&self, cells: usize, rows: u64) {
         self.found.cells.fetch_add(to_u64(cells), Ordering::Relaxed);
         self.found.rows.fetch_add(rows, Ordering::Relaxed);
-    }
-}
-
-/// The waves of a question.
-pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
-    if context.goes_by_objects() {
-        return context.object_waves(purpose).await;
-    }
-    if context.kind.has_links() {
-        return context.element_waves(purpose).await;
-    }
-    let candidates = context.candidates();
-    if purpose == Purpose::Collect && candidates.len() > MOST_CELLS {
-        let found = to_u64(candidates.len());
-        return Err(QueryError::limit("cells of an answer", to_u64(MOST_CELLS), found));
-    }
-    let cells = context.cells_of_a_wave(purpose);
-    Ok(candidates.chunks(cells).map(|places| Wave::Chunks(places.to_vec())).collect())
-}
-
-impl Context {
-    /// Whether the answer is put together object by object.
-    fn goes_by_objects(&self) -> bool {
-        let asked = self.query.objects.is_some() || self.query.groups.is_some();
-        match self.query.order {
-            _ if self.kind.has_links() => false,
-            Some(Order::Storage) => false,
-            _ if self.kind.is_chain() => true,
-            Some(Order::Objects) => true,
-            None => asked,
-        }
-    }
-
-    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
-        let mut chunks = self.candidates();
-        if let Some(rows) = self.asked_rows().await? {
-            let index = self.index().await?;
-            let followed = self.warm.level.follow(&index, &rows).await?;
-            let places = followed.chunks.iter().filter_map(|one| self.chunks.find(one.chunk()));
-            let own: Vec<u32> = places.map(|place| crate::num::narrow(to_u64(place))).collect();
-            chunks.retain(|place| own.binary_search(place).is_ok());
-        }
-        let cells = match self.family().await? {
-            Some(family) => self.link_cells(&family, &chunks).await?,
-            None => Vec::new(),
-        };
-        if purpose == Purpose::Collect {
-            return Ok(vec![Wave::Elements(elements::Work { chunks, cells })]);
-        }
-        self.split(chunks, cells).await
-    }
-
-    /// Parts of the work by the source of its cells, so that each element comes once.
-    async fn split(
-        &self,
-        chunks: Vec<u32>,
-        cells: Vec<(usize, usize)>,
-    ) -> Result<Vec<Wave>, QueryError> {
-        let Some(family) = self.family().await? else {
-            let each = self.cells_of_a_wave(Purpose::Stream);
-            let work =
-                |chunks: &[u32]| elements::Work { chunks: chunks.to_vec(), cells: Vec::new() };
-            return Ok(chunks.chunks(each).map(|chunks| Wave::Elements(work(chunks))).collect());
-        };
-        let mut by_source: std::collections::BTreeMap<u32, elements::Work> = Default::default();
-        for place in chunks {
-            by_source.entry(place).or_default().chunks.push(place);
-        }
-        for (number, segment) in family.segments().iter().enumerate() {
-            let listed = segment.cells().await?;
-            for (_, place) in cells.iter().filter(|(one, _)| *one == number) {
-                let source =
-                    listed.source(*place).or_else(|| listed.chunks(*place).ok()?.first().copied());
-                let source = source.and_then(|source| self.chunks.find(&source));
-                let source = source.map_or(u32::MAX, |source| crate::num::narrow(to_u64(source)));
-                by_source.entry(source).or_default().cells.push((number, *place));
-            }
-        }
-        let each = self.cells_of_a_wave(Purpose::Stream);
-        let all: Vec<elements::Work> = by_source.into_values().collect();
-        let joined = all.chunks(each).map(|works| {
-            let mut one = elements::Work::default();
-            for work in works {
-                one.chunks.extend_from_slice(&work.chunks);
-                one.cells.extend_from_slice(&work.cells);
-            }
-            one.cells.sort_unstable();
-            Wave::Elements(one)
-        });
-        Ok(joined.collect())
-    }
-
-    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
-        let Some(index) = self.warm.level.objects().await? else {
-            // Chains without an index are no objects at all: a store of zero lines has none.
-            let asked = self.query.objects.is_some() || self.query.groups.is_some();
-            return if asked || !self.chunks.is_empty() {
-                Err(crate::error::BadQuery::NoObjects.into())
-            } else {
-                Ok(Vec::new())
-            };
-        };
-        let asked = self.asked_rows().await?;
-        let rows = match (asked, &self.reach) {
-            (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
-            (Some(rows), None) => rows,
-            (None, None) => (0..index.slots()).collect(),
-            (asked, Some((_, range))) => {
-                let near = self.near_region(&index, range).await?;
-                match asked {
-                    None => near,
-                    Some(mut rows) => {
-                        rows.retain(|row| near.binary_search(row).is_ok());
-                        rows
-                    }
-                }
-            }
-        };
-        let meta = self.warm.level.node().meta();
-        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
-        let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
-        let bytes = average.saturating_mul(self.row_bytes());
-        let objects = to_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
-        let objects = match self.query.limit {
-            Some(limit) if purpose == Purpose::Collect => {
-                objects.min(to_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1)))
-            }
-            _ => objects,
-        };
-        Ok(rows
-            .chunks(objects.clamp(1, MOST_OBJECTS_OF_A_WAVE))
-            .map(|rows| Wave::Objects(rows.to_vec()))
-            .collect())
-    }
-}
-
-impl Context {
-    /// How many chunks a wave has, by what an average chunk of the level holds.
-    fn cells_of_a_wave(&self, purpose: Purpose) -> usize {
-        if purpose == Purpose::Collect && self.query.limit.is_some_and(|limit| limit < 100_000) {
-            return CELLS_FOR_A_LIMIT;
-        }
-        let meta = self.warm.level.node().meta();
-        let rows = u64::try_from(meta.vertex_count).unwrap_or(0);
-        let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
-        let bytes = average.saturating_mul(self.row_bytes());
-        let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        to_usize(cells).clamp(1, MOST_CELLS_OF_A_WAVE)
     }
 }
 
@@ -370,6 +277,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         }
     }
     let batch = join::joined(context, batches)?;
+    let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing());
     let figures = Figures {
         cells: context.found.cells.load(Ordering::Relaxed),
@@ -379,7 +287,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     Ok(Answer {
         batch,
         level: context.warm.level.level(),
-        complete: missing.is_empty() && !truncated,
+        complete: missing.is_empty() && !truncated && all_links,
         truncated,
         missing,
         unknown_objects: std::mem::take(&mut *context.unknown()),
@@ -398,40 +306,57 @@ fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The waves answered in order, some ahead.
+/// The waves answered in order, some ahead; none after the limit.
 pub(crate) fn batches(
-    context: Arc<Context>,
-    waves: Vec<Wave>,
+    work: Vec<(Arc<Context>, Wave)>,
+    limit: Option<u64>,
 ) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
-    let most = context.query.limit.map_or(usize::MAX, to_usize);
-    let answers = stream::iter(waves).map(move |wave| {
-        let context = Arc::clone(&context);
-        async move { context.answer(&wave, most).await }
+    let most = limit.map_or(usize::MAX, to_usize);
+    // One more than the limit tells whether an object is cut off.
+    let each = most.saturating_add(1);
+    // An edge or face takes several times what a vertex takes on its way.
+    let links = work.first().is_some_and(|(context, _)| context.kind.has_links());
+    let ahead = if links { AHEAD_WITH_LINKS } else { AHEAD };
+    let refined = stream::iter(work).then(|(context, wave)| async move {
+        let waves = context.refined(wave).await;
+        stream::iter(match waves {
+            Ok(waves) => waves.into_iter().map(|wave| Ok((Arc::clone(&context), wave))).collect(),
+            Err(error) => vec![Err(error)],
+        })
     });
-    let mut left = most;
-    answers.buffered(AHEAD).map(move |batch| {
-        let batch = batch?;
-        let batch = if batch.len() > left { join::cut(&batch, left)? } else { batch };
-        left = left.saturating_sub(batch.len());
-        Ok(batch)
+    let answers =
+        refined.flatten().map(move |wave: Result<(Arc<Context>, Wave), QueryError>| async move {
+            let (context, wave) = wave?;
+            context.answer(&wave, each).await
+        });
+    let answers = Box::pin(answers.buffered(ahead));
+    stream::unfold((answers, most), |(mut answers, left)| async move {
+        if left == 0 {
+            return None;
+        }
+        let batch = match answers.next().await? {
+            Ok(batch) if batch.len() > left => join::cut(&batch, left).map(|batch| (batch, 0)),
+            Ok(batch) => {
+                let left = left.saturating_sub(batch.len());
+                Ok((batch, left))
+            }
+            Err(error) => Err(error),
+        };
+        Some(match batch {
+            Ok((batch, left)) => (Ok(batch), (answers, left)),
+            Err(error) => (Err(error), (answers, 0)),
+        })
     })
 }
 
 /// Waves that are answered ahead of whoever takes them.
 const AHEAD: usize = 3;
-/// Cells of a collected answer.
-const MOST_CELLS: usize = 1_000_000;
+const AHEAD_WITH_LINKS: usize = 2;
 /// Rows of a collected answer.
 const MOST_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.
 const MOST_BYTES: u64 = 4 << 30;
 /// Cells that one wave may have: their keys and indexes are held at once.
 const MOST_CELLS_OF_A_WAVE: usize = 8192;
-/// So few objects are read rather than looked for.
-const FEW_OBJECTS: u64 = 16;
-/// Objects that one wave may have.
-const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
-/// Cells that are tried at once when only a few rows are wanted.
-const CELLS_FOR_A_LIMIT: usize = 16;
 /// Cells stay with the handle only where a question reads no more than this.
 const MOST_BYTES_KEPT: u64 = 16 << 20;

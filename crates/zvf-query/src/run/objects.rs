@@ -13,14 +13,16 @@ use std::ops::Range;
 
 use zvf_format::fragment::RankTable;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Followed, ObjectId, ObjectIndex, Parts};
+use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, Parts};
+use zvf_store::Caching;
 
 use super::fetch::{Need, Of, needs};
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
 use crate::num::{narrow, to_u64, wide};
 use crate::query::{Mode, UnknownIds};
-use crate::select::chain::{Chain, Cut};
+use crate::region::Region;
+use crate::select::chain::{Chain, Cut, mixed};
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::Runs;
@@ -36,6 +38,8 @@ pub(crate) struct Parted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) id: ObjectId,
+    /// Its row in the index.
+    pub(crate) row: u64,
     /// Its pieces.
     pub(crate) pieces: Range<usize>,
 }
@@ -73,10 +77,21 @@ impl Context {
         Ok(rows)
     }
 
+    /// The objects at `rows` of the index, followed to their fragments; what is missing is noted and left
+    /// out where the question allows it.
+    pub(super) async fn follow(
+        &self,
+        index: &ObjectIndex,
+        rows: &[u64],
+    ) -> Result<Followed, QueryError> {
+        let allowed = |error: &zvf_model::ModelError| self.allows(error);
+        Ok(self.warm.level.follow_there(index, rows, &allowed).await?)
+    }
+
     /// The objects at `rows` of the index, of which at most `limit` vertices count.
     pub(super) async fn objects(&self, rows: &[u64], limit: usize) -> Result<Batch, QueryError> {
         let index = self.index().await?;
-        let followed = self.warm.level.follow(&index, rows).await?;
+        let followed = self.follow(&index, rows).await?;
         let (chunks, parted) = parted(&followed)?;
         self.count(chunks.keys.len(), to_u64(parted.pieces.rows));
         let caching = self.caching(to_u64(parted.pieces.rows).saturating_mul(self.row_bytes()));
@@ -87,101 +102,206 @@ impl Context {
             self.only_near(&chunks.keys, &mut needs);
         }
         let positions = self.read(of, &chunks.keys, needs, caching).await?;
-        let parted = if self.missing().is_empty() {
-            parted
-        } else {
-            parted.held(|piece| {
-                !matches!(positions.get(wide(piece.cell)), None | Some(Held::Nothing))
-            })
-        };
-        if self.mode == Mode::Clip && self.query.region.is_some() && self.kind.is_chain() {
-            return self.clipped(&chunks, &parted, &positions, limit, caching).await;
+        let parted = self.there(parted, std::slice::from_ref(&positions));
+        let parted = self.left(parted, &chunks, &positions, caching).await?;
+        if let (Mode::Clip, true, Some(region)) =
+            (self.mode, self.kind.is_chain(), &self.query.region)
+        {
+            return self.clipped(region, &chunks, parted, &positions, limit, caching).await;
         }
-        let parted = within(self, parted, &positions).limited(limit);
-        let batch =
-            self.batch(&chunks.keys, &chunks.rows, &parted.pieces, &positions, caching).await?;
-        self.with_parts(batch, &parted)
+        let parted = parted.limited(limit);
+        let columns = self.columns(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
+        let parted = self.there(parted, &columns);
+        let batch = self.gathered(&parted.pieces, &positions, &columns)?;
+        self.with_parts(batch, &chunks.keys, &parted).await
+    }
+
+    /// What the conditions and the region leave of the objects; cuts come later.
+    async fn left(
+        &self,
+        parted: Parted,
+        chunks: &Chunks,
+        positions: &[Held],
+        caching: Caching,
+    ) -> Result<Parted, QueryError> {
+        let chain = self.kind.is_chain();
+        let within = |parted, mode| self.within(parted, &chunks.keys, positions, mode);
+        // What is whole in or near the region is told of what the conditions leave; looking at objects
+        // that are far away can be spared.
+        let (before, after) = match self.mode {
+            Mode::Touch if chain => (Some(Mode::Touch), Some(Mode::Touch)),
+            Mode::Clip if chain => (Some(Mode::Touch), None),
+            Mode::Inside | Mode::Cells if chain => (None, Some(self.mode)),
+            Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop | Mode::Cells => {
+                (Some(self.mode), None)
+            }
+        };
+        let cut = chain && self.mode == Mode::Clip;
+        let spares = !self.conditions.rows.is_empty();
+        let mut parted = match before.filter(|_| spares || (after.is_none() && !cut)) {
+            Some(mode) => within(parted, mode),
+            None => parted,
+        };
+        let test = self.row_test(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
+        if let Some(test) = test {
+            parted = test.of_objects(&parted, chain)?;
+        }
+        Ok(match after {
+            Some(mode) => within(parted, mode),
+            None => parted,
+        })
+    }
+
+    /// What of the objects is asked for in this mode: all, some whole, or runs of their vertices.
+    fn within(&self, parted: Parted, keys: &[ChunkKey], positions: &[Held], mode: Mode) -> Parted {
+        let (Some(region), Some((_, range))) = (&self.query.region, &self.reach) else {
+            return parted;
+        };
+        let axes = self.warm.level.axes();
+        let chain = self.kind.is_chain();
+        let near =
+            |piece: &&Piece| keys.get(wide(piece.cell)).is_some_and(|key| range.contains(key));
+        let mut left = Parted::default();
+        for span in &parted.spans {
+            let pieces = parted.of(span);
+            let object = Chain::new(pieces, positions, axes);
+            let mut push = |pieces: &[Piece]| left.push(span.id, span.row, pieces.iter().copied());
+            match mode {
+                Mode::Touch if chain && !object.touches(region) => {}
+                Mode::Inside if chain && !object.is_inside(region) => {}
+                Mode::Cells if chain && !pieces.iter().any(|piece| near(&piece)) => {}
+                Mode::Touch | Mode::Inside | Mode::Cells if chain => push(pieces),
+                Mode::Crop if chain => object.runs_inside(region, push),
+                Mode::Cells => push(&pieces.iter().filter(near).copied().collect::<Vec<_>>()),
+                Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop => {
+                    let mut inside = Vec::new();
+                    object.runs_inside(region, |run| inside.extend_from_slice(run));
+                    push(&inside);
+                }
+            }
+        }
+        left
+    }
+
+    /// What is left of the objects where some chunks are missing in one of `columns`: an object that lacks
+    /// some is the runs between.
+    fn there(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
+        if self.missing().is_empty() {
+            return parted;
+        }
+        let held = |piece: &Piece| {
+            columns
+                .iter()
+                .all(|column| !matches!(column.get(wide(piece.cell)), None | Some(Held::Nothing)))
+        };
+        parted.held(held)
     }
 
     /// Nothing of chunks that the region does not meet, where only vertices in it count.
     fn only_near(&self, keys: &[ChunkKey], needs: &mut [Need]) {
         let Some((_, range)) = &self.reach else { return };
-        if self.mode != Mode::Cells {
-            for (key, need) in keys.iter().zip(needs) {
-                if !range.contains(key) {
-                    *need = Need::Nothing;
-                }
+        for (key, need) in keys.iter().zip(needs) {
+            if !range.contains(key) {
+                *need = Need::Nothing;
             }
         }
     }
 
-    fn with_parts(&self, batch: Batch, parted: &Parted) -> Result<Batch, QueryError> {
-        let mut offsets = vec![0_usize];
-        let mut end = 0_usize;
+    async fn with_parts(
+        &self,
+        batch: Batch,
+        keys: &[ChunkKey],
+        parted: &Parted,
+    ) -> Result<Batch, QueryError> {
+        let (mut offsets, mut end) = (vec![0_usize], 0_usize);
+        let mut rows = Vec::with_capacity(parted.pieces.list.len());
         for span in &parted.spans {
             end = end.saturating_add(parted.len(span));
             offsets.push(end);
+            rows.extend(parted.of(span).iter().map(|_| Some(span.row)));
         }
         let ids: Vec<ObjectId> = parted.spans.iter().map(|span| span.id).collect();
-        let owners = self.query.owners.then(|| {
-            let each = parted.spans.iter();
-            each.flat_map(|span| std::iter::repeat_n(Some(span.id), parted.len(span))).collect()
-        });
-        let batch = batch.with_parts(Parts::new(offsets, ids)?)?;
-        Ok(match owners {
-            Some(owners) => batch.with_vertex_objects(owners)?,
-            None => batch,
-        })
+        let batch = self.with_beside(batch, keys, &parted.pieces.list, Some(rows)).await?;
+        Ok(batch.with_parts(Parts::new(offsets, ids)?)?)
     }
 
     /// The objects cut at the boundary of the region.
     async fn clipped(
         &self,
+        region: &Region,
         chunks: &Chunks,
-        parted: &Parted,
+        mut parted: Parted,
         positions: &[Held],
         limit: usize,
-        caching: zvf_store::Caching,
+        caching: Caching,
     ) -> Result<Batch, QueryError> {
-        let Some(region) = &self.query.region else { return self.empty() };
         let axes = self.warm.level.axes();
-        let (mut cuts, mut offsets, mut ids) = (Vec::<Cut>::new(), vec![0], Vec::new());
-        let mut kept = Pieces::default();
+        let mut cut = Cuts::new(&parted, region, positions, axes, limit);
+        let mut columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
+        let known = self.missing().len();
+        parted = self.there(parted, &columns);
+        if known > 0 {
+            // Some values are missing: what is left without them is cut anew.
+            cut = Cuts::new(&parted, region, positions, axes, limit);
+            columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
+        }
+        let level = &self.warm.level;
+        let stored = mixed(&cut.cuts, positions, level.dtype(), narrow(to_u64(axes)))?;
+        let mut batch = Batch::new(self.kind, stored);
+        for (field, held) in self.chosen.vertex.iter().zip(&columns) {
+            let column: Column = mixed(&cut.cuts, held, field.dtype(), field.width())?;
+            batch = batch.with_field(field.field(column))?;
+        }
+        let nearest: Vec<Piece> = cut.cuts.iter().map(Cut::nearest).collect();
+        let batch = self.with_beside(batch, &chunks.keys, &nearest, Some(cut.rows)).await?;
+        let batch = batch.with_parts(Parts::new(cut.offsets, cut.ids)?)?;
+        if batch.len() > limit { join::cut(&batch, limit) } else { Ok(batch) }
+    }
+}
+
+/// Objects cut at a region.
+struct Cuts {
+    cuts: Vec<Cut>,
+    /// The object of each.
+    rows: Vec<Option<u64>>,
+    offsets: Vec<usize>,
+    ids: Vec<ObjectId>,
+    /// The pieces that cuts can be made of.
+    kept: Pieces,
+}
+
+impl Cuts {
+    fn new(
+        parted: &Parted,
+        region: &Region,
+        positions: &[Held],
+        axes: usize,
+        limit: usize,
+    ) -> Self {
+        let mut all = Self {
+            cuts: Vec::new(),
+            rows: Vec::new(),
+            offsets: vec![0],
+            ids: Vec::new(),
+            kept: Pieces::default(),
+        };
         for span in &parted.spans {
             let pieces = parted.of(span);
-            let before = cuts.len();
-            Chain::new(pieces, positions, axes).clip(region, &mut cuts, |cuts| {
+            let before = all.cuts.len();
+            let Self { cuts, offsets, ids, .. } = &mut all;
+            Chain::new(pieces, positions, axes).clip(region, cuts, |cuts| {
                 offsets.push(cuts.len());
                 ids.push(span.id);
             });
-            if cuts.len() > before {
-                pieces.iter().for_each(|piece| kept.push_apart(*piece));
+            if all.cuts.len() > before {
+                all.rows.resize(all.cuts.len(), Some(span.row));
+                pieces.iter().for_each(|piece| all.kept.push_apart(*piece));
             }
-            if cuts.len() >= limit {
+            if all.cuts.len() >= limit {
                 break;
             }
         }
-        let level = &self.warm.level;
-        let width = narrow(to_u64(axes));
-        let mut batch = Batch::new(
-            self.kind,
-            crate::select::chain::mixed(&cuts, positions, level.dtype(), width)?,
-        );
-        for field in &self.fields {
-            let of = Of::Attribute(field);
-            let held = self.read_pieces(of, &chunks.keys, &chunks.rows, &kept, caching).await?;
-            let column = crate::select::chain::mixed(&cuts, &held, field.dtype(), field.width())?;
-            batch = batch.with_field(field.field(column))?;
-        }
-        if self.query.owners {
-            let runs = offsets.iter().zip(offsets.iter().skip(1)).zip(&ids);
-            let owners = runs.flat_map(|((start, end), id): ((&usize, &usize), &ObjectId)| {
-                std::iter::repeat_n(Some(*id), end.saturating_sub(*start))
-            });
-            batch = batch.with_vertex_objects(owners.collect())?;
-        }
-        let batch = batch.with_parts(Parts::new(offsets, ids)?)?;
-        if batch.len() > limit { join::cut(&batch, limit) } else { Ok(batch) }
+        all
     }
 }
 
@@ -195,12 +315,12 @@ impl Parted {
     }
 
     /// Adds an object, or a run of one.
-    fn push(&mut self, id: ObjectId, pieces: impl IntoIterator<Item = Piece>) {
+    pub(super) fn push(&mut self, id: ObjectId, row: u64, pieces: impl IntoIterator<Item = Piece>) {
         let from = self.pieces.list.len();
         pieces.into_iter().for_each(|piece| self.pieces.push_apart(piece));
         let to = self.pieces.list.len();
         if to > from {
-            self.spans.push(Span { id, pieces: from..to });
+            self.spans.push(Span { id, row, pieces: from..to });
         }
     }
 
@@ -209,7 +329,7 @@ impl Parted {
         let mut left = Self::default();
         for span in &self.spans {
             for run in self.of(span).split(|piece| !held(piece)) {
-                left.push(span.id, run.iter().copied());
+                left.push(span.id, span.row, run.iter().copied());
             }
         }
         left
@@ -236,44 +356,8 @@ impl Parted {
     }
 }
 
-/// What of the objects is asked for: all, some whole, or runs of their vertices.
-fn within(context: &Context, parted: Parted, positions: &[Held]) -> Parted {
-    let Some(region) = &context.query.region else { return parted };
-    let axes = context.warm.level.axes();
-    let chain = context.kind.is_chain();
-    if context.mode == Mode::Cells {
-        return parted;
-    }
-    let mut left = Parted::default();
-    for span in &parted.spans {
-        let pieces = parted.of(span);
-        let object = Chain::new(pieces, positions, axes);
-        match context.mode {
-            Mode::Touch if chain => {
-                if object.touches(region) {
-                    left.push(span.id, pieces.iter().copied());
-                }
-            }
-            Mode::Inside if chain => {
-                if object.is_inside(region) {
-                    left.push(span.id, pieces.iter().copied());
-                }
-            }
-            Mode::Crop if chain => {
-                object.runs_inside(region, |run| left.push(span.id, run.iter().copied()));
-            }
-            Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop | Mode::Cells => {
-                let mut inside = Vec::new();
-                object.runs_inside(region, |run| inside.extend_from_slice(run));
-                left.push(span.id, inside);
-            }
-        }
-    }
-    left
-}
-
-/// The objects of `followed` as pieces of its chunks.
-pub(crate) fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
+/// The objects of `followed` as pieces of its chunks; one with gaps is the runs between.
+fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let mut chunks = Chunks::default();
     for fragments in &followed.chunks {
@@ -285,8 +369,20 @@ pub(crate) fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError
     let mut parted = Parted::default();
     let mut runs = Runs::default();
     for object in &followed.objects {
-        let from = parted.pieces.list.len();
-        for run in &object.runs {
+        let mut gaps = object.gaps.iter().peekable();
+        let mut from = parted.pieces.list.len();
+        let mut close = |parted: &mut Parted| {
+            let to = parted.pieces.list.len();
+            if to > from {
+                parted.spans.push(Span { id: object.id, row: object.row, pieces: from..to });
+            }
+            from = to;
+        };
+        for (number, run) in object.runs.iter().enumerate() {
+            if gaps.next_if(|gap| **gap <= number).is_some() {
+                close(&mut parted);
+                while gaps.next_if(|gap| **gap <= number).is_some() {}
+            }
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
             let Some(fragment) = ranks.get(view, run.fragment) else { continue };
             runs.list.clear();
@@ -297,10 +393,7 @@ pub(crate) fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError
                 parted.pieces.push_apart(Piece { cell, start, len, fragment });
             }
         }
-        let to = parted.pieces.list.len();
-        if to > from {
-            parted.spans.push(Span { id: object.id, pieces: from..to });
-        }
+        close(&mut parted);
     }
     Ok((chunks, parted))
 }

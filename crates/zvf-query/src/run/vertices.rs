@@ -62,7 +62,9 @@ impl Context {
         }
         let by_bins = self.fragments_are_bins();
         let tell = self.tells_fragments();
-        let chunk = |(key, fragments): &(ChunkKey, zvf_model::ChunkFragments)| {
+        let there: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
+        let asked = self.owners_asked(&there).await?;
+        let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, zvf_model::ChunkFragments))| {
             let view = fragments.view()?;
             let bins = match (&self.reach, self.warm.level.bins()) {
                 (Some((bbox, _)), Some(bins)) if by_bins && view.len() == bins.count() => {
@@ -70,14 +72,18 @@ impl Context {
                 }
                 _ => None,
             };
-            let runs = runs(&view, bins.as_ref(), tell);
+            let mut runs = runs(&view, bins.as_ref(), tell);
+            if let Some(asked) = &asked {
+                let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+                runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
+            }
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: view.extent() })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
         if bytes > WORTH_A_THREAD {
-            indexes.par_iter().map(chunk).collect()
+            indexes.par_iter().enumerate().map(chunk).collect()
         } else {
-            indexes.iter().map(chunk).collect()
+            indexes.iter().enumerate().map(chunk).collect()
         }
     }
 
@@ -101,8 +107,16 @@ impl Context {
         check_rows(chunks, &positions)?;
 
         let mut pieces = self.select(chunks, &positions);
+        if let Some(test) = self.row_test(&keys, &rows, &pieces, caching).await? {
+            pieces = test.of_pieces(&pieces)?;
+        }
         pieces.truncate(limit);
-        self.batch(&keys, &rows, &pieces, &positions, caching).await
+        let columns = self.columns(&keys, &rows, &pieces, caching).await?;
+        if !self.missing().is_empty() {
+            pieces = there(&pieces, &positions, &columns);
+        }
+        let batch = self.gathered(&pieces, &positions, &columns)?;
+        self.with_beside(batch, &keys, &pieces.list, None).await
     }
 
     /// The rows of `chunks` that are asked for.
@@ -138,31 +152,33 @@ impl Context {
         all
     }
 
-    /// The rows of `pieces` with what comes along.
-    pub(crate) async fn batch(
+    /// The attributes of vertices that come along, for the rows of `pieces`.
+    pub(super) async fn columns(
         &self,
         keys: &[ChunkKey],
         rows: &[u64],
         pieces: &Pieces,
-        positions: &[Held],
         caching: zvf_store::Caching,
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Vec<Vec<Held>>, QueryError> {
         let reads = self
-            .fields
+            .chosen
+            .vertex
             .iter()
             .map(|field| self.read_pieces(Of::Attribute(field), keys, rows, pieces, caching));
-        let mut columns = Vec::with_capacity(self.fields.len());
-        for held in futures_util::future::join_all(reads).await {
-            columns.push(held?);
-        }
-        let mut pieces = std::borrow::Cow::Borrowed(pieces);
-        if !self.missing().is_empty() {
-            pieces = std::borrow::Cow::Owned(there(&pieces, positions, &columns));
-        }
+        futures_util::future::join_all(reads).await.into_iter().collect()
+    }
+
+    /// The rows of `pieces` as a batch: their positions, and the attributes in `columns`.
+    pub(super) fn gathered(
+        &self,
+        pieces: &Pieces,
+        positions: &[Held],
+        columns: &[Vec<Held>],
+    ) -> Result<Batch, QueryError> {
         let level = &self.warm.level;
         let axes = narrow(to_u64(level.axes()));
         let mut batch = Batch::new(self.kind, pieces.gather(positions, level.dtype(), axes)?);
-        for (field, held) in self.fields.iter().zip(&columns) {
+        for (field, held) in self.chosen.vertex.iter().zip(columns) {
             let column = pieces.gather(held, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
@@ -174,16 +190,11 @@ impl Context {
         let level = &self.warm.level;
         let positions = Column::empty(level.dtype(), narrow(to_u64(level.axes())));
         let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
-        for field in &self.fields {
+        for field in &self.chosen.vertex {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        Ok(batch)
-    }
-
-    /// Whether pieces must say which fragment they are of.
-    fn tells_fragments(&self) -> bool {
-        self.query.owners
+        self.beside_of_nothing(batch)
     }
 
     /// Adds what the chunks at `places` cost.
@@ -193,7 +204,7 @@ impl Context {
             plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
             plan.rows = plan.rows.saturating_add(chunk.runs.rows);
         }
-        let arrays = to_u64(self.fields.len()).saturating_add(1);
+        let arrays = to_u64(self.chosen.vertex.len()).saturating_add(1);
         plan.requests = plan.requests.saturating_add(arrays.saturating_mul(to_u64(chunks.len())));
         plan.bytes = plan.rows_before.saturating_mul(self.row_bytes());
         Ok(())

@@ -27,12 +27,27 @@ pub(crate) struct Cut {
     pub(crate) b: Place,
     /// How far it is from `a` to `b`: 0 is `a` itself.
     pub(crate) t: f64,
+    /// The fragment of the nearer one.
+    pub(crate) fragment: u32,
 }
 
 impl Cut {
-    pub(crate) const fn stored(a: Place) -> Self {
-        Self { a, b: a, t: 0.0 }
+    const fn stored(vertex: Vertex) -> Self {
+        Self { a: vertex.place, b: vertex.place, t: 0.0, fragment: vertex.fragment }
     }
+
+    /// The stored vertex that it is, or the nearer one of the two.
+    pub(crate) const fn nearest(&self) -> Piece {
+        let Place { cell, row } = if self.t < 0.5 { self.a } else { self.b };
+        Piece { cell, start: row, len: 1, fragment: self.fragment }
+    }
+}
+
+/// A vertex and the fragment that names it.
+#[derive(Clone, Copy, Debug)]
+struct Vertex {
+    place: Place,
+    fragment: u32,
 }
 
 pub(crate) type Point = [f64; Bounds::MAX_AXES];
@@ -50,14 +65,14 @@ impl<'a> Chain<'a> {
         Self { pieces, held, axes }
     }
 
-    /// Shows each vertex to `visit`, until it is content; nothing where rows are not held, so that what
-    /// comes before and after is not joined.
-    fn any(&self, mut visit: impl FnMut(Option<(Place, &Point)>) -> bool) -> bool {
+    /// Shows each vertex and its piece to `visit`, until it is content; nothing where rows are not held, so
+    /// that what comes before and after is not joined.
+    fn any(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
             let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
             let Some((column, first)) = held else {
-                if visit(None) {
+                if visit(piece, None) {
                     return true;
                 }
                 continue;
@@ -65,7 +80,7 @@ impl<'a> Chain<'a> {
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
                 position(column, wide(row.saturating_sub(first)), own);
-                if visit(Some((Place { cell: piece.cell, row }, &point))) {
+                if visit(piece, Some((row, &point))) {
                     return true;
                 }
             }
@@ -76,7 +91,7 @@ impl<'a> Chain<'a> {
     /// Whether some point of the chain is in the region.
     pub(crate) fn touches(&self, region: &Region) -> bool {
         let mut last: Option<Point> = None;
-        self.any(|vertex| {
+        self.any(|_, vertex| {
             let Some((_, point)) = vertex else {
                 last = None;
                 return false;
@@ -93,7 +108,9 @@ impl<'a> Chain<'a> {
 
     /// Whether some vertex is in the region.
     pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
-        self.any(|vertex| vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes))))
+        self.any(|_, vertex| {
+            vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes)))
+        })
     }
 
     /// The last vertex, or the first.
@@ -115,31 +132,27 @@ impl<'a> Chain<'a> {
 
     /// Whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
-        !self.any(|vertex| vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes))))
+        !self.any(|_, vertex| {
+            vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes)))
+        })
     }
 
     /// Calls `run` with the pieces of each run of vertices that are in the region.
     pub(crate) fn runs_inside(&self, region: &Region, mut run: impl FnMut(&[Piece])) {
-        self.runs_where(|_, point| region.contains(cut(point, self.axes)), &mut run);
-    }
-
-    /// Calls `run` with the pieces of each run of vertices for which `holds`.
-    pub(crate) fn runs_where(
-        &self,
-        mut holds: impl FnMut(Place, &Point) -> bool,
-        run: &mut dyn FnMut(&[Piece]),
-    ) {
         let mut now: Vec<Piece> = Vec::new();
-        self.any(|vertex| {
-            if let Some((place, point)) = vertex
-                && holds(place, point)
+        self.any(|piece, vertex| {
+            if let Some((row, point)) = vertex
+                && region.contains(cut(point, self.axes))
             {
                 match now.last_mut() {
-                    Some(last) if last.cell == place.cell && last.end() == place.row => {
+                    Some(last)
+                        if (last.cell, last.fragment) == (piece.cell, piece.fragment)
+                            && last.end() == row =>
+                    {
                         last.len = last.len.saturating_add(1);
                     }
                     _ => {
-                        now.push(Piece { cell: place.cell, start: place.row, len: 1, fragment: 0 })
+                        now.push(Piece { start: row, len: 1, ..*piece });
                     }
                 }
             } else if !now.is_empty() {
@@ -158,9 +171,9 @@ impl<'a> Chain<'a> {
     pub(crate) fn clip(&self, region: &Region, out: &mut Vec<Cut>, mut end: impl FnMut(&[Cut])) {
         let mut parts = Vec::new();
         let mut open = false; // the last vertex put out is `last`, or a point of the segment before
-        let mut last: Option<(Place, Point)> = None;
-        self.any(|vertex| {
-            let Some((place, point)) = vertex else {
+        let mut last: Option<(Vertex, Point)> = None;
+        self.any(|piece, vertex| {
+            let Some((row, point)) = vertex else {
                 if open {
                     end(out);
                     open = false;
@@ -168,11 +181,13 @@ impl<'a> Chain<'a> {
                 last = None;
                 return false;
             };
+            let place = Place { cell: piece.cell, row };
+            let vertex = Vertex { place, fragment: piece.fragment };
             let here = cut(point, self.axes);
             match &last {
                 None => {
                     if region.contains_closed(here) {
-                        out.push(Cut::stored(place));
+                        out.push(Cut::stored(vertex));
                         open = true;
                     }
                 }
@@ -193,10 +208,10 @@ impl<'a> Chain<'a> {
                             open = false;
                         }
                         if !open {
-                            out.push(between(*before, place, start));
+                            out.push(between(*before, vertex, start));
                         }
                         if stop > start {
-                            out.push(between(*before, place, stop));
+                            out.push(between(*before, vertex, stop));
                         }
                         open = true;
                     }
@@ -206,7 +221,7 @@ impl<'a> Chain<'a> {
                     }
                 }
             }
-            last = Some((place, *point));
+            last = Some((vertex, *point));
             false
         });
         if open {
@@ -216,13 +231,14 @@ impl<'a> Chain<'a> {
 }
 
 /// The point so far from `a` to `b`.
-fn between(a: Place, b: Place, t: f64) -> Cut {
+fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::stored(a)
     } else if t >= 1.0 {
         Cut::stored(b)
     } else {
-        Cut { a, b, t }
+        let fragment = if t < 0.5 { a.fragment } else { b.fragment };
+        Cut { a: a.place, b: b.place, t, fragment }
     }
 }
 

@@ -51,6 +51,12 @@ impl Runs {
         }
     }
 
+    /// Leaves out the rows of fragments that are not wanted.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(u32) -> bool) {
+        self.list.retain(|run| wanted(run.fragment));
+        self.rows = self.list.iter().fold(0, |rows, run| rows.saturating_add(run.len.into()));
+    }
+
     /// Adds the rows of a fragment.
     pub(crate) fn push_fragment(&mut self, fragment: Fragment<'_>, number: u32) {
         match fragment {

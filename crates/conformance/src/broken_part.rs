@@ -1,0 +1,126 @@
+//! The part that opens and reads damaged stores: each must be refused, read, or survived, as told.
+//!
+//! ```text
+//! want     detect_at   what must happen
+//! error    open        opening is refused
+//! error    read        opening, or reading everything, is refused
+//! error    validate    nothing bad; the fault is for a validator to find
+//! accept               the same answers as the undamaged store
+//! either               an error or an answer
+//! ```
+//!
+//! Whatever is told: no panic, no more than [`MOST_BYTES`] on the heap, and done within [`MOST_TIME`].
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use zvf_store::{OpenOptions, Store};
+
+use crate::HEAP;
+use crate::corpus::{self, Fault};
+use crate::everything::{Refusal, everything};
+use crate::report::Report;
+use crate::tally::Tally;
+
+/// Runs every damaged store of `folder`.
+pub(crate) fn run(
+    folder: &Path,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    for fault in corpus::faults(folder)? {
+        if only.is_none_or(|only| fault.id.contains(only)) {
+            tally.add(one(&fault, runtime)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// How far reading came.
+enum Found {
+    NotOpened(Refusal),
+    NotRead(Refusal),
+    Read(Vec<String>),
+    Panicked(String),
+    NotDone,
+}
+
+fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
+    let mut report = Report::new(format!("broken/{}", fault.id));
+    let unpacked = corpus::unpack(&fault.archive)?;
+    let store = corpus::store_in(unpacked.path())?;
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
+    let found = read(&store, runtime);
+    let used = HEAP.peak_usage().saturating_sub(before);
+    report.holds("memory", used <= MOST_BYTES, format!("{used} bytes at once ({})", fault.what));
+
+    let what = &fault.what;
+    match (&*fault.want, fault.detect_at.as_deref(), &found) {
+        (_, _, Found::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
+        (_, _, Found::NotDone) => {
+            report.fail("time", format!("not done in {MOST_TIME:?} ({what})"))
+        }
+        ("error", Some("open"), Found::NotOpened(_))
+        | ("error", Some("read"), Found::NotOpened(_) | Found::NotRead(_)) => report.passed += 1,
+        ("error", Some("open"), Found::NotRead(error)) => {
+            report.fail("open", format!("opened, and refused later only: {error} ({what})"));
+        }
+        ("error", Some("open" | "read"), Found::Read(_)) => {
+            report.fail("read", format!("read without an error ({what})"));
+        }
+        ("error", ..) => {
+            report.passed += 1; // survived
+            report
+                .skip("broken stores whose fault is for a validator to find: survived, not judged");
+        }
+        ("accept", _, Found::NotOpened(error) | Found::NotRead(error)) => {
+            report.fail("accept", format!("{error} ({what})"));
+        }
+        ("accept", _, Found::Read(lines)) => {
+            let base = corpus::unpack(&fault.base)?;
+            match read(&corpus::store_in(base.path())?, runtime) {
+                Found::Read(told) => {
+                    report.holds(
+                        "accept",
+                        told == *lines,
+                        format!("other answers than the base ({what})"),
+                    );
+                }
+                _ => report.fail("accept", "the undamaged store cannot be read"),
+            }
+        }
+        ("either", ..) => report.passed += 1,
+        (want, ..) => report.fail("want", format!("nothing checks {want:?}")),
+    }
+    Ok(report)
+}
+
+/// Opens a store and reads everything.
+fn read(path: &Path, runtime: &Runtime) -> Found {
+    let path = path.to_string_lossy().into_owned();
+    let task = async move {
+        let store = match Store::open(&path, OpenOptions::default()).await {
+            Ok(store) => store,
+            Err(error) => return Found::NotOpened(error.into()),
+        };
+        match everything(&store).await {
+            Ok(lines) => Found::Read(lines),
+            Err(error) => Found::NotRead(error),
+        }
+    };
+    runtime.block_on(async {
+        match tokio::time::timeout(MOST_TIME, tokio::spawn(task)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => Found::Panicked(error.to_string()),
+            Err(_) => Found::NotDone,
+        }
+    })
+}
+
+/// A handle's budget is 256 MiB; what is above it is this program's own.
+const MOST_BYTES: usize = 384 << 20;
+const MOST_TIME: Duration = Duration::from_secs(60);

@@ -1,0 +1,124 @@
+//! A folder of golden stores: an index, an archive for each store, and what is expected of it.
+//!
+//! ```text
+//! INDEX.json                what is there
+//! <id>.tar.zst              <id>.zarrvectors/ (the store), input/ (what the writer was given)
+//! <id>.expected.json        facts
+//! broken/FAULTS.json        damaged stores, and what a careful reader does with each
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// One golden store.
+#[derive(Debug)]
+pub(crate) struct Golden {
+    pub(crate) id: String,
+    pub(crate) archive: PathBuf,
+    /// The folder of the store in the archive.
+    pub(crate) store: String,
+    /// Facts that the reference read wrongly, as the index words them.
+    pub(crate) disagreements: Vec<String>,
+    pub(crate) expected: Value,
+}
+
+/// A damaged store.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) id: String,
+    pub(crate) base: PathBuf,
+    pub(crate) archive: PathBuf,
+    pub(crate) what: String,
+    pub(crate) want: String,
+    pub(crate) detect_at: Option<String>,
+}
+
+/// Every golden store of `folder`.
+pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
+    let index = read_json(&folder.join("INDEX.json"))?;
+    let stores = index["stores"].as_array().context("INDEX.json lists no stores")?;
+    let golden = |entry: &Value| {
+        let expected = read_json(&folder.join(text(&entry["expected"])))?;
+        Ok(Golden {
+            id: text(&entry["id"]),
+            archive: folder.join(text(&entry["archive"])),
+            store: text(&entry["store"]),
+            disagreements: texts(&entry["reference_disagreements"]),
+            expected,
+        })
+    };
+    stores.iter().map(golden).collect()
+}
+
+/// Every damaged store of `folder`; none where it keeps none.
+pub(crate) fn faults(folder: &Path) -> anyhow::Result<Vec<Fault>> {
+    let list = folder.join("broken/FAULTS.json");
+    if !list.exists() {
+        return Ok(Vec::new());
+    }
+    let list = read_json(&list)?;
+    let fault = |entry: &Value| Fault {
+        id: text(&entry["id"]),
+        base: folder.join(format!("broken/_base_{}.tar.zst", text(&entry["base"]))),
+        archive: folder.join(text(&entry["archive"])),
+        what: text(&entry["fault"]),
+        want: text(&entry["want"]),
+        detect_at: entry["detect_at"].as_str().map(str::to_owned),
+    };
+    Ok(list["faults"].as_array().into_iter().flatten().map(fault).collect())
+}
+
+/// Unpacks an archive into a folder that goes away with what is returned.
+pub(crate) fn unpack(archive: &Path) -> anyhow::Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    let file =
+        fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+    let plain = zstd::Decoder::new(file)?;
+    tar::Archive::new(plain)
+        .unpack(folder.path())
+        .with_context(|| format!("cannot unpack {}", archive.display()))?;
+    Ok(folder)
+}
+
+/// The one store of an unpacked archive.
+pub(crate) fn store_in(folder: &Path) -> anyhow::Result<PathBuf> {
+    let mut entries = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path());
+    let store = entries.find(|path| path.extension().is_some_and(|end| end == "zarrvectors"));
+    store.context("an archive without a store")
+}
+
+/// Every file below `folder`: its path there, with slashes, and its bytes.
+pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(folder)?.components();
+            let parts: Vec<_> = below.map(|part| part.as_os_str().to_string_lossy()).collect();
+            found.push((parts.join("/"), fs::read(&path)?));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read_json(path: &Path) -> anyhow::Result<Value> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(text).collect()
+}

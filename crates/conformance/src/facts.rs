@@ -1,0 +1,97 @@
+//! How facts are written down: digests of rows, and numbers as the corpus spells them.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use zvf_model::Column;
+
+/// Rows of bytes, in the order found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
+
+impl Rows {
+    /// The rows of a column.
+    pub(crate) fn of(column: &Column) -> Self {
+        Self(column.rows().map(<[u8]>::to_vec).collect())
+    }
+
+    /// Rows of whole numbers.
+    pub(crate) fn of_ints<R: AsRef<[i64]>>(rows: impl IntoIterator<Item = R>) -> Self {
+        let bytes = |row: R| row.as_ref().iter().flat_map(|n| n.to_le_bytes()).collect();
+        Self(rows.into_iter().map(bytes).collect())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Each row followed by the row of `other` beside it.
+    pub(crate) fn joined(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
+    }
+
+    /// The digest in the order found.
+    pub(crate) fn sha256(&self) -> String {
+        digest(self.0.iter())
+    }
+
+    /// The digest in the order of the bytes.
+    pub(crate) fn sha256_sorted(&self) -> String {
+        let mut rows: Vec<&Vec<u8>> = self.0.iter().collect();
+        rows.sort_unstable();
+        digest(rows.into_iter())
+    }
+}
+
+/// The digest of `parts`, one after the other.
+pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
+    let mut hash = Sha256::new();
+    parts.for_each(|part| hash.update(part));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A number as the corpus writes it: those that JSON has no word for are texts.
+pub(crate) fn number(x: f64) -> Value {
+    if x.is_nan() {
+        json!("nan")
+    } else if x.is_infinite() {
+        json!(if x > 0.0 { "inf" } else { "-inf" })
+    } else {
+        json!(x)
+    }
+}
+
+/// The number that a fact of the corpus is.
+pub(crate) fn float(value: &Value) -> f64 {
+    match value.as_str() {
+        Some("inf") => f64::INFINITY,
+        Some("-inf") => f64::NEG_INFINITY,
+        _ => value.as_f64().unwrap_or(f64::NAN),
+    }
+}
+
+/// The numbers that a list of the corpus is.
+pub(crate) fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().into_iter().flatten().map(float).collect()
+}
+
+/// One value of a column as the corpus writes it.
+pub(crate) fn value(value: &zvf_model::Value) -> Value {
+    match value {
+        zvf_model::Value::Int(n) => json!(n),
+        zvf_model::Value::UInt(n) => json!(n),
+        zvf_model::Value::Float(x) => number(*x),
+        zvf_model::Value::Bool(b) => json!(b),
+        zvf_model::Value::Text(text) => json!(&**text),
+        _ => Value::Null,
+    }
+}
+
+/// The first rows of a column: numbers where a row is one, else lists.
+pub(crate) fn head(column: &Column, rows: usize, scalar: bool) -> Value {
+    let row = |i| {
+        let values = (0..column.width() as usize).map(|c| value(&column.value(i, c)));
+        let mut values: Vec<Value> = values.collect();
+        if scalar && values.len() == 1 { values.remove(0) } else { Value::Array(values) }
+    };
+    Value::Array((0..rows.min(column.len())).map(row).collect())
+}

@@ -1,0 +1,174 @@
+//! Whole levels, some objects, some groups: asked of the query layer.
+
+use serde_json::{Value, json};
+use zvf_model::{Batch, Kind, Level, ObjectId};
+use zvf_query::{Columns, Order, Query, Reader};
+
+use super::cells::rows_of;
+use crate::facts::{self, Rows};
+use crate::report::Report;
+
+/// Compares reads of a whole level, of objects and of groups.
+pub(super) async fn answers(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    reader: &Reader,
+    kind: Kind,
+) {
+    let level = Level(at.parse().unwrap_or_default());
+    let all = || Query::all().of_kind(kind).at_level(level);
+    if expected["read_all"].is_object() {
+        one(report, &format!("{at}/read_all"), &expected["read_all"], truth, reader, kind, all())
+            .await;
+    }
+    if let Some(ids) = expected["read_objects"]["ids"].as_array() {
+        let ids = ids.iter().filter_map(Value::as_i64).map(ObjectId);
+        let what = format!("{at}/read_objects");
+        let query = all().of_objects(ids);
+        one(report, &what, &expected["read_objects"], &Value::Null, reader, kind, query).await;
+    }
+    for expected in expected["read_groups"].as_array().into_iter().flatten() {
+        let group = expected["group"].as_u64().unwrap_or_default();
+        let what = format!("{at}/read_groups/{group}");
+        one(report, &what, expected, &Value::Null, reader, kind, all().in_groups([group])).await;
+    }
+}
+
+async fn one(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    reader: &Reader,
+    kind: Kind,
+    query: Query,
+) {
+    if expected["error"].is_string() {
+        report.skip("reads of a level that the reference fails at");
+        return;
+    }
+    let of_objects = !at.ends_with("read_all");
+    let ordered = is_chain(kind) || (of_objects && !kind.has_links());
+    let query = if ordered { query.order(Order::Objects) } else { query };
+    let columns = names(expected);
+    let query = query.columns(Columns::Named(columns.clone()));
+    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let batch = &answer.batch;
+    let mut rows = Rows::of(batch.positions());
+    if kind == Kind::Line {
+        rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
+    }
+    for name in ["rows", "nodes"] {
+        rows_of(report, &format!("{at}/{name}"), &expected[name], &rows);
+    }
+    if let Some(told) = expected["joined"].as_object() {
+        let found = joined(batch, &columns);
+        rows_of(report, &format!("{at}/joined"), &json!(told), &found);
+    }
+    for (name, told) in expected["attributes"].as_object().into_iter().flatten() {
+        let found = batch.field(name).map(|field| Rows::of(&field.column));
+        let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
+        report.same(&format!("{at}/attributes/{name}"), told, json!(found));
+    }
+    if expected["polylines"].is_u64() {
+        chains(report, at, expected, batch);
+    }
+    for name in ["edges", "faces"] {
+        if expected[name].is_object() {
+            if !answer.complete {
+                // A backend that cannot list shows some links only; the answer says so.
+                report.skip(
+                    "edges and faces over plain HTTP: the answer says that it is not complete",
+                );
+                continue;
+            }
+            // Where the writer knows better than the reference reads, it decides.
+            let told = if truth[name].is_object() { &truth[name] } else { &expected[name] };
+            elements(report, &format!("{at}/{name}"), told, batch);
+        }
+    }
+}
+
+/// Compares an answer made of chains.
+pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+    let parts = batch.parts();
+    let lengths = || parts.offsets().windows(2).map(|pair| [(pair[1] - pair[0]) as i64]);
+    let ids: Vec<i64> = parts.objects().iter().map(|id| id.0).collect();
+    for (name, told) in expected.as_object().into_iter().flatten() {
+        let found = match name.as_str() {
+            "polylines" => json!(lengths().count()),
+            "vertices" => json!(batch.len()),
+            "lengths_sha256" => json!(Rows::of_ints(lengths()).sha256()),
+            "positions_sha256" => json!(facts::digest(batch.positions().rows())),
+            "object_ids" if told.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
+            _ => continue,
+        };
+        report.same(&format!("{at}/{name}"), told, found);
+    }
+}
+
+/// Compares elements by the positions of their ends.
+pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+    if let Some(trees) = expected.get("forest") {
+        return report.same(&format!("{at}/forest"), trees, json!(trees_of(batch)));
+    }
+    let found = ends(batch);
+    report.same(&format!("{at}/count"), &expected["count"], found.len());
+    if expected["positions_f64_sha256_sorted"].is_string() {
+        let told = &expected["positions_f64_sha256_sorted"];
+        report.same(&format!("{at}/positions"), told, found.sha256_sorted());
+    }
+}
+
+/// How many trees the edges of an answer make of its vertices; `None` where they make a circle.
+fn trees_of(batch: &Batch) -> Option<usize> {
+    let mut tree: Vec<usize> = (0..batch.len()).collect();
+    let root = |tree: &[usize], mut at: usize| {
+        while tree[at] != at {
+            at = tree[at];
+        }
+        at
+    };
+    for rows in batch.elements()?.iter() {
+        let (a, b) = (root(&tree, rows[0]), root(&tree, rows[1]));
+        if a == b {
+            return None;
+        }
+        tree[a] = b;
+    }
+    Some(tree.iter().enumerate().filter(|(at, up)| at == *up).count())
+}
+
+/// One row for each element: the positions of its ends, as numbers.
+pub(crate) fn ends(batch: &Batch) -> Rows {
+    let Some(elements) = batch.elements() else { return Rows::default() };
+    let bytes = |rows: &[usize]| {
+        let points = rows.iter().flat_map(|&row| crate::whole::point(batch.positions(), row));
+        points.flat_map(f64::to_le_bytes).collect()
+    };
+    Rows(elements.iter().map(bytes).collect())
+}
+
+/// Positions, each followed by the named columns.
+pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
+    let mut rows = Rows::of(batch.positions());
+    for name in names {
+        let column = batch.field(name).map(|field| Rows::of(&field.column)).unwrap_or_default();
+        rows = rows.joined(&column);
+    }
+    rows
+}
+
+pub(super) fn is_chain(kind: Kind) -> bool {
+    matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
+}
+
+/// The columns that the facts of an answer speak of.
+fn names(expected: &Value) -> Vec<String> {
+    if let Some(list) = expected["joined"]["attributes"].as_array() {
+        return list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    expected["attributes"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect()
+}

@@ -1,0 +1,172 @@
+//! What lies in a box, asked of the library and worked out here over everything there is.
+//!
+//! ```text
+//! brute_force   the corpus and this program agree about the vertices inside
+//! crop, inside  vertices inside, with their columns
+//! touch         chains and elements that have a point inside, whole
+//! whole_inside  those with all vertices inside
+//! clip          how much of the chains is inside
+//! ```
+
+use serde_json::{Value, json};
+use zvf_model::{Batch, Bounds, Kind, Level};
+use zvf_query::{Columns, Mode, Order, Query, Reader};
+
+use super::answers::{is_chain, joined};
+use crate::facts::{self, Rows};
+use crate::naive::{self, Cube};
+use crate::report::Report;
+use crate::whole::{self, Whole};
+
+/// Compares every box of a level.
+pub(super) async fn boxes(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    reader: &Reader,
+    whole: &Whole,
+    kind: Kind,
+) {
+    let level = Level(at.parse().unwrap_or_default());
+    let asked = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
+    let everything = reader.run(&asked).await;
+    let everything = report.keep(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
+    let (points, rows) = (whole.points(), whole.positions());
+    for expected in expected["bbox"].as_array().into_iter().flatten() {
+        let at = format!("{at}/bbox/{}", expected["name"].as_str().unwrap_or_default());
+        let cube =
+            Cube { low: facts::floats(&expected["lo"]), high: facts::floats(&expected["hi"]) };
+        let told = &expected["vertices_in_box"];
+        let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
+        let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
+        let brute = format!("{at}/brute_force");
+        report.same(&brute, &told["sha256_sorted"], inside.sha256_sorted());
+        let bounds = match Bounds::new(&cube.low, &cube.high) {
+            Ok(bounds) => bounds,
+            Err(error) => {
+                // Corners the wrong way round hold nothing; saying so is as right.
+                report.holds(&at, told["count"] == json!(0), error);
+                continue;
+            }
+        };
+        let query = Query::within(bounds).of_kind(kind).at_level(level);
+        vertices(report, &at, told, reader, kind, query.clone()).await;
+        if kind != Kind::PointCloud
+            && let Some(everything) = &everything
+        {
+            let all = pieces(everything, kind);
+            geometry(report, &at, reader, kind, query, &all, &cube).await;
+        }
+    }
+}
+
+/// Compares the vertices in boxes that are small enough to try every chunk they meet.
+pub(super) async fn probed(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    reader: &Reader,
+    kind: Kind,
+) {
+    let level = Level(at.parse().unwrap_or_default());
+    for expected in expected["bbox"].as_array().into_iter().flatten() {
+        let name = expected["name"].as_str().unwrap_or_default();
+        if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
+            continue;
+        }
+        let bounds = Bounds::new(&facts::floats(&expected["lo"]), &facts::floats(&expected["hi"]));
+        let at = format!("{at}/bbox/{name}");
+        let Some(bounds) = report.keep(&at, bounds) else { continue };
+        let query = Query::within(bounds).of_kind(kind).at_level(level);
+        vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
+    }
+}
+
+async fn vertices(
+    report: &mut Report,
+    at: &str,
+    told: &Value,
+    reader: &Reader,
+    kind: Kind,
+    query: Query,
+) {
+    let columns = told["joined_attributes"].as_array().into_iter().flatten();
+    let columns: Vec<String> = columns.filter_map(Value::as_str).map(str::to_owned).collect();
+    let mode = if kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
+    // Every stored row once: chains of coarser levels share them.
+    let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
+    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let found = Rows::of(answer.batch.positions());
+    report.same(&format!("{at}/count"), &told["count"], found.len());
+    report.same(&format!("{at}/rows"), &told["sha256_sorted"], found.sha256_sorted());
+    if let Some(told) = told.get("joined_sha256_sorted") {
+        let found = joined(&answer.batch, &columns).sha256_sorted();
+        report.same(&format!("{at}/joined"), told, found);
+    }
+}
+
+/// A chain, or an element, as its points.
+pub(crate) type Piece = Vec<Vec<f64>>;
+
+/// Compares whole chains and elements near a box with those of `all` that ought to be there.
+pub(crate) async fn geometry(
+    report: &mut Report,
+    at: &str,
+    reader: &Reader,
+    kind: Kind,
+    query: Query,
+    all: &[Piece],
+    cube: &Cube,
+) {
+    let query = query.columns(Columns::None);
+    let meets = |piece: &Piece| match is_chain(kind) {
+        true => cube.meets_chain(piece),
+        false => cube.meets_element(piece),
+    };
+    let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
+    let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
+    let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
+    for (name, mode, told) in
+        [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
+    {
+        let at = format!("{at}/{name}");
+        let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(mode)).await) else {
+            continue;
+        };
+        let found = pieces(&answer.batch, kind);
+        let told_rows = json!([told.len(), as_rows(told).sha256_sorted()]);
+        report.same(&at, &told_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
+    }
+    let at = format!("{at}/cells");
+    if let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(Mode::Cells)).await) {
+        let found = pieces(&answer.batch, kind);
+        let holds = inside.iter().all(|piece| found.contains(piece));
+        report.holds(&at, holds, "something inside is not in the cells that the box meets");
+    }
+    if is_chain(kind) {
+        let at = at.replace("/cells", "/clip");
+        if let Some(answer) = report.keep(&at, reader.run(&query.mode(Mode::Clip)).await) {
+            let found: f64 =
+                pieces(&answer.batch, kind).iter().map(|piece| naive::length(piece)).sum();
+            let told: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
+            let near = (found - told).abs() <= 1e-4 * (1.0 + told);
+            report.holds(&at, near, format!("expected length {told}, found {found}"));
+        }
+    }
+}
+
+/// Chains, or elements, as their points.
+fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
+    let point = |row| whole::point(batch.positions(), row);
+    if is_chain(kind) {
+        let offsets = batch.parts().offsets();
+        return offsets.windows(2).map(|pair| (pair[0]..pair[1]).map(point).collect()).collect();
+    }
+    let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
+    elements.map(|rows| rows.iter().map(|&row| point(row)).collect()).collect()
+}
+
+fn as_rows(pieces: &[Piece]) -> Rows {
+    let bytes = |piece: &Piece| piece.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    Rows(pieces.iter().map(bytes).collect())
+}

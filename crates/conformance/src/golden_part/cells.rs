@@ -1,0 +1,281 @@
+//! What the cells of a level hold: chunks, fragments, positions, columns of vertices and of fragments.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use zvf_format::key::ChunkKey;
+use zvf_model::{AttributeReader, Column, LevelReader};
+use zvf_store::Caching;
+
+use crate::facts::{self, Rows};
+use crate::report::Report;
+use crate::whole::{Cell, Rowset, Whole};
+
+/// Compares the list of chunks, and where the grid begins.
+pub(super) async fn chunks(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+) -> anyhow::Result<()> {
+    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+    report.same(&format!("{at}/chunk_count"), &expected["chunk_count"], keys.len());
+    if expected["chunks"].is_array() {
+        let found: Vec<Value> = keys.iter().map(coordinates).collect();
+        report.same(&format!("{at}/chunks"), &expected["chunks"], found);
+    }
+    if expected["chunks_sha256"].is_string() {
+        let found = Rows::of_ints(keys.iter().map(ChunkKey::components)).sha256();
+        report.same(&format!("{at}/chunks_sha256"), &expected["chunks_sha256"], found);
+    }
+    report.same(
+        &format!("{at}/vertex_dtype"),
+        &expected["vertex_dtype"],
+        level.dtype().to_string(),
+    );
+    if expected["grid"].is_object() {
+        let cells = level.node().required_cells("vertices").await?;
+        let origin = cells.attributes().get("chunk_grid_origin").cloned().unwrap_or_default();
+        report.same(&format!("{at}/grid/origin"), &expected["grid"]["origin"], origin);
+        report.skip("shape of the chunk grid: not part of what the library shows");
+    }
+    Ok(())
+}
+
+/// Compares cells one by one, then all vertices.
+pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, whole: &Whole) {
+    for expected in expected["cells"].as_array().into_iter().flatten() {
+        let key = key(&expected["chunk"]);
+        let what = format!("{at}/cells/{key}");
+        match whole.cells.iter().find(|cell| cell.key == key) {
+            Some(cell) => one_cell(report, &what, expected, cell),
+            None => report.fail(&what, "no such chunk"),
+        }
+    }
+    let sets = || whole.cells.iter().flat_map(|cell| &cell.fragments);
+    for (name, found) in [
+        ("total", sets().count()),
+        ("range", sets().filter(|set| set.start.is_some()).count()),
+        ("explicit", sets().filter(|set| set.start.is_none()).count()),
+        ("zero_length", sets().filter(|set| set.rows.is_empty()).count()),
+    ] {
+        if let Some(expected) = expected["fragments"].get(name) {
+            report.same(&format!("{at}/fragments/{name}"), expected, found);
+        }
+    }
+    let positions: Vec<&Column> = whole.cells.iter().map(|cell| &cell.positions).collect();
+    let rows = whole.in_order(&positions);
+    rows_of(report, &format!("{at}/vertices"), &expected["vertices"], &rows);
+    let head: Vec<Value> = whole.points().iter().take(3).map(|point| point_fact(point)).collect();
+    report.same(&format!("{at}/vertices/head"), &expected["vertices"]["head"], head);
+}
+
+fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
+    let Cell { positions, fragments, .. } = cell;
+    let raw = expected["buffer_sha256"].is_string();
+    let rows = fragments.iter().flat_map(|set| &set.rows);
+    let logical: Vec<&[u8]> = rows.map(|&row| positions.row(row)).collect();
+    let lengths: Vec<usize> = fragments.iter().map(|set| set.rows.len()).collect();
+    let lengths_sha256 = || Rows::of_ints(lengths.iter().map(|&len| [len as i64])).sha256();
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let found = match name.as_str() {
+            "chunk" => continue, // how it was found
+            _ if expected.is_null() => continue,
+            "rows" if raw => json!(positions.len()),
+            "rows" => json!(logical.len()),
+            "fragments" => json!(fragments.len()),
+            "buffer_sha256" => json!(facts::digest(positions.rows())),
+            "rows_sha256" => json!(facts::digest(logical.iter())),
+            "fragment_rows" => fragments.iter().map(fragment_fact).collect(),
+            "fragment_lengths" => json!(lengths),
+            "fragment_lengths_sha256" => json!(lengths_sha256()),
+            _ => {
+                report.fail(&format!("{what}/{name}"), "nothing compares this");
+                continue;
+            }
+        };
+        report.same(&format!("{what}/{name}"), expected, found);
+    }
+}
+
+fn fragment_fact(set: &Rowset) -> Value {
+    match set.start {
+        Some(start) => json!({"range": [start, set.rows.len()]}),
+        None => json!({"explicit": set.rows}),
+    }
+}
+
+/// Compares the columns of vertices. Where the writer declared a wrong width, `truth` decides.
+pub(super) async fn vertex_columns(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    whole: &Whole,
+) -> anyhow::Result<()> {
+    let Some(columns) = expected["vertex_attributes"].as_object() else { return Ok(()) };
+    let mut names: Vec<&str> = columns.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let listed = whole.reader.attribute_names().await?;
+    if listed.complete {
+        report.same(&format!("{at}/vertex_attributes"), &json!(names), listed.names);
+    } else {
+        report.skip("names of attributes: this backend cannot list");
+    }
+    for (name, expected) in columns {
+        let at = format!("{at}/vertex_attributes/{name}");
+        let truth = &truth["vertex_attributes"][name];
+        let read = one_column(report, &at, expected, truth, whole, name).await;
+        match (read, expected["error"].is_string()) {
+            (Ok(()), false) => {}
+            (Ok(()), true) => {
+                report.fail(&at, "columns of no common length were read without an error")
+            }
+            (Err(_), true) => report.passed += 1,
+            (Err(error), false) => report.fail(&at, format!("{error:#}")),
+        }
+    }
+    Ok(())
+}
+
+async fn one_column(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    whole: &Whole,
+    name: &str,
+) -> anyhow::Result<()> {
+    let of = whole.reader.attribute(name).await?.context("no such attribute")?;
+    let values = whole.values(&of).await?;
+    if expected["error"].is_string() {
+        let misfit =
+            values.iter().zip(&whole.cells).any(|(a, cell)| a.len() != cell.positions.len());
+        anyhow::ensure!(!misfit, "a cell with another number of rows");
+        return Ok(());
+    }
+    let rows = whole.in_order(&values.iter().collect::<Vec<_>>());
+    let joined = whole.positions().joined(&rows).sha256_sorted();
+    report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    report.same(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
+    if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
+        report.same(&format!("{at}/truth"), expected, joined.clone());
+    }
+    if truth["agree"] == json!(false) {
+        return Ok(()); // declared with another width than it has
+    }
+    report.same(&format!("{at}/ncols"), &expected["ncols"], of.width());
+    report.same(&format!("{at}/count"), &expected["count"], rows.len());
+    report.same(&format!("{at}/sha256_sorted"), &expected["sha256_sorted"], rows.sha256_sorted());
+    let with_position = &expected["joined_with_position_sha256_sorted"];
+    report.same(&format!("{at}/joined_with_position"), with_position, joined);
+    report.same(&format!("{at}/head"), &expected["head"], head(whole, &values, &expected["head"]));
+    words(report, at, expected, &of, whole).await
+}
+
+/// Compares what is said about a column: categories, unit, description, names of channels.
+async fn words(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    of: &AttributeReader,
+    whole: &Whole,
+) -> anyhow::Result<()> {
+    let field = of.field(Column::empty(of.dtype(), of.width())?);
+    let cells = whole.reader.node().cells(&format!("vertex_attributes/{}", of.name())).await?;
+    let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
+    for (name, found) in [
+        (
+            "categories",
+            json!(
+                of.categories()
+                    .map(|known| { known.values().iter().map(facts::value).collect::<Vec<_>>() })
+            ),
+        ),
+        ("fill_code", json!(of.categories().and_then(|known| known.missing()))),
+        ("unit", json!(field.unit.as_deref())),
+        ("description", json!(field.description.as_deref())),
+        ("channel_names", json!(channels)),
+    ] {
+        if let Some(expected) = expected.get(name) {
+            report.same(&format!("{at}/{name}"), expected, found);
+        }
+    }
+    Ok(())
+}
+
+/// The first three rows, in the form that the corpus has them.
+fn head(whole: &Whole, values: &[Column], like: &Value) -> Value {
+    let scalar = !like.get(0).is_some_and(Value::is_array);
+    let mut found = Vec::new();
+    'rows: for (cell, column) in whole.cells.iter().zip(values) {
+        for &row in cell.fragments.iter().flat_map(|set| &set.rows) {
+            if found.len() == 3 {
+                break 'rows;
+            }
+            let one = facts::head(&column.slice(row..row + 1), 1, scalar);
+            found.extend(one.as_array().into_iter().flatten().cloned());
+        }
+    }
+    Value::Array(found)
+}
+
+/// Compares the columns of fragments.
+pub(super) async fn fragment_columns(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+) -> anyhow::Result<()> {
+    for (name, expected) in expected["fragment_attributes"].as_object().into_iter().flatten() {
+        let at = format!("{at}/fragment_attributes/{name}");
+        let of = level.fragment_attribute(name).await?;
+        let Some(of) = of else {
+            report.fail(&at, "no such attribute");
+            continue;
+        };
+        report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+        report.same(&format!("{at}/ncols"), &expected["ncols"], of.width());
+        for cell in expected["cells"].as_array().into_iter().flatten() {
+            let key = key(&cell["chunk"]);
+            let what = format!("{at}/{key}");
+            let values = of.values_where_written(&[key], Caching::Once).await.pop();
+            let found = values.context("one answer for one chunk")?.map(|values| match values {
+                Some(values) => {
+                    json!([values.len(), facts::digest(values.rows())])
+                }
+                None => json!("absent"),
+            });
+            let absent = cell["absent"] == json!(true);
+            let told = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
+            report.found(&what, &told, found);
+        }
+    }
+    Ok(())
+}
+
+/// Compares rows with a block of `count`, `sha256`, `sha256_sorted`, as far as it has them.
+pub(super) fn rows_of(report: &mut Report, at: &str, expected: &Value, rows: &Rows) {
+    for (name, found) in [
+        ("count", json!(rows.len())),
+        ("sha256", json!(rows.sha256())),
+        ("sha256_sorted", json!(rows.sha256_sorted())),
+    ] {
+        if let Some(expected) = expected.get(name) {
+            report.same(&format!("{at}/{name}"), expected, found);
+        }
+    }
+}
+
+pub(super) fn coordinates(key: &ChunkKey) -> Value {
+    json!(key.components())
+}
+
+pub(super) fn key(value: &Value) -> ChunkKey {
+    let components: Vec<i64> =
+        value.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+    ChunkKey::new(&components).expect("the corpus names chunks by their coordinates")
+}
+
+fn point_fact(point: &[f64]) -> Value {
+    point.iter().map(|&x| facts::number(x)).collect()
+}

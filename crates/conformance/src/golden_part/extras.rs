@@ -1,0 +1,168 @@
+//! What a store holds beside its levels: parametric objects, headers, further geometries, segments.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use zvf_model::{Column, LevelReader, ObjectId, Parametric, RowAttribute};
+use zvf_query::{Columns, Query, Reader};
+use zvf_store::{Caching, Store};
+
+use super::cells::rows_of;
+use super::tables;
+use crate::facts::{self, Rows};
+use crate::report::Report;
+use crate::whole::{self, Whole};
+
+/// Compares parametric objects, with their groups and values.
+pub(super) async fn parametric(
+    report: &mut Report,
+    expected: &Value,
+    store: &Store,
+) -> anyhow::Result<()> {
+    let found = Parametric::open(store).await?.context("no parametric objects")?;
+    let shapes = found.shapes().await?;
+    let shapes: Vec<Value> = shapes
+        .iter()
+        .map(|shape| {
+            json!({
+                "type": shape.type_name,
+                "type_id": shape.type_id,
+                "coefficients": shape.coefficients,
+                "coefficient_names": shape.coefficient_names,
+                "name": shape.name,
+            })
+        })
+        .collect();
+    report.same("parametric/objects", &expected["objects"], shapes);
+    if expected["groups"].is_array() {
+        let groups = found.groups().await?.context("no groups")?;
+        let all: Vec<u64> = (0..groups.len()).collect();
+        let members: Vec<Value> = groups.members(&all).await?.iter().map(tables::members).collect();
+        report.same("parametric/groups", &expected["groups"], members);
+    }
+    for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
+        let of = found.object_attribute(name).await?;
+        column(report, "parametric/object_attributes", name, expected, of).await?;
+    }
+    for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
+        let of = found.group_attribute(name).await?;
+        column(report, "parametric/group_attributes", name, expected, of).await?;
+    }
+    Ok(())
+}
+
+async fn column(
+    report: &mut Report,
+    at: &str,
+    name: &str,
+    expected: &Value,
+    of: Option<RowAttribute>,
+) -> anyhow::Result<()> {
+    let of = of.with_context(|| format!("no attribute {name}"))?;
+    tables::one(report, &format!("{at}/{name}"), expected, &of).await
+}
+
+/// Compares the headers of other formats that a store keeps.
+pub(super) async fn headers(
+    report: &mut Report,
+    expected: &Value,
+    store: &Store,
+) -> anyhow::Result<()> {
+    let names = zvf_model::header_names(store).await?;
+    if names.complete {
+        let told: Vec<&String> =
+            expected.as_object().into_iter().flat_map(|map| map.keys()).collect();
+        report.same("headers", &json!(told), names.names);
+    }
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let found = zvf_model::header(store, name).await?;
+        report.same(&format!("headers/{name}"), expected, json!(found));
+    }
+    Ok(())
+}
+
+/// Compares the geometries that lie side by side in one level.
+pub(super) async fn composite(
+    report: &mut Report,
+    expected: &Value,
+    whole: &Whole,
+) -> anyhow::Result<()> {
+    let level = &whole.reader;
+    let geometries = level.geometries().await?;
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let at = format!("composite/{name}");
+        let Some(geometry) = geometries.iter().find(|geometry| geometry.name() == name) else {
+            // The first kind of a store is not beside the level: it is the level.
+            let is_level = level.kinds().first().is_some_and(|kind| kind.to_string() == *name);
+            report.holds(&at, is_level, "no such geometry");
+            if is_level {
+                let rows = whole.positions();
+                rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+            }
+            continue;
+        };
+        let keys: Vec<_> = geometry.chunks().await?.iter().collect();
+        let cells = geometry.positions(&keys, Caching::Once).await;
+        let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let rows = Rows(cells.iter().flat_map(|cell| Rows::of(cell).0).collect());
+        rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+        if expected["links"].is_object() {
+            let links = geometry.links().await?.context("no links")?;
+            rows_of(report, &format!("{at}/links"), &expected["links"], &Rows::of(&links));
+        }
+    }
+    Ok(())
+}
+
+/// Compares objects found by the number that a segmentation has for them.
+pub(super) async fn segments(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+    reader: &Reader,
+) -> anyhow::Result<()> {
+    let Some(list) = expected["skeleton_by_segment"].as_array() else { return Ok(()) };
+    let translation = &expected["translation"];
+    let of = level.object_attribute("segment_id").await?.context("no segment ids")?;
+    let numbers = of.range(0..of.len()).await?;
+    let index = level.objects().await?.context("no objects")?;
+    let ids = index.ids(0..index.slots()).await?;
+    for expected in list {
+        let wanted = &expected["segment_id"];
+        let at = format!("{at}/skeleton_by_segment/{wanted}");
+        let row = (0..ids.len()).find(|&row| facts::value(&numbers.value(row, 0)) == *wanted);
+        let Some(ObjectId(id)) = row.map(|row| ids[row]) else {
+            report.fail(&at, "no such segment");
+            continue;
+        };
+        let names: Vec<String> = expected["attributes"]
+            .as_object()
+            .into_iter()
+            .flat_map(|map| map.keys().cloned())
+            .collect();
+        let query = Query::objects([ObjectId(id)]).at_level(level.level());
+        let query = query.columns(Columns::Named(names.clone()));
+        let Some(answer) = report.keep(&at, reader.run(&query).await) else { continue };
+        let batch = &answer.batch;
+        let rows = moved(batch.positions(), &facts::floats(translation));
+        rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+        for name in &names {
+            let told = &expected["attributes"][name];
+            let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
+            report.same(&format!("{at}/attributes/{name}"), told, json!(found));
+        }
+        // One tree: the reference loses edges between chunks here.
+        let edges = batch.elements().map_or(0, |elements| elements.len());
+        report.same(&format!("{at}/edges"), &json!(batch.len() - 1), edges);
+    }
+    Ok(())
+}
+
+/// Positions as the reference gives those of a segment: in the units of the world, as `float32`.
+fn moved(positions: &Column, by: &[f64]) -> Rows {
+    let row = |row| {
+        let point = whole::point(positions, row);
+        point.iter().zip(by).flat_map(|(x, by)| ((x + by) as f32).to_le_bytes()).collect()
+    };
+    Rows((0..positions.len()).map(row).collect())
+}

@@ -1,0 +1,253 @@
+//! Link families: policies, segments, records in their order, endpoints, attributes.
+
+use std::collections::HashMap;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{LevelReader, LinkFamily, LinkRecords};
+use zvf_store::Caching;
+
+use super::cells::{key, rows_of};
+use crate::facts::{self, Rows};
+use crate::report::Report;
+use crate::whole::{self, Whole};
+
+/// A record: its endpoints in the order given, and whether it is stored as one within a chunk.
+struct Record {
+    ends: Vec<(ChunkKey, u64)>,
+    intra: bool,
+}
+
+/// Compares every family of a level.
+pub(super) async fn links(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+    whole: &Whole,
+) -> anyhow::Result<()> {
+    for (delta, expected_family) in expected["links"].as_object().into_iter().flatten() {
+        let at = format!("{at}/links/{delta}");
+        let family = level.links(Delta::parse(delta)?).await?;
+        let Some(family) = family else {
+            report.fail(&at, "no such family");
+            continue;
+        };
+        if let Err(error) = one_family(report, &at, expected_family, &family, whole).await {
+            report.fail(&at, format!("{error:#}"));
+        }
+    }
+    for (name, deltas) in expected["link_attributes"].as_object().into_iter().flatten() {
+        for (delta, expected) in deltas.as_object().into_iter().flatten() {
+            let at = format!("{at}/link_attributes/{name}/{delta}");
+            if let Err(error) = intra_values(report, &at, expected, level, name, delta).await {
+                report.fail(&at, format!("{error:#}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn one_family(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    family: &LinkFamily,
+    whole: &Whole,
+) -> anyhow::Result<()> {
+    let policy = family.policy();
+    let told = if expected["policy"].is_object() { &expected["policy"] } else { expected };
+    for (name, found) in [
+        ("link_width", json!(policy.link_width())),
+        ("sid_ndim", json!(policy.sid_ndim())),
+        ("directed", json!(policy.is_directed())),
+        ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
+    ] {
+        if let Some(told) = told.get(name) {
+            report.same(&format!("{at}/policy/{name}"), told, found);
+        }
+    }
+    if !family.enumerated() {
+        report.skip("links of a family: this backend cannot list its segments");
+        return Ok(());
+    }
+    for (name, found) in [
+        ("num_links", json!(family.num_links())),
+        ("num_physical_records", json!(family.num_physical_records())),
+        ("offset_arrays", json!(family.segments().len())),
+    ] {
+        if let Some(expected) = expected.get(name) {
+            report.same(&format!("{at}/{name}"), expected, found);
+        }
+    }
+    if expected["offsets"].is_array() {
+        let names = family.segments().iter().filter_map(|segment| segment.offsets());
+        let names: Vec<String> = names.map(ToString::to_string).collect();
+        report.same(&format!("{at}/offsets"), &expected["offsets"], names);
+    }
+    let (records, parts) = read(family).await?;
+    let all: Vec<&Record> = records.iter().collect();
+    let among = |intra| records.iter().filter(|record| record.intra == intra).collect::<Vec<_>>();
+    rows_of(report, &format!("{at}/records"), &expected["records"], &rows(&all));
+    rows_of(report, &format!("{at}/intra"), &expected["intra"], &rows(&among(true)));
+    rows_of(report, &format!("{at}/cross"), &expected["cross"], &rows(&among(false)));
+    list(report, &format!("{at}/records/list"), &expected["records"]["list"], &all);
+    list(report, &format!("{at}/intra/list"), &expected["intra"]["list"], &among(true));
+    list(report, &format!("{at}/cross/list"), &expected["cross"]["list"], &among(false));
+    if expected["brute_force"].is_object() {
+        rows_of(report, &format!("{at}/brute_force"), &expected["brute_force"], &rows(&all));
+    }
+    let ends = ["endpoint_positions_f64_sha256_sorted"].map(|name| {
+        expected["records"].get(name).or_else(|| expected.get(name)).and_then(Value::as_str)
+    });
+    if let [Some(told)] = ends {
+        let found = ends_of(&all, whole).map(|rows| rows.sha256_sorted());
+        report.found(&format!("{at}/endpoint_positions"), &json!(told), found);
+    }
+    for (name, expected) in expected["attributes"].as_object().into_iter().flatten() {
+        let at = format!("{at}/attributes/{name}");
+        if let Err(error) = values(report, &at, expected, family, name, &parts, &rows(&all)).await {
+            report.fail(&at, format!("{error:#}"));
+        }
+    }
+    Ok(())
+}
+
+/// The records of one segment: the places of its cells in order, and what they hold.
+type Part = (Vec<usize>, Vec<LinkRecords>);
+
+/// Every record of a family in its order, and the same by segment.
+async fn read(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
+    let (mut all, mut parts) = (Vec::new(), Vec::new());
+    for segment in family.segments() {
+        let places = segment.cells().await?.in_order();
+        let cells = segment.read(&places, Caching::Once).await;
+        let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut here = Vec::new();
+        for cell in &cells {
+            for i in 0..cell.len() {
+                let ends: Vec<(ChunkKey, u64)> =
+                    cell.endpoints(i).map(|(chunk, row)| (*chunk, row)).collect();
+                here.push((cell.stored_row(i), Record { ends, intra: segment.is_intra() }));
+            }
+        }
+        if segment.offsets().is_none() && cells.len() > 1 && is_one_blob(&cells) {
+            here.sort_by_key(|(row, _)| *row); // the flat form has an order of its own
+        }
+        all.extend(here.into_iter().map(|(_, record)| record));
+        parts.push((places, cells));
+    }
+    Ok((all, parts))
+}
+
+/// Whether the rows of several cells are counted as those of one array.
+fn is_one_blob(cells: &[LinkRecords]) -> bool {
+    let mut rows: Vec<u64> =
+        cells.iter().flat_map(|cell| (0..cell.len()).map(|i| cell.stored_row(i))).collect();
+    rows.sort_unstable();
+    rows.iter().enumerate().all(|(at, row)| at as u64 == *row)
+}
+
+fn rows(records: &[&Record]) -> Rows {
+    Rows::of_ints(records.iter().map(|record| {
+        let ends = record.ends.iter();
+        ends.flat_map(|(chunk, row)| [chunk.components(), &[*row as i64]].concat())
+            .collect::<Vec<_>>()
+    }))
+}
+
+fn list(report: &mut Report, what: &str, expected: &Value, found: &[&Record]) {
+    let Some(expected) = expected.as_array() else { return };
+    let told: Vec<Vec<(ChunkKey, u64)>> = expected
+        .iter()
+        .map(|record| {
+            let ends = record.as_array().into_iter().flatten();
+            ends.map(|end| (key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX))).collect()
+        })
+        .collect();
+    let same = told.len() == found.len() && told.iter().zip(found).all(|(a, b)| *a == b.ends);
+    report.holds(what, same, "other records, or in another order");
+}
+
+fn ends_of(records: &[&Record], whole: &Whole) -> anyhow::Result<Rows> {
+    let cells: HashMap<ChunkKey, &whole::Cell> =
+        whole.cells.iter().map(|cell| (cell.key, cell)).collect();
+    let mut found = Vec::new();
+    for record in records {
+        let mut bytes = Vec::new();
+        for (chunk, row) in &record.ends {
+            let cell = cells.get(chunk).with_context(|| format!("no chunk {chunk}"))?;
+            let row = *row as usize;
+            anyhow::ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
+            whole::point(&cell.positions, row).iter().for_each(|x| bytes.extend(x.to_le_bytes()));
+        }
+        found.push(bytes);
+    }
+    Ok(Rows(found))
+}
+
+async fn values(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    family: &LinkFamily,
+    name: &str,
+    parts: &[Part],
+    records: &Rows,
+) -> anyhow::Result<()> {
+    let of = family.attribute(name).await?.context("no such attribute")?;
+    report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    let mut found = Vec::new();
+    for (segment, (places, cells)) in parts.iter().enumerate() {
+        for column in of.values(segment, places, cells, Caching::Once).await {
+            let column = column?.context("a segment without values")?;
+            found.extend(column.rows().map(<[u8]>::to_vec));
+        }
+    }
+    let found = Rows(found);
+    let shape = match of.width() {
+        1 => json!([found.len()]),
+        width => json!([found.len(), width]),
+    };
+    report.same(&format!("{at}/shape"), &expected["shape"], shape);
+    report.same(&format!("{at}/sha256"), &expected["sha256"], found.sha256());
+    let joined = records.joined(&found).sha256_sorted();
+    report.same(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
+    Ok(())
+}
+
+/// The values beside the records within chunks, in the order of the chunks.
+async fn intra_values(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+    name: &str,
+    delta: &str,
+) -> anyhow::Result<()> {
+    let family = level.links(Delta::parse(delta)?).await?.context("no such family")?;
+    let of = family.attribute(name).await?.context("no such attribute")?;
+    let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
+    for (number, segment) in family.segments().iter().enumerate() {
+        let listed = segment.cells().await?;
+        for place in 0..listed.len() {
+            let chunks = listed.chunks(place)?;
+            if chunks.iter().any(|chunk| *chunk != chunks[0]) {
+                continue;
+            }
+            let records = segment.read(&[place], Caching::Once).await.remove(0)?;
+            let column = of.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
+            found.extend(
+                column.map(|column| (chunks[0], column.rows().flatten().copied().collect())),
+            );
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
+    report.same(&format!("{at}/cells"), &expected["cells"], found.len());
+    let bytes: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
+    report.same(&format!("{at}/bytes"), &expected["bytes"], bytes);
+    let digest = facts::digest(found.iter().map(|(_, bytes)| bytes));
+    report.same(&format!("{at}/sha256"), &expected["sha256_of_cells_in_chunk_order"], digest);
+    Ok(())
+}

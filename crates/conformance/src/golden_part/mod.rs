@@ -1,0 +1,216 @@
+//! The part that reads golden stores and compares every fact that is known of them.
+//!
+//! ```text
+//! documents   root and levels                        zvf-store
+//! cells       chunks, fragments, positions, columns  zvf-model
+//! objects     ids, manifests, positions              zvf-model
+//! links       families, records, endpoints           zvf-model
+//! tables      groups, values of objects and groups   zvf-model
+//! answers     whole levels, objects, groups          zvf-query
+//! extras      parametric objects, headers, composites zvf-model
+//! boxes       what lies in a box                     zvf-query, and brute force
+//! ```
+//!
+//! A store is opened by whoever calls, so that the same facts are asked of a directory and of a server.
+
+mod answers;
+pub(crate) mod boxes;
+mod cells;
+mod documents;
+mod extras;
+mod links;
+mod objects;
+mod tables;
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use zvf_format::metadata::Family;
+use zvf_model::{Kind, Level, LevelReader};
+use zvf_query::Reader;
+use zvf_store::{OpenOptions, Store};
+
+use crate::corpus::{self, Golden};
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::whole::Whole;
+use objects::Objects;
+
+/// Runs every golden store of `folder`, opened from a directory.
+pub(crate) fn run(
+    folder: &Path,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    for golden in corpus::goldens(folder)? {
+        if only.is_some_and(|only| !golden.id.contains(only)) {
+            continue;
+        }
+        let unpacked = corpus::unpack(&golden.archive)?;
+        let path = unpacked.path().join(&golden.store);
+        let report = runtime.block_on(async {
+            let mut report = Report::new(&golden.id);
+            let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
+            if let Some(store) = report.keep("open", store) {
+                all(&mut report, &golden, &store, true).await;
+            }
+            report
+        });
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+/// Compares everything that is known of `golden` with what `store` says. Where the backend cannot list,
+/// what can only be listed is left out.
+pub(crate) async fn all(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
+    let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
+    documents::root(report, &reference["root"], store);
+    report.same("levels_present", &reference["levels_present"], json!(store.level_numbers()));
+    if let Err(error) = beside(report, golden, store).await {
+        report.fail("beside", format!("{error:#}"));
+    }
+    let reader = Reader::new(store.clone());
+    for (number, expected) in reference["levels"].as_object().into_iter().flatten() {
+        let truth = if number == "0" { truth } else { &Value::Null };
+        let edges = format!("level {number} read_all.edges");
+        let mut expected = expected.clone();
+        if golden.disagreements.contains(&edges) {
+            expected["read_all"]["edges"] = json!({"forest": expected["objects"]["num_objects"]});
+        }
+        if let Err(error) = level(report, number, &expected, truth, &reader, lists).await {
+            report.fail(number, format!("{error:#}"));
+        }
+    }
+}
+
+/// Compares what a store holds beside its levels.
+async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::Result<()> {
+    let reference = &golden.expected["reference"];
+    if reference["parametric"].is_object() {
+        extras::parametric(report, &reference["parametric"], store).await?;
+    }
+    if reference["headers"].is_object() {
+        extras::headers(report, &reference["headers"], store).await?;
+    }
+    if golden.expected["composite"].is_object() {
+        let whole = Whole::read(LevelReader::open(store, Level(0)).await?).await?;
+        extras::composite(report, &golden.expected["composite"], &whole).await?;
+    }
+    Ok(())
+}
+
+async fn level(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    reader: &Reader,
+    lists: bool,
+) -> anyhow::Result<()> {
+    let number = at.parse()?;
+    let node = reader.store().level(number).await?;
+    documents::level(report, expected, reader.store(), &node);
+    let level = LevelReader::open(reader.store(), Level(number)).await?;
+    if !lists && reader.store().family() != Family::C {
+        // Without presence and without a listing: what is asked about a place is all there is to ask.
+        report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
+        for kind in kinds(&level) {
+            boxes::probed(report, at, expected, reader, kind).await;
+        }
+        return Ok(());
+    }
+    cells::chunks(report, at, expected, &level).await?;
+    let whole = Whole::read(level.clone()).await;
+    if truth["rows_agree"] == json!(false) {
+        // Positions that the reference cannot read back: refusing them by name is as right as reading them.
+        match whole {
+            Err(error) => report.holds(
+                &format!("{at}/vertices"),
+                error.class() == zvf_format::Class::Unsupported,
+                error,
+            ),
+            Ok(whole) => report.same(
+                &format!("{at}/vertices"),
+                &truth["rows_sha256_sorted"],
+                whole.positions().sha256_sorted(),
+            ),
+        }
+        return Ok(());
+    }
+    let whole = whole?;
+    cells::cells(report, at, expected, &whole);
+    cells::vertex_columns(report, at, expected, truth, &whole).await?;
+    cells::fragment_columns(report, at, expected, &level).await?;
+    if let Some(expected) = truth.get("rows_sha256_sorted") {
+        report.same("truth/rows", expected, whole.positions().sha256_sorted());
+    }
+    if let Some(expected) = expected.get("objects") {
+        match level.objects().await? {
+            Some(index) => {
+                let found = Objects::read(&index, &whole).await?;
+                objects::objects(report, at, expected, &found, &whole);
+                objects::truth(report, truth, &found, &whole);
+            }
+            None => report.fail(&format!("{at}/objects"), "no object index"),
+        }
+    }
+    if let Err(error) = tables::tables(report, at, expected, &level).await {
+        report.fail(&format!("{at}/tables"), format!("{error:#}"));
+    }
+    extras::segments(report, at, expected, &level, reader).await?;
+    links::links(report, at, expected, &level, &whole).await?;
+    for kind in kinds(&level) {
+        answers::answers(report, at, expected, truth, reader, kind).await;
+        boxes::boxes(report, at, expected, reader, &whole, kind).await;
+    }
+    unseen(report, expected);
+    Ok(())
+}
+
+/// What a level is asked as: what its store says first, and points where it says nothing.
+fn kinds(level: &LevelReader) -> Vec<Kind> {
+    vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
+}
+
+/// Says which facts of a level nothing here compares.
+fn unseen(report: &mut Report, expected: &Value) {
+    for name in expected.as_object().into_iter().flat_map(|facts| facts.keys()) {
+        if !COMPARED.contains(&name.as_str()) {
+            report.skip(format!("{name} of a level: not compared yet"));
+        }
+    }
+}
+
+/// The facts of a level that this part compares.
+const COMPARED: [&str; 26] = [
+    "bbox",
+    "cells",
+    "chunk_count",
+    "chunks",
+    "chunks_sha256",
+    "effective_bin_shape",
+    "effective_chunk_shape",
+    "fragment_attributes",
+    "fragments",
+    "grid",
+    "group_attributes",
+    "groups",
+    "link_attributes",
+    "links",
+    "meta",
+    "object_attributes",
+    "objects",
+    "read_all",
+    "read_groups",
+    "read_objects",
+    "scale",
+    "skeleton_by_segment",
+    "translation",
+    "vertex_attributes",
+    "vertex_dtype",
+    "vertices",
+];

@@ -1,0 +1,167 @@
+//! The object index of a level: ids, manifests, and what they lead to.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use zvf_format::key::ChunkKey;
+use zvf_model::{ObjectId, ObjectIndex};
+
+use super::cells::key;
+use crate::facts::Rows;
+use crate::report::Report;
+use crate::whole::Whole;
+
+/// The objects of a level, followed here by hand.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    pub(super) list: Vec<Object>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) id: ObjectId,
+    /// Whether the index has anything for it; a manifest without entries is something.
+    pub(super) present: bool,
+    pub(super) entries: Vec<(ChunkKey, u64)>,
+    /// Rows of its fragments: the cell of [`Whole`], and the row in it.
+    pub(super) rows: Vec<(usize, usize)>,
+}
+
+impl Objects {
+    /// Reads every manifest, and looks its fragments up in `whole`.
+    pub(super) async fn read(index: &ObjectIndex, whole: &Whole) -> anyhow::Result<Self> {
+        let cells: HashMap<ChunkKey, usize> =
+            whole.cells.iter().enumerate().map(|(at, cell)| (cell.key, at)).collect();
+        let rows: Vec<u64> = (0..index.slots()).collect();
+        let ids = index.ids_of(&rows).await?;
+        let mut list = Vec::new();
+        for (manifest, id) in index.manifests(&rows).await?.iter().zip(ids) {
+            let entries: Vec<(ChunkKey, u64)> = manifest.references()?.collect();
+            let mut rows = Vec::new();
+            for (chunk, fragment) in &entries {
+                let at = cells.get(chunk);
+                let set = at.and_then(|&at| whole.cells[at].fragments.get(*fragment as usize));
+                let (Some(&at), Some(set)) = (at, set) else {
+                    anyhow::bail!(
+                        "object {id} names fragment {fragment} of chunk {chunk}: there is none"
+                    );
+                };
+                rows.extend(set.rows.iter().map(|&row| (at, row)));
+            }
+            list.push(Object { id, present: !manifest.is_absent(), entries, rows });
+        }
+        Ok(Self { list })
+    }
+
+    pub(super) fn positions(&self, object: &Object, whole: &Whole) -> Rows {
+        let row = |&(cell, row): &(usize, usize)| whole.cells[cell].positions.row(row).to_vec();
+        Rows(object.rows.iter().map(row).collect())
+    }
+}
+
+/// Compares the index, and every object told of.
+pub(super) fn objects(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    found: &Objects,
+    whole: &Whole,
+) {
+    let at = format!("{at}/objects");
+    let entries = |object: &Object| {
+        let id = object.id.0;
+        let row = move |(chunk, fragment): &(ChunkKey, u64)| {
+            [&[id], chunk.components(), &[*fragment as i64]].concat()
+        };
+        object.entries.iter().map(row).collect::<Vec<_>>()
+    };
+    let shared = || {
+        let mut owners: HashMap<(Vec<i64>, u64), Vec<i64>> = HashMap::new();
+        for object in &found.list {
+            for (chunk, fragment) in &object.entries {
+                owners
+                    .entry((chunk.components().to_vec(), *fragment))
+                    .or_default()
+                    .push(object.id.0);
+            }
+        }
+        owners.values_mut().for_each(|of| {
+            of.sort_unstable();
+            of.dedup();
+        });
+        owners.values().filter(|of| of.len() > 1).count()
+    };
+    let ids = || found.list.iter().map(|object| object.id.0);
+    let key_rank = whole.reader.key_rank();
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let what = format!("{at}/{name}");
+        let found = match name.as_str() {
+            "num_objects" => json!(found.list.len()),
+            "num_present" => json!(found.list.iter().filter(|one| one.present).count()),
+            "sid_ndim" => json!(key_rank),
+            "ids" => json!(ids().collect::<Vec<_>>()),
+            "ids_sha256" => json!(Rows::of_ints(ids().map(|id| [id])).sha256()),
+            "manifest_entries" => {
+                json!(found.list.iter().map(|one| one.entries.len()).sum::<usize>())
+            }
+            "manifest_sha256" => {
+                json!(Rows::of_ints(found.list.iter().flat_map(entries)).sha256())
+            }
+            "fragments_shared_by_two_or_more" => json!(shared()),
+            "manifest_row" | "objects" | "layout" => continue, // words, and below
+            _ => {
+                report.fail(&what, "nothing compares this");
+                continue;
+            }
+        };
+        report.same(&what, expected, found);
+    }
+    for expected in expected["objects"].as_array().into_iter().flatten() {
+        one_object(report, &at, expected, found, whole);
+    }
+}
+
+fn one_object(report: &mut Report, at: &str, expected: &Value, found: &Objects, whole: &Whole) {
+    let id = expected["id"].as_i64().unwrap_or(-1);
+    let at = format!("{at}/{id}");
+    let Some(object) = found.list.iter().find(|one| one.id == ObjectId(id)) else {
+        report.fail(&at, "no such object");
+        return;
+    };
+    let positions = found.positions(object, whole);
+    let manifest = |expected: &Value| -> Value {
+        let told: Vec<(ChunkKey, u64)> = expected
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|pair| (key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX)))
+            .collect();
+        json!(told == object.entries)
+    };
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let what = format!("{at}/{name}");
+        match name.as_str() {
+            "id" => {}
+            "fragments" => report.same(&what, expected, object.entries.len()),
+            "vertices" => report.same(&what, expected, positions.len()),
+            "positions_sha256" => report.same(&what, expected, positions.sha256()),
+            "rows_sha256_sorted" => report.same(&what, expected, positions.sha256_sorted()),
+            "manifest" => report.same(&what, &json!(true), manifest(expected)),
+            _ => report.fail(&what, "nothing compares this"),
+        }
+    }
+}
+
+/// Compares what the writer was told of objects with what is found.
+pub(super) fn truth(report: &mut Report, truth: &Value, found: &Objects, whole: &Whole) {
+    if truth["objects_agree"] == json!(false) || truth["object_sizes_agree"] == json!(false) {
+        report.skip("objects that the writer wrote otherwise than it was told");
+        return;
+    }
+    for list in ["objects", "objects_in_path_order"] {
+        for expected in truth[list].as_array().into_iter().flatten() {
+            one_object(report, &format!("truth/{list}"), expected, found, whole);
+        }
+    }
+}

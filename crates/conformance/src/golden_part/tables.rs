@@ -1,0 +1,80 @@
+//! Groups of objects, and values of objects and of groups.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use zvf_model::{LevelReader, Members, RowAttribute};
+
+use crate::facts::{self, Rows};
+use crate::report::Report;
+
+/// Compares all three.
+pub(super) async fn tables(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    level: &LevelReader,
+) -> anyhow::Result<()> {
+    if let Some(expected) = expected["groups"].as_array() {
+        let groups = level.groups().await?.context("no groups")?;
+        let all: Vec<u64> = (0..groups.len()).collect();
+        let found: Vec<Value> = groups.members(&all).await?.iter().map(members).collect();
+        report.same(&format!("{at}/groups"), &json!(expected), found);
+    }
+    for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
+        let at = format!("{at}/object_attributes/{name}");
+        let of = level.object_attribute(name).await?.with_context(|| format!("no {at}"))?;
+        one(report, &at, expected, &of).await?;
+    }
+    for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
+        let at = format!("{at}/group_attributes/{name}");
+        let of = level.group_attribute(name).await?.with_context(|| format!("no {at}"))?;
+        one(report, &at, expected, &of).await?;
+    }
+    Ok(())
+}
+
+pub(super) fn members(members: &Members) -> Value {
+    match members {
+        Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
+        Members::Range { start, stop } => json!({"range": [start, stop]}),
+    }
+}
+
+pub(super) async fn one(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    of: &RowAttribute,
+) -> anyhow::Result<()> {
+    let values = of.range(0..of.len()).await?;
+    let column = values.column();
+    let whole = |like: &Value| {
+        let scalar = !like.get(0).is_some_and(Value::is_array);
+        facts::head(column, like.as_array().map_or(0, Vec::len), scalar)
+    };
+    if expected.is_array() {
+        report.same(at, expected, whole(expected));
+        return Ok(());
+    }
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        let what = format!("{at}/{name}");
+        let found = match name.as_str() {
+            "dtype" => json!(of.dtype().to_string()),
+            "shape" if expected.as_array().map_or(0, Vec::len) == 1 => json!([column.len()]),
+            "shape" => json!([column.len(), column.width()]),
+            "sha256" => json!(Rows::of(column).sha256()),
+            "head" | "values" => whole(expected),
+            "absent_rows" => json!(values.absent()),
+            "fill_value" => {
+                report.skip("fill values of object attributes: seen through absent rows");
+                continue;
+            }
+            _ => {
+                report.fail(&what, "nothing compares this");
+                continue;
+            }
+        };
+        report.same(&what, expected, found);
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Geometry the slow and plain way, to hold answers against. Boxes are closed.
+//!
+//! Everything works by cutting: a segment against one pair of faces after the other, a polygon against
+//! one half-space after the other; what has something left meets the box.
+
+/// An axis-aligned box, its faces included.
+#[derive(Clone, Debug)]
+pub(crate) struct Cube {
+    pub(crate) low: Vec<f64>,
+    pub(crate) high: Vec<f64>,
+}
+
+impl Cube {
+    pub(crate) fn contains(&self, point: &[f64]) -> bool {
+        let sides = self.low.iter().zip(&self.high);
+        point.iter().zip(sides).all(|(x, (low, high))| low <= x && x <= high)
+    }
+
+    /// The part of the segment from `a` to `b` that is inside, as parameters; `None` when nothing is.
+    pub(crate) fn cut(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+        let (mut from, mut to) = (0.0_f64, 1.0_f64);
+        for axis in 0..a.len() {
+            let (start, step) = (a[axis], b[axis] - a[axis]);
+            if step == 0.0 {
+                if start < self.low[axis] || self.high[axis] < start {
+                    return None;
+                }
+                continue;
+            }
+            let (one, other) = ((self.low[axis] - start) / step, (self.high[axis] - start) / step);
+            from = from.max(one.min(other));
+            to = to.min(one.max(other));
+        }
+        (from <= to).then_some((from, to))
+    }
+
+    /// Whether a chain of points has one inside; a single point is a chain.
+    pub(crate) fn meets_chain(&self, points: &[Vec<f64>]) -> bool {
+        points.iter().any(|point| self.contains(point))
+            || points.windows(2).any(|pair| self.cut(&pair[0], &pair[1]).is_some())
+    }
+
+    /// How much of a chain is inside.
+    pub(crate) fn length_inside(&self, points: &[Vec<f64>]) -> f64 {
+        let part = |pair: &[Vec<f64>]| {
+            let (from, to) = self.cut(&pair[0], &pair[1]).unwrap_or_default();
+            (to - from) * distance(&pair[0], &pair[1])
+        };
+        points.windows(2).map(part).sum()
+    }
+
+    /// Whether an edge, or a flat face, has a point inside.
+    pub(crate) fn meets_element(&self, corners: &[Vec<f64>]) -> bool {
+        match corners {
+            [a, b] => self.cut(a, b).is_some(),
+            // A face of more corners is the triangles from its first one.
+            [first, rest @ ..] => rest.windows(2).any(|pair| {
+                self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])
+            }),
+            [] => false,
+        }
+    }
+
+    fn meets_triangle(&self, corners: &[Vec<f64>; 3]) -> bool {
+        let mut left = corners.to_vec();
+        for axis in 0..self.low.len() {
+            left = keep(&left, |point| point[axis] - self.low[axis]);
+            left = keep(&left, |point| self.high[axis] - point[axis]);
+        }
+        !left.is_empty()
+    }
+}
+
+/// What is left of a polygon where `depth` is not negative.
+fn keep(polygon: &[Vec<f64>], depth: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
+    let mut left = Vec::new();
+    for (i, point) in polygon.iter().enumerate() {
+        let next = &polygon[(i + 1) % polygon.len()];
+        let (here, there) = (depth(point), depth(next));
+        if here >= 0.0 {
+            left.push(point.clone());
+        }
+        if (here > 0.0 && there < 0.0) || (here < 0.0 && there > 0.0) {
+            let t = here / (here - there);
+            left.push(point.iter().zip(next).map(|(a, b)| a + t * (b - a)).collect());
+        }
+    }
+    left
+}
+
+/// How long a chain is.
+pub(crate) fn length(points: &[Vec<f64>]) -> f64 {
+    points.windows(2).map(|pair| distance(&pair[0], &pair[1])).sum()
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_what_it_should() {
+        let unit = Cube { low: vec![0.0; 3], high: vec![1.0; 3] };
+        assert_eq!(unit.cut(&[-1.0, 0.5, 0.5], &[3.0, 0.5, 0.5]), Some((0.25, 0.5)));
+        assert_eq!(unit.cut(&[-1.0, 1.5, 0.5], &[3.0, 1.5, 0.5]), None);
+        assert_eq!(unit.cut(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
+        let through = [vec![-9.0, 0.5, 0.5], vec![9.0, -9.0, 0.5], vec![9.0, 9.0, 0.5]];
+        assert!(unit.meets_element(&through), "a face around the box, no corner or side near it");
+        let beside = [vec![2.0, 0.0, 0.5], vec![0.0, 2.5, 0.5], vec![2.0, 2.0, 0.5]];
+        assert!(!unit.meets_element(&beside));
+    }
+}

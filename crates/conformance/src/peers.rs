@@ -1,0 +1,124 @@
+//! Other software: installed into a folder that may be thrown away, started, and ended with us.
+//!
+//! Everything lands below the system's folder for temporary files and is used again when it is there.
+//! Nothing outside is changed; what cannot be installed is an error for the caller to state.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+/// A virtual environment of Python with these packages; made once.
+pub(crate) fn python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let folder = home()?.join(name);
+    let (done, python) = (folder.join("installed"), folder.join("bin/python"));
+    let wanted = packages.join("\n");
+    if fs::read_to_string(&done).is_ok_and(|found| found == wanted) {
+        return Ok(python);
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
+    fs::write(done, wanted)?;
+    Ok(python)
+}
+
+/// A package of Node; made once. Gives the folder of its commands.
+pub(crate) fn node(package: &str) -> anyhow::Result<PathBuf> {
+    let folder = home()?.join(format!("node-{package}"));
+    let commands = folder.join("node_modules/.bin");
+    if !commands.join(package).exists() {
+        fs::create_dir_all(&folder)?;
+        let npm = &mut Command::new("npm");
+        run(npm.args(["install", "--silent", "--no-fund", "--prefix"]).arg(&folder).arg(package))?;
+    }
+    Ok(commands)
+}
+
+/// A program built by cargo; made once, which can take long.
+pub(crate) fn cargo(package: &str, version: &str, features: &str) -> anyhow::Result<PathBuf> {
+    let folder = home()?.join(format!("cargo-{package}-{version}"));
+    let program = folder.join("bin").join(package);
+    if !program.exists() {
+        let cargo = &mut Command::new("cargo");
+        let cargo = cargo.args(["install", "--quiet", "--locked", "--no-default-features"]);
+        let cargo = cargo.args(["--features", features, "--version", version, "--root"]);
+        // Quickly built before quickly run.
+        let cargo = cargo.arg(&folder).args(["--config", "profile.release.opt-level=1", package]);
+        run(cargo.env("CARGO_TARGET_DIR", folder.join("target")))?;
+    }
+    Ok(program)
+}
+
+/// One of the scripts beside this program.
+pub(crate) fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
+}
+
+/// The folder that everything is installed in.
+pub(crate) fn home() -> anyhow::Result<PathBuf> {
+    let folder = std::env::temp_dir().join("zvf-conformance");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Runs a command to its end; its complaints are the error.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+    let shown = command.get_program().to_string_lossy().into_owned();
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let last = complaint.lines().last().unwrap_or_default();
+    ensure!(output.status.success(), "{shown} ended with {}: {last}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A server on loopback that ends with this value.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+}
+
+impl Server {
+    /// Starts a server and waits until it takes connections.
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        port: u16,
+        words: impl IntoIterator<Item = S>,
+    ) -> anyhow::Result<Self> {
+        let shown = program.as_ref().to_string_lossy().into_owned();
+        let process = Command::new(program)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {shown}"))?;
+        let mut server = Self { process };
+        let begun = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            ensure!(begun.elapsed() < PATIENCE, "{shown} does not listen after {PATIENCE:?}");
+            let ended = server.process.try_wait()?;
+            ensure!(ended.is_none(), "{shown} ended with {}", ended.unwrap_or_default());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// A port that nobody listens at.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

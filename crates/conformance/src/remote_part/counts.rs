@@ -1,0 +1,103 @@
+//! How many requests a question costs over plain HTTP, counted by the server.
+//!
+//! ```text
+//! cold, a box of 27 cells                 one for each cell and array needed, and 6
+//! cold, all of these cells in one shard   12
+//! warm, the same box again                none
+//! warm, the box moved by one chunk        one for each of the 9 new cells and array
+//! ```
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use tokio::runtime::Runtime;
+use zvf_model::Bounds;
+use zvf_query::{Columns, Query, Reader};
+use zvf_store::Store;
+
+use super::services::Service;
+use super::{options, send};
+use crate::corpus;
+use crate::facts::Rows;
+use crate::naive::Cube;
+use crate::npy;
+use crate::peers;
+use crate::report::Report;
+use crate::whole;
+
+/// Counts on a server of plain files.
+pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+    let mut report = Report::new("requests");
+    let folder = tempfile::tempdir()?;
+    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+    let script = peers::script("grid_stores.py");
+    peers::run(Command::new(python).arg(script).arg(folder.path()))?;
+    let points = npy::floats(&folder.path().join("positions.npy"))?.rows();
+    runtime.block_on(async {
+        for (name, arrays, columns) in [
+            ("cells", 2, Columns::None),
+            ("cells", 3, Columns::Named(vec!["a".to_owned()])),
+            ("shard", 2, Columns::None),
+            ("shard", 3, Columns::Named(vec!["a".to_owned()])),
+        ] {
+            let files = corpus::files(&folder.path().join(format!("{name}.zarrvectors")))?;
+            send(service, name, &files).await?;
+            let asked = Asked { service, name, arrays, columns };
+            asked.boxes(&mut report, &points).await?;
+        }
+        Ok(report)
+    })
+}
+
+struct Asked<'a> {
+    service: &'a Service,
+    name: &'a str,
+    /// Arrays that have cells for the question: vertices, fragments, and one for each column.
+    arrays: u64,
+    columns: Columns,
+}
+
+impl Asked<'_> {
+    async fn boxes(&self, report: &mut Report, points: &[Vec<f64>]) -> anyhow::Result<()> {
+        let before = self.served()?;
+        let store = Store::open(&self.service.address(self.name), options(self.service)).await?;
+        let reader = Reader::new(store);
+        let sharded = self.name == "shard";
+        let opened = self.served()? - before;
+        for (what, moved, most) in [
+            ("cold", 0.0, if sharded { 12 } else { 27 * self.arrays + 6 }),
+            ("again", 0.0, 0),
+            ("moved", 10.0, if sharded { self.arrays } else { 9 * self.arrays }),
+        ] {
+            let cube =
+                Cube { low: vec![11.0 + moved, 11.0, 11.0], high: vec![39.0 + moved, 39.0, 39.0] };
+            let before = self.served()?;
+            let query =
+                Query::within(Bounds::new(&cube.low, &cube.high)?).columns(self.columns.clone());
+            let answer = reader.run(&query).await?;
+            let mut served = self.served()? - before;
+            if what == "cold" {
+                served += opened;
+            }
+            let at = format!("{}/{} arrays/{what}", self.name, self.arrays);
+            report.holds(&at, served <= most, format!("{served} requests, at most {most}"));
+            let told = points.iter().filter(|point| cube.contains(point));
+            let rows = |point: &Vec<f64>| point.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let told = Rows(told.map(rows).collect()).sha256_sorted();
+            let positions = answer.batch.positions();
+            let found = (0..positions.len()).map(|row| rows(&whole::point(positions, row)));
+            let found = Rows(found.collect()).sha256_sorted();
+            report.holds(&format!("{at}/answer"), found == told, "other points");
+        }
+        Ok(())
+    }
+
+    /// Requests that the server has answered so far, by its own log.
+    fn served(&self) -> anyhow::Result<u64> {
+        let root = self.service.root.as_deref().and_then(Path::parent);
+        let log = root.context("a server without a folder")?.join("access.log");
+        Ok(fs::read_to_string(log)?.lines().count() as u64)
+    }
+}

@@ -1,0 +1,121 @@
+//! The part that asks the same of stores on servers: S3, Azure, Google Cloud Storage, plain HTTP.
+//!
+//! Each server is installed into a folder of its own, started on loopback and ended with this program. A
+//! handful of golden stores of every layout is put there, and the facts of the golden part are compared
+//! again, through the address that a user would type. Then requests are counted.
+//!
+//! A server that cannot be installed here is a skip that says why, never silence.
+
+mod counts;
+mod services;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt as _, PutPayload};
+use tokio::runtime::Runtime;
+use zvf_store::{OpenOptions, Store};
+
+use crate::corpus::{self, Golden};
+use crate::golden_part;
+use crate::report::Report;
+use crate::tally::Tally;
+use services::Service;
+
+/// Runs every server that can be had, or those with `only` in their names.
+pub(crate) fn run(
+    folder: &Path,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let goldens = corpus::goldens(folder)?;
+    let goldens: Vec<&Golden> =
+        goldens.iter().filter(|golden| SENT.contains(&&*golden.id)).collect();
+    for (name, start) in services::ALL {
+        if only.is_some_and(|only| !name.contains(only)) {
+            continue;
+        }
+        let scratch = tempfile::tempdir()?;
+        let service = match start(scratch.path()) {
+            Ok(service) => service,
+            Err(error) => {
+                tally.skip_because(format!("{name} cannot be had here: {error:#}"));
+                continue;
+            }
+        };
+        for golden in &goldens {
+            let report = one(name, golden, &service, runtime);
+            tally.add(report.with_context(|| format!("{name}, {}", golden.id))?)?;
+        }
+        if !service.lists {
+            tally.add(counts::count(&service, runtime)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts one golden store on a server and compares its facts.
+fn one(
+    name: &str,
+    golden: &Golden,
+    service: &Service,
+    runtime: &Runtime,
+) -> anyhow::Result<Report> {
+    let unpacked = corpus::unpack(&golden.archive)?;
+    let files = corpus::files(&unpacked.path().join(&golden.store))?;
+    let mut report = Report::new(format!("{name}/{}", golden.id));
+    runtime.block_on(async {
+        send(service, &golden.id, &files).await?;
+        let store = Store::open(&service.address(&golden.id), options(service)).await;
+        if let Some(store) = report.keep("open", store) {
+            golden_part::all(&mut report, golden, &store, service.lists).await;
+        }
+        Ok(report)
+    })
+}
+
+/// Puts files on a server, below a prefix.
+async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
+    if let Some(root) = &service.root {
+        for (path, bytes) in files {
+            let path = root.join(prefix).join(path);
+            std::fs::create_dir_all(path.parent().context("a file without a folder")?)?;
+            std::fs::write(path, bytes)?;
+        }
+        return Ok(());
+    }
+    let url = service.address(prefix).parse()?;
+    let (backend, top) = object_store::parse_url_opts(&url, service.options.clone())?;
+    for (path, bytes) in files {
+        let key = Key::parse(format!("{top}/{path}"))?;
+        backend.put(&key, PutPayload::from(bytes.clone())).await?;
+    }
+    Ok(())
+}
+
+fn options(service: &Service) -> OpenOptions {
+    service.options.iter().fold(OpenOptions::default(), |options, (name, value)| {
+        options.with_storage_option(name, value)
+    })
+}
+
+/// The stores that are sent: every kind, every layout family, shards, codecs, pyramids.
+const SENT: [&str; 14] = [
+    "consolidated",
+    "gr3_links",
+    "ln3_basic",
+    "ms3_pyramid",
+    "pc3_blosc",
+    "pc3_objects",
+    "pc3_pyramid_scaled",
+    "pc3_sharded_zstd",
+    "pc3_zstd_crc",
+    "sk3_streamed",
+    "sl3_sharded_blosc",
+    "v060_pc3_objects",
+    "v070_sl3_pyramid",
+    "v080_ms3_triangles",
+];

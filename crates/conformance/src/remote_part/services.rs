@@ -1,0 +1,173 @@
+//! Servers of objects on loopback: how each is installed, started and addressed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::peers::{self, Server};
+
+/// A server that runs, with a place for stores.
+#[derive(Debug)]
+pub(crate) struct Service {
+    base: String,
+    /// What a client must know, by the names that users give these.
+    pub(crate) options: Vec<(String, String)>,
+    /// Where files are put, where the server serves a folder.
+    pub(crate) root: Option<PathBuf>,
+    /// Whether clients can ask what there is.
+    pub(crate) lists: bool,
+    _server: Server,
+}
+
+impl Service {
+    /// The address of what is below `prefix`.
+    pub(crate) fn address(&self, prefix: &str) -> String {
+        format!("{}/{prefix}", self.base)
+    }
+}
+
+type Start = fn(&Path) -> anyhow::Result<Service>;
+
+/// Every server, by a name for reports.
+pub(crate) const ALL: [(&str, Start); 5] =
+    [("http", http), ("s3", s3), ("gcs", gcs), ("azure", azure), ("garage", garage)];
+
+/// Plain files, served with ranges.
+fn http(scratch: &Path) -> anyhow::Result<Service> {
+    let port = peers::free_port()?;
+    let root = scratch.join("files");
+    fs::create_dir(&root)?;
+    let at = |name: &str| scratch.join(name).display().to_string();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {};\n", at(kind)))
+        .concat();
+    let config = format!(
+        "daemon off;\nmaster_process off;\npid {};\nerror_log {};\nevents {{}}\nhttp {{\n\
+         access_log {};\n{temporary}server {{ listen 127.0.0.1:{port}; root {}; }}\n}}\n",
+        at("pid"),
+        at("error.log"),
+        at("access.log"),
+        root.display()
+    );
+    fs::write(scratch.join("nginx.conf"), config)?;
+    let program =
+        ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists());
+    let program = program.context("nginx is not installed (apt-get install nginx-light)")?;
+    let words = ["-c", &at("nginx.conf"), "-p", &at("")];
+    let server = Server::start(program, port, words)?;
+    let base = format!("http://127.0.0.1:{port}");
+    Ok(Service { base, options: Vec::new(), root: Some(root), lists: false, _server: server })
+}
+
+/// S3 as the most used double of it answers.
+fn s3(_scratch: &Path) -> anyhow::Result<Service> {
+    let python = peers::python("moto", &["moto[server]"])?;
+    let port = peers::free_port()?;
+    let program = python.with_file_name("moto_server");
+    let server = Server::start(program, port, ["-H", "127.0.0.1", "-p", &port.to_string()])?;
+    let address = format!("http://127.0.0.1:{port}");
+    peers::run(Command::new("curl").args(["-sf", "-X", "PUT"]).arg(format!("{address}/zvf")))?;
+    Ok(Service {
+        base: "s3://zvf".to_owned(),
+        options: s3_options(&address, "us-east-1", "key", "secret"),
+        root: None,
+        lists: true,
+        _server: server,
+    })
+}
+
+fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(String, String)> {
+    owned([
+        ("aws_endpoint", address),
+        ("aws_allow_http", "true"),
+        ("aws_access_key_id", key),
+        ("aws_secret_access_key", secret),
+        ("aws_region", region),
+    ])
+}
+
+/// Google Cloud Storage: a double of ours, since the packaged ones speak another interface of it.
+fn gcs(scratch: &Path) -> anyhow::Result<Service> {
+    let port = peers::free_port()?;
+    let script = peers::script("cloud_double.py").display().to_string();
+    let server = Server::start("python3", port, [script, port.to_string()])?;
+    let account = scratch.join("account.json");
+    let told = serde_json::json!({
+        "gcs_base_url": format!("http://127.0.0.1:{port}"),
+        "disable_oauth": true,
+        "client_email": "",
+        "private_key": "",
+        "private_key_id": "",
+    });
+    fs::write(&account, told.to_string())?;
+    let account = account.display().to_string();
+    let options = owned([("google_service_account", account.as_str()), ("allow_http", "true")]);
+    Ok(Service { base: "gs://zvf".to_owned(), options, root: None, lists: true, _server: server })
+}
+
+/// Azure Blob Storage as its makers' emulator answers. Clients know its port.
+fn azure(scratch: &Path) -> anyhow::Result<Service> {
+    let commands = peers::node("azurite")?;
+    let location = scratch.display().to_string();
+    let port = AZURE_PORT.to_string();
+    ensure!(
+        std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, AZURE_PORT)).is_ok(),
+        "port {port} is taken"
+    );
+    let words =
+        ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
+    let words = words.into_iter().chain(["--blobPort", &port, "--location", &location]);
+    let server = Server::start(commands.join("azurite-blob"), AZURE_PORT, words)?;
+    let script = peers::script("azure_container.py");
+    peers::run(Command::new("python3").arg(script).args([&port, AZURE_ACCOUNT, AZURE_KEY, "zvf"]))?;
+    let options = owned([("azure_storage_use_emulator", "true"), ("azure_allow_http", "true")]);
+    Ok(Service { base: "az://zvf".to_owned(), options, root: None, lists: true, _server: server })
+}
+
+/// S3 as a server for real use answers.
+fn garage(scratch: &Path) -> anyhow::Result<Service> {
+    let program = peers::cargo("garage", "2.5.0", "bundled-libs,sqlite")?;
+    let (port, inner, admin) = (peers::free_port()?, peers::free_port()?, peers::free_port()?);
+    let at = |name: &str| scratch.join(name).display().to_string();
+    let config = format!(
+        "metadata_dir = \"{}\"\ndata_dir = \"{}\"\ndb_engine = \"sqlite\"\nreplication_factor = 1\n\
+         rpc_bind_addr = \"127.0.0.1:{inner}\"\nrpc_public_addr = \"127.0.0.1:{inner}\"\n\
+         rpc_secret = \"{}\"\n[s3_api]\ns3_region = \"garage\"\napi_bind_addr = \"127.0.0.1:{port}\"\n\
+         [admin]\napi_bind_addr = \"127.0.0.1:{admin}\"\n",
+        at("meta"),
+        at("data"),
+        "5a".repeat(32)
+    );
+    let file = at("garage.toml");
+    fs::write(&file, config)?;
+    let server = Server::start(&program, port, ["-c", &file, "server"])?;
+    let command =
+        |words: &[&str]| peers::run(Command::new(&program).args(["-c", &file]).args(words));
+    let node = command(&["node", "id", "-q"])?;
+    let node = node.trim().split('@').next().context("a node without an id")?.to_owned();
+    command(&["layout", "assign", "-z", "here", "-c", "1G", &node])?;
+    command(&["layout", "apply", "--version", "1"])?;
+    let (key, secret) = (format!("GK{}", "1f".repeat(12)), "2e".repeat(32));
+    command(&["key", "import", "--yes", "-n", "zvf", &key, &secret])?;
+    command(&["bucket", "create", "zvf"])?;
+    command(&["bucket", "allow", "--read", "--write", "--owner", "zvf", "--key", &key])?;
+    Ok(Service {
+        base: "s3://zvf".to_owned(),
+        options: s3_options(&format!("http://127.0.0.1:{port}"), "garage", &key, &secret),
+        root: None,
+        lists: true,
+        _server: server,
+    })
+}
+
+fn owned<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {
+    options.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+// The well-known account of the emulator; it guards nothing.
+const AZURE_ACCOUNT: &str = "devstoreaccount1";
+const AZURE_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const AZURE_PORT: u16 = 10000;

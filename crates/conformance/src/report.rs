@@ -1,0 +1,118 @@
+//! What was compared for one store: facts that agree, facts that do not, and facts nobody compared.
+//!
+//! A fact has a name, `store/level/what`, and is a JSON value on both sides: what the corpus expects,
+//! and what the library found. Numbers agree when they are worth the same.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+/// The facts of one store so far.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    store: String,
+    /// Facts that agree.
+    pub(crate) passed: u64,
+    /// One line for each fact that does not.
+    pub(crate) failures: Vec<String>,
+    /// Why a fact was not compared.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Report {
+    /// A report about `store`.
+    pub(crate) fn new(store: impl Into<String>) -> Self {
+        Self { store: store.into(), ..Self::default() }
+    }
+
+    /// Compares one fact.
+    pub(crate) fn same(&mut self, what: &str, expected: &Value, found: impl Into<Value>) {
+        let found = found.into();
+        if agree(expected, &found) {
+            self.passed += 1;
+        } else {
+            self.fail(what, format!("expected {}, found {}", brief(expected), brief(&found)));
+        }
+    }
+
+    /// Compares one fact that had to be worked out, where that can fail.
+    pub(crate) fn found<T: Into<Value>, E: Display>(
+        &mut self,
+        what: &str,
+        expected: &Value,
+        found: Result<T, E>,
+    ) {
+        match found {
+            Ok(found) => self.same(what, expected, found),
+            Err(error) => self.fail(what, format!("expected {}, found {error}", brief(expected))),
+        }
+    }
+
+    /// Counts one fact that holds or does not.
+    pub(crate) fn holds(&mut self, what: &str, holds: bool, why_not: impl Display) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.fail(what, why_not);
+        }
+    }
+
+    /// Keeps a value, or says why there is none.
+    pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
+        found.map_err(|error| self.fail(what, error)).ok()
+    }
+
+    /// Counts one fact that does not agree.
+    pub(crate) fn fail(&mut self, what: &str, why: impl Display) {
+        self.failures.push(format!("{}/{what}: {why}", self.store));
+    }
+
+    /// Counts one fact that was not compared.
+    pub(crate) fn skip(&mut self, why: impl Into<String>) {
+        self.skips.push(why.into());
+    }
+}
+
+/// Whether two facts are worth the same.
+fn agree(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| agree(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| agree(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// A value in one short line.
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text,
+    }
+}
+
+/// The longest value that a line repeats whole.
+const LONGEST: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_agree_by_worth_and_lines_are_short() {
+        let mut report = Report::new("s");
+        report.same("a", &json!([1, 2.0]), json!([1.0, 2]));
+        report.same("b", &json!("inf"), json!(1));
+        report.same("c", &json!("x".repeat(500)), json!(null));
+        assert_eq!(report.passed, 1);
+        assert_eq!(report.failures[0], "s/b: expected \"inf\", found 1");
+        assert!(report.failures[1].len() < 200);
+    }
+}

@@ -1,0 +1,101 @@
+//! A level read whole, cell by cell, with nothing chosen: what brute force starts from.
+
+use zvf_format::fragment::Fragment;
+use zvf_format::key::ChunkKey;
+use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
+use zvf_store::Caching;
+
+use crate::facts::Rows;
+
+/// All positions and fragments of a level.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) reader: LevelReader,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// One chunk of it.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) key: ChunkKey,
+    /// Rows as stored.
+    pub(crate) positions: Column,
+    pub(crate) fragments: Vec<Rowset>,
+}
+
+/// The rows of one fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct Rowset {
+    /// The first row, where the fragment is a range: one may be empty and yet begin somewhere.
+    pub(crate) start: Option<u64>,
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Whole {
+    /// Reads everything.
+    pub(crate) async fn read(reader: LevelReader) -> Result<Self, ModelError> {
+        let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
+        let positions = reader.positions(&keys, Caching::Once).await;
+        let fragments = reader.fragments(&keys).await;
+        let mut cells = Vec::new();
+        for ((key, positions), fragments) in keys.into_iter().zip(positions).zip(fragments) {
+            let (positions, fragments) = (positions?, fragments?);
+            fragments.check_rows(positions.len() as u64)?;
+            let fragments = fragments.view()?.iter().map(rowset).collect();
+            cells.push(Cell { key, positions, fragments });
+        }
+        Ok(Self { reader, cells })
+    }
+
+    /// The values of an attribute, chunk by chunk, rows as stored.
+    pub(crate) async fn values(&self, of: &AttributeReader) -> Result<Vec<Column>, ModelError> {
+        let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
+        of.values(&keys, Caching::Once).await.into_iter().collect()
+    }
+
+    /// Rows of columns beside the positions, in the order of vertices: chunks by number, fragments of a
+    /// chunk in order, rows of a fragment in order.
+    pub(crate) fn in_order(&self, columns: &[&Column]) -> Rows {
+        let mut rows = Vec::new();
+        for (cell, column) in self.cells.iter().zip(columns) {
+            for set in &cell.fragments {
+                rows.extend(set.rows.iter().map(|&row| column.row(row).to_vec()));
+            }
+        }
+        Rows(rows)
+    }
+
+    /// The positions in the order of vertices.
+    pub(crate) fn positions(&self) -> Rows {
+        self.in_order(&self.cells.iter().map(|cell| &cell.positions).collect::<Vec<_>>())
+    }
+
+    /// The positions in the order of vertices, as numbers.
+    pub(crate) fn points(&self) -> Vec<Vec<f64>> {
+        let mut points = Vec::new();
+        for cell in &self.cells {
+            for &row in cell.fragments.iter().flat_map(|set| &set.rows) {
+                points.push(point(&cell.positions, row));
+            }
+        }
+        points
+    }
+}
+
+/// One row of positions as numbers.
+pub(crate) fn point(positions: &Column, row: usize) -> Vec<f64> {
+    let coordinate = |c| positions.float(row, c).unwrap_or(f64::NAN);
+    (0..positions.width() as usize).map(coordinate).collect()
+}
+
+fn rowset(fragment: Fragment<'_>) -> Rowset {
+    match fragment {
+        Fragment::Range { start, count } => {
+            let rows = start as usize..(start + count) as usize;
+            Rowset { start: Some(start), rows: rows.collect() }
+        }
+        Fragment::Rows(rows) => {
+            Rowset { start: None, rows: rows.iter().map(|row| row.get() as usize).collect() }
+        }
+    }
+}

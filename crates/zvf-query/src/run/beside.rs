@@ -1,0 +1,199 @@
+//! What a vertex has from others: the object it belongs to, and values of its object and its fragment.
+//!
+//! The vertices of an answer are pieces of fragments. Which object a fragment belongs to is known where
+//! the answer was put together object by object, and looked up otherwise: of several objects the one
+//! that comes first in the index counts, among those that are asked for.
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
+use zvf_store::Caching;
+
+use super::Context;
+use crate::error::{BadQuery, QueryError};
+use crate::num::{to_usize, wide};
+use crate::select::pieces::Piece;
+
+impl Context {
+    /// The batch, whose vertices are those of `pieces`, with what they have from their fragments and
+    /// objects. `rows` says of each piece which row of the object index it belongs to, where that is
+    /// known.
+    pub(super) async fn with_beside(
+        &self,
+        mut batch: Batch,
+        keys: &[ChunkKey],
+        pieces: &[Piece],
+        rows: Option<Vec<Option<u64>>>,
+    ) -> Result<Batch, QueryError> {
+        for attribute in &self.chosen.fragment {
+            let name = format!("fragment.{}", attribute.name());
+            let found = attribute.values_where_written(keys, Caching::Keep).await;
+            let mut held = Vec::with_capacity(keys.len());
+            for values in found {
+                held.push(self.sift(values)?.flatten());
+            }
+            let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
+                let values = held.get(wide(piece.cell))?.as_ref()?;
+                let row = wide(piece.fragment);
+                (row < values.len()).then_some((values, row))
+            })?;
+            let field = attribute.field(column);
+            batch = batch.with_field(Field { name: name.into(), ..field })?;
+        }
+        if !self.query.owners && self.chosen.object.is_empty() {
+            return Ok(batch);
+        }
+        let rows = match rows {
+            Some(rows) => rows,
+            None => self.rows_of_pieces(keys, pieces).await?,
+        };
+        let mut distinct: Vec<u64> = rows.iter().flatten().copied().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let place = |at: usize| {
+            let row = (*rows.get(at)?)?;
+            distinct.binary_search(&row).ok()
+        };
+        for attribute in &self.chosen.object {
+            let name = format!("object.{}", attribute.name());
+            let values = attribute.rows(&distinct).await?;
+            let mut at = 0..pieces.len();
+            let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |_| {
+                let row = place(at.next()?)?;
+                values.is_present(row).then(|| (values.column(), row))
+            })?;
+            batch = batch.with_field(Field::new(name, column))?;
+        }
+        if !self.query.owners {
+            return Ok(batch);
+        }
+        let ids: Vec<ObjectId> = match distinct.as_slice() {
+            [] => Vec::new(),
+            rows => self.index().await?.ids_of(rows).await?,
+        };
+        let mut of = Vec::with_capacity(batch.len());
+        for (at, piece) in pieces.iter().enumerate() {
+            let id = place(at).and_then(|row| ids.get(row).copied());
+            of.extend(std::iter::repeat_n(id, wide(piece.len)));
+        }
+        Ok(batch.with_vertex_objects(of)?)
+    }
+
+    /// Whether pieces must say which fragment they are of, so that this can be told.
+    pub(super) fn tells_fragments(&self) -> bool {
+        self.query.owners
+            || self.chosen.need_fragments()
+            || self.conditions.need_fragments()
+            || self.asks_for_objects()
+    }
+
+    /// The row of the object index that each piece belongs to, where there is one.
+    async fn rows_of_pieces(
+        &self,
+        keys: &[ChunkKey],
+        pieces: &[Piece],
+    ) -> Result<Vec<Option<u64>>, QueryError> {
+        let asked = self.owners_asked(keys).await?;
+        let owners = match asked {
+            Some(_) => None,
+            None => self.owners_of(keys).await?,
+        };
+        let first = |piece: &Piece| {
+            let fragment = piece.fragment;
+            if let Some(asked) = &asked {
+                let own = asked.get(wide(piece.cell))?;
+                let at = own.partition_point(|owner| owner.fragment < fragment);
+                return own
+                    .get(at)
+                    .filter(|owner| owner.fragment == fragment)
+                    .map(|o| o.row.into());
+            }
+            owners.as_ref()?.get(wide(piece.cell))?.of_fragment(fragment.into()).next()
+        };
+        Ok(pieces.iter().map(first).collect())
+    }
+
+    /// The columns beside those of the vertices, without rows.
+    pub(super) fn beside_of_nothing(&self, mut batch: Batch) -> Result<Batch, QueryError> {
+        for attribute in &self.chosen.fragment {
+            let name = format!("fragment.{}", attribute.name());
+            let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
+            batch = batch.with_field(Field { name: name.into(), ..attribute.field(column) })?;
+        }
+        for attribute in &self.chosen.object {
+            let name = format!("object.{}", attribute.name());
+            let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
+            batch = batch.with_field(Field::new(name, column))?;
+        }
+        Ok(if self.query.owners { batch.with_vertex_objects(Vec::new())? } else { batch })
+    }
+}
+
+/// One row for each vertex of `pieces`: the same for those of one piece.
+fn spread<'a>(
+    name: &str,
+    dtype: Dtype,
+    width: u32,
+    pieces: &[Piece],
+    mut row_of: impl FnMut(&Piece) -> Option<(&'a Column, usize)>,
+) -> Result<Column, QueryError> {
+    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+    let mut all = ColumnBuilder::like(&empty);
+    all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(wide(piece.len))));
+    let null = null(empty.dtype(), width);
+    for piece in pieces {
+        match (row_of(piece), &null) {
+            (Some((column, row)), _) => (0..piece.len).for_each(|_| all.push_row(column, row)),
+            (None, Some(null)) => (0..piece.len).for_each(|_| all.push_bytes(null)),
+            (None, None) => {
+                return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into());
+            }
+        }
+    }
+    Ok(all.finish())
+}
+
+/// What stands for no value in a row of a column of this type: NaN, where it has one.
+pub(super) fn null(dtype: Dtype, width: u32) -> Option<Vec<u8>> {
+    let nan: &[u8] = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => &[0, 0x7e],
+        (DtypeKind::Float, 4) => &[0, 0, 0xc0, 0x7f],
+        (DtypeKind::Float, 8) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
+        _ => return None,
+    };
+    Some(nan.repeat(to_usize(width.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_for_nothing_is_not_a_number() {
+        for (name, size) in [("float16", 2), ("float32", 4), ("float64", 8)] {
+            let dtype = Dtype::parse(name).unwrap();
+            let bytes = null(dtype, 3).unwrap();
+            assert_eq!(bytes.len(), 3 * size);
+            let column = Column::new(dtype, 3, bytes.into()).unwrap();
+            assert!((0..3).all(|c| column.float(0, c).unwrap().is_nan()), "{name}");
+        }
+        for name in ["int64", "uint8", "bool", "<U4"] {
+            assert_eq!(null(Dtype::parse(name).unwrap(), 1), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_are_spread_over_the_vertices_of_a_piece() {
+        let codes = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![7, 8, 9].into()).unwrap();
+        let piece = |fragment, len| Piece { cell: 0, start: 5, len, fragment };
+        let pieces = [piece(2, 2), piece(0, 1), piece(1, 0)];
+        let row = |piece: &Piece| Some((&codes, wide(piece.fragment)));
+        let column = spread("a", codes.dtype(), 1, &pieces, row).unwrap();
+        assert_eq!(column.bytes()[..], [9, 9, 7]);
+        assert_eq!(
+            spread("a", codes.dtype(), 1, &pieces, |_| None).unwrap_err().to_string(),
+            "InvalidArgument: some vertices have no value of a, and its type has nothing that says so: \
+             ask only for those that have one, as in \"a is not null\""
+        );
+    }
+}

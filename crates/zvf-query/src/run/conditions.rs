@@ -1,0 +1,212 @@
+//! Conditions on values: what a predicate asks of vertices, fragments, objects, groups and links.
+//!
+//! ```text
+//! joined by "and"            is asked of
+//! vertex and fragment        each row: rows for which it does not hold are no part of the geometry. A chain
+//!                            is cut into runs there, and an element goes with any of its vertices
+//! object                     each object: only those for which it holds are looked at
+//! group                      each group: objects that are in one for which it holds
+//! link                       each edge or face
+//! ```
+//!
+//! Conditions come before the region: it is what they leave that must touch it, or be inside.
+//!
+//! A condition that mixes these (an "or" between an object's value and a vertex's) says nothing that
+//! could be looked for in one place; it is refused.
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{AttributeReader, Column, LinkAttribute, RowAttribute, RowValues, Value};
+
+use super::Context;
+use super::rows::{self, Condition};
+use crate::error::{BadQuery, QueryError};
+use crate::num::wide;
+use crate::predicate::{ColumnRef, Predicate, Scope};
+use crate::warm::{Warm, no_such};
+
+/// The conditions of a question, by what they are asked of.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pub(super) rows: Vec<Condition>,
+    /// The columns that conditions on rows look at.
+    pub(super) columns: Vec<(ColumnRef, AttributeReader)>,
+    objects: Vec<Predicate>,
+    of_objects: Vec<(ColumnRef, RowAttribute)>,
+    groups: Vec<Predicate>,
+    pub(super) links: Vec<Predicate>,
+    pub(super) of_links: Vec<(ColumnRef, LinkAttribute)>,
+}
+
+impl Conditions {
+    /// The conditions of `predicate`, their columns looked up; `near` is a chunk that will be read.
+    pub(crate) async fn new(
+        predicate: Option<&Predicate>,
+        warm: &Warm,
+        near: Option<&ChunkKey>,
+    ) -> Result<Self, QueryError> {
+        let (mut all, mut rows) = (Self::default(), Vec::new());
+        if let Some(predicate) = predicate {
+            all.sort(predicate, &mut rows)?;
+        }
+        for column in distinct(&rows) {
+            let reader = if column.scope == Scope::Fragment {
+                warm.of_fragments(&column.name).await?
+            } else {
+                warm.required_of_vertices(&column.name, near).await?
+            };
+            check_index(&column, reader.width())?;
+            all.columns.push((column, reader));
+        }
+        all.rows = rows.iter().map(|one| rows::prepared(one, &all.columns)).collect();
+        for column in distinct(&all.objects) {
+            let attribute = warm.of_objects(&column.name).await?;
+            check_index(&column, attribute.width())?;
+            all.of_objects.push((column, attribute));
+        }
+        if !all.links.is_empty() {
+            let family = warm.level.links(zvf_format::key::Delta::SAME).await?;
+            for column in distinct(&all.links) {
+                let attribute = warm.required_of_links(family.as_ref(), &column.name).await?;
+                check_index(&column, attribute.width())?;
+                all.of_links.push((column, attribute));
+            }
+        }
+        Ok(all)
+    }
+
+    fn sort(&mut self, predicate: &Predicate, rows: &mut Vec<Predicate>) -> Result<(), BadQuery> {
+        if let Predicate::All(each) = predicate {
+            return each.iter().try_for_each(|one| self.sort(one, rows));
+        }
+        let columns = predicate.columns();
+        let all = |of: &[Scope]| columns.iter().all(|column| of.contains(&column.scope));
+        let list = if all(&[Scope::Vertex, Scope::Fragment]) {
+            rows
+        } else if all(&[Scope::Object]) {
+            &mut self.objects
+        } else if all(&[Scope::Group]) {
+            &mut self.groups
+        } else if all(&[Scope::Link]) {
+            &mut self.links
+        } else {
+            let odd = columns.iter().find(|column| column.scope != Scope::Vertex);
+            let odd = odd.or(columns.first());
+            return Err(BadQuery::Scope {
+                name: odd.map(ToString::to_string).unwrap_or_default(),
+                scope: odd.map_or("", |column| column.scope.word()),
+                why: "stands in one condition with values of something else: join them with \"and\"",
+            });
+        };
+        list.push(predicate.clone());
+        Ok(())
+    }
+
+    /// Whether rows must say which fragment they are of.
+    pub(crate) fn need_fragments(&self) -> bool {
+        self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
+    }
+
+    /// Whether objects are chosen by them.
+    pub(crate) fn choose_objects(&self) -> bool {
+        !self.objects.is_empty() || !self.groups.is_empty()
+    }
+
+    /// Whether a link with these values is asked for; one without a record has none.
+    pub(super) fn link_holds(
+        &self,
+        values: &[(&ColumnRef, Option<&Column>)],
+        record: usize,
+    ) -> bool {
+        let mut look = |column: &ColumnRef| {
+            let found = values.iter().find(|(known, _)| *known == column);
+            let values = found.and_then(|(_, values)| *values);
+            values.map_or(Value::Null, |values| values.value(record, wide(column.index)))
+        };
+        self.links.iter().all(|condition| condition.holds(&mut look))
+    }
+}
+
+impl Context {
+    /// Those of `rows` of the object index for which the conditions on objects hold.
+    pub(super) async fn objects_where(&self, rows: Vec<u64>) -> Result<Vec<u64>, QueryError> {
+        let conditions = &self.conditions;
+        if conditions.objects.is_empty() {
+            return Ok(rows);
+        }
+        let mut kept = Vec::new();
+        for batch in rows.chunks(OBJECTS_AT_A_TIME) {
+            let mut values = Vec::with_capacity(conditions.of_objects.len());
+            for (column, attribute) in &conditions.of_objects {
+                values.push((column, attribute.rows(batch).await?));
+            }
+            for (i, row) in batch.iter().enumerate() {
+                let mut look = |column: &ColumnRef| value_of(&values, column, i);
+                if conditions.objects.iter().all(|condition| condition.holds(&mut look)) {
+                    kept.push(*row);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The groups for which the conditions on groups hold; `None` without such conditions.
+    pub(super) async fn groups_where(&self) -> Result<Option<Vec<u64>>, QueryError> {
+        let conditions = &self.conditions.groups;
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        let level = &self.warm.level;
+        let Some(groups) = level.groups().await? else { return Ok(Some(Vec::new())) };
+        let mut values: Vec<(&ColumnRef, RowValues)> = Vec::new();
+        let mut named: Vec<&ColumnRef> = Vec::new();
+        for column in conditions.iter().flat_map(Predicate::columns) {
+            match level.group_attribute(&column.name).await? {
+                Some(attribute) => {
+                    check_index(column, attribute.width())?;
+                    values.push((column, attribute.range(0..groups.len()).await?));
+                }
+                None if column.name == "name" => named.push(column),
+                None => {
+                    let names = level.group_attribute_names().await?.names;
+                    return Err(no_such("group", &column.name, &names).into());
+                }
+            }
+        }
+        let holds = |group: &u64| {
+            let at = crate::num::to_usize(*group);
+            let mut look = |column: &ColumnRef| {
+                if named.contains(&column) {
+                    return groups.name(*group).map_or(Value::Null, Value::Text);
+                }
+                value_of(&values, column, at)
+            };
+            conditions.iter().all(|condition| condition.holds(&mut look))
+        };
+        Ok(Some((0..groups.len()).filter(holds).collect()))
+    }
+}
+
+/// The columns of some conditions, each once.
+fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
+    let mut columns: Vec<ColumnRef> =
+        conditions.iter().flat_map(Predicate::columns).cloned().collect();
+    columns.sort();
+    columns.dedup();
+    columns
+}
+
+fn value_of(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
+    let found = values.iter().find(|(known, _)| *known == column);
+    found.map_or(Value::Null, |(_, values)| values.value(i, wide(column.index)))
+}
+
+/// Refuses an index past the values of a row.
+fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
+    if column.index < width {
+        return Ok(());
+    }
+    Err(BadQuery::NoSuchValue { name: column.name.clone(), width, index: column.index })
+}
+
+/// Rows of the object index whose values are held at once.
+const OBJECTS_AT_A_TIME: usize = 1 << 16;

@@ -1,0 +1,124 @@
+//! Which link cells can matter: those whose chunks reach the region, or have objects that are asked for.
+
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::LinkFamily;
+
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64};
+use crate::run::Context;
+
+impl Context {
+    /// The family of the elements.
+    pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
+        Ok(self.warm.level.links(Delta::SAME).await?)
+    }
+
+    /// Whether every link that the level has could be found: a backend that cannot list shows near ones
+    /// only.
+    pub(in crate::run) async fn all_links(&self) -> Result<bool, QueryError> {
+        if !self.kind.has_links() {
+            return Ok(true);
+        }
+        Ok(self.family().await?.is_none_or(|family| family.enumerated()))
+    }
+
+    /// The link cells that can matter: those whose chunks reach the region.
+    pub(in crate::run) async fn link_cells(
+        &self,
+        family: &LinkFamily,
+        chunks: &[u32],
+    ) -> Result<Vec<(usize, usize)>, QueryError> {
+        let mut found = Vec::new();
+        for (number, segment) in family.segments().iter().enumerate() {
+            let cells = segment.cells().await?;
+            let mut places = Vec::new();
+            let few = match (&self.reach, segment.offsets()) {
+                (Some((_, range)), Some(offsets)) if range.rank() == self.warm.level.key_rank() => {
+                    let offsets: Vec<&[i64]> = offsets.iter().collect();
+                    sources(range, &offsets, to_u64(cells.len()))
+                }
+                _ => None,
+            };
+            if let Some(sources) = few {
+                places.extend(sources.iter().filter_map(|source| cells.find(source)));
+            } else {
+                for place in 0..cells.len() {
+                    if self.cell_matters(&cells.chunks(place)?, chunks) {
+                        places.push(place);
+                    }
+                }
+            }
+            let mut keyed: Vec<(ChunkKey, usize)> =
+                places.iter().filter_map(|place| Some((cells.source(*place)?, *place))).collect();
+            if keyed.len() == places.len() {
+                keyed.sort_by(|(a, _), (b, _)| a.cmp_string(b));
+                places = keyed.into_iter().map(|(_, place)| place).collect();
+            }
+            found.extend(places.into_iter().map(|place| (number, place)));
+        }
+        Ok(found)
+    }
+
+    /// Whether records between these chunks can matter.
+    fn cell_matters(&self, between: &[ChunkKey], chunks: &[u32]) -> bool {
+        let axes = self.warm.level.axes();
+        if let Some((_, range)) = &self.reach {
+            return (0..axes).all(|axis| {
+                let at = |key: &ChunkKey| key.spatial(axes).and_then(|key| key.get(axis).copied());
+                let ends = between.iter().filter_map(at);
+                let low = ends.clone().min().unwrap_or(i64::MAX);
+                let high = ends.max().unwrap_or(i64::MIN);
+                range.axis(axis).is_some_and(|(first, last)| low <= last && high >= first)
+            });
+        }
+        if chunks.len() == self.chunks.len() {
+            return true;
+        }
+        let is_own = |key| {
+            let place = self.chunks.find(key).map(|place| narrow(to_u64(place)));
+            place.is_some_and(|place| chunks.binary_search(&place).is_ok())
+        };
+        between.iter().all(is_own)
+    }
+}
+
+/// The sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
+/// there are cells.
+fn sources(
+    range: &zvf_format::grid::ChunkRange,
+    offsets: &[&[i64]],
+    cells: u64,
+) -> Option<Vec<ChunkKey>> {
+    let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), 1_u64);
+    for axis in 0..range.rank() {
+        let (first, last) = range.axis(axis)?;
+        let along = offsets.iter().filter_map(|offset| offset.get(axis).copied());
+        let forth = along.clone().fold(0, i64::max);
+        let back = along.fold(0, i64::min);
+        let (from, to) = (first.checked_sub(forth)?, last.checked_sub(back)?);
+        count = count.checked_mul(to.abs_diff(from).checked_add(1)?)?;
+        low.push(from);
+        high.push(to);
+    }
+    if count > cells.saturating_add(8) {
+        return None;
+    }
+    let mut sources = Vec::new();
+    let mut at = low.clone();
+    loop {
+        sources.push(ChunkKey::new(&at).ok()?);
+        let mut axis = at.len();
+        loop {
+            axis = match axis.checked_sub(1) {
+                None => return Some(sources),
+                Some(axis) => axis,
+            };
+            let (here, first, last) = (at.get_mut(axis)?, low.get(axis)?, high.get(axis)?);
+            if *here < *last {
+                *here = here.checked_add(1)?;
+                break;
+            }
+            *here = *first;
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The elements that are left: each held against the region, and kept whole, cut, or left out.
+
+use std::collections::HashSet;
+
+use zvf_format::metadata::LinksConvention;
+use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
+
+use super::marks::Marks;
+use super::{CUT, Chunk, Part};
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64, wide};
+use crate::query::Mode;
+use crate::region::Region;
+use crate::run::Context;
+use crate::select::chain::{Place, Point};
+use crate::select::faces::{Blend, clip_edge, clip_face};
+use crate::select::held::Held;
+use crate::select::inside::position;
+use crate::select::pieces::Piece;
+
+/// The elements that are left.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) ends: Vec<Place>,
+    /// Where the ends of each element end.
+    stops: Vec<usize>,
+    /// Part and record of each; none for implied edges.
+    pub(super) from: Vec<Option<(u32, u32)>>,
+    /// Vertices between stored ones, numbered after these.
+    pub(super) cuts: Vec<Blend>,
+}
+
+impl Kept {
+    fn push(&mut self, ends: impl IntoIterator<Item = Place>, from: Option<(u32, u32)>) {
+        self.ends.extend(ends);
+        self.stops.push(self.ends.len());
+        self.from.push(from);
+    }
+
+    /// The stored rows that cuts are made of.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Piece> + '_ {
+        let places = self.cuts.iter().flat_map(|cut| cut.of.iter());
+        places.map(|(Place { cell, row }, _)| Piece {
+            cell: *cell,
+            start: *row,
+            len: 1,
+            fragment: 0,
+        })
+    }
+
+    /// For each cut the stored row that has the largest share in it, and its fragment.
+    pub(super) fn nearest(&self, chunks: &[Chunk]) -> Vec<Piece> {
+        let fragment = |place: &Place| {
+            let runs = chunks.get(wide(place.cell)).map(|chunk| chunk.runs.list.as_slice());
+            let mut runs = runs.unwrap_or_default().iter();
+            let run = runs.find(|run| (run.start..run.end()).contains(&place.row));
+            run.map_or(0, |run| run.fragment)
+        };
+        let most = self.cuts.iter().filter_map(|cut| {
+            let (place, _) = cut.of.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+            Some(Piece { cell: place.cell, start: place.row, len: 1, fragment: fragment(place) })
+        });
+        most.collect()
+    }
+
+    /// Without the elements that touch the chunks that are `lost`.
+    pub(super) fn without(&self, lost: &[bool]) -> Self {
+        let is_lost = |place: &Place| lost.get(wide(place.cell)) == Some(&true);
+        let cut = |place: &Place| {
+            if place.cell == CUT { self.cuts.get(wide(place.row)) } else { None }
+        };
+        let (mut left, mut start) = (Self::default(), 0);
+        for (stop, from) in self.stops.iter().zip(&self.from) {
+            let ends = self.ends.get(start..*stop).unwrap_or_default();
+            start = *stop;
+            let gone = |end: &Place| match cut(end) {
+                Some(cut) => cut.of.iter().any(|(place, _)| is_lost(place)),
+                None => is_lost(end),
+            };
+            if ends.iter().any(gone) {
+                continue;
+            }
+            let mut own = Vec::with_capacity(ends.len());
+            for end in ends {
+                own.push(match cut(end) {
+                    Some(cut) => left.add_cut(cut.clone()),
+                    None => *end,
+                });
+            }
+            left.push(own, *from);
+        }
+        left
+    }
+
+    fn add_cut(&mut self, cut: Blend) -> Place {
+        let row = narrow(to_u64(self.cuts.len()));
+        self.cuts.push(cut);
+        Place { cell: CUT, row }
+    }
+}
+
+impl Context {
+    /// The elements that are asked for; the vertices that count by themselves are marked.
+    pub(super) fn kept(
+        &self,
+        family: Option<&LinkFamily>,
+        parts: &[Part],
+        told: &[Part],
+        chunks: &[Chunk],
+        positions: &[Held],
+        marks: &mut Marks,
+    ) -> Result<Kept, QueryError> {
+        let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
+        marks.inside(chunks, positions, region);
+        let axes = self.warm.level.axes();
+        let kept = Kept::default();
+        let mut test =
+            Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
+        let mut children = HashSet::new();
+        let mut ends = Vec::new();
+        let is_told = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
+        for ((number, part), told) in (0_u32..).zip(parts.iter().chain(told)).zip(is_told) {
+            // Skeletons that were streamed have (parent, child) from one chunk to the next.
+            let parent_first = family.is_some_and(|family| {
+                let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
+                family.policy().is_directed() && offsets.is_some_and(|offsets| !offsets.are_zero())
+            });
+            for i in 0..part.records.len() {
+                if !part.records.is_leading(i) {
+                    continue;
+                }
+                ends.clear();
+                ends.extend(part.records.ends(i).filter_map(|(place, row)| {
+                    Some(Place { cell: *part.chunks.get(place)?, row: narrow(row) })
+                }));
+                if self.kind == Kind::Skeleton {
+                    if parent_first {
+                        ends.reverse();
+                    }
+                    children.extend(ends.first().copied());
+                }
+                if !told && part.dropped.get(i) != Some(&true) {
+                    test.element(&ends, Some((number, narrow(to_u64(i)))))?;
+                }
+            }
+        }
+        if self.kind == Kind::Skeleton && self.implies_parents() {
+            implied(chunks, &children, &mut test)?;
+        }
+        Ok(test.kept)
+    }
+
+    /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
+    fn implies_parents(&self) -> bool {
+        let root = &self.warm.level.store().root().zarr_vectors;
+        root.links_convention().known() != Some(LinksConvention::Explicit)
+            && self.conditions.link_holds(&[], 0)
+    }
+}
+
+/// Tests the edges that the order of rows implies: from each row of a fragment to the one before it, where
+/// no record says otherwise.
+fn implied(
+    chunks: &[Chunk],
+    children: &HashSet<Place>,
+    test: &mut Test<'_>,
+) -> Result<(), QueryError> {
+    for (cell, chunk) in (0_u32..).zip(chunks).filter(|(_, chunk)| chunk.own) {
+        let mut before: Option<(Place, u32)> = None;
+        for run in &chunk.runs.list {
+            for row in run.start..run.end() {
+                let child = Place { cell, row };
+                if let Some((parent, fragment)) = before
+                    && fragment == run.fragment
+                    && !children.contains(&child)
+                {
+                    test.element(&[child, parent], None)?;
+                }
+                before = Some((child, run.fragment));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Elements held against the region.
+struct Test<'a> {
+    mode: Mode,
+    kind: Kind,
+    axes: usize,
+    region: Option<&'a Region>,
+    chunks: &'a [Chunk],
+    positions: &'a [Held],
+    marks: &'a Marks,
+    kept: Kept,
+}
+
+impl Test<'_> {
+    /// Keeps one element, whole or cut, when it is asked for.
+    fn element(&mut self, ends: &[Place], from: Option<(u32, u32)>) -> Result<(), QueryError> {
+        if !ends.iter().all(|end| self.marks.is_allowed(*end)) {
+            return Ok(());
+        }
+        let keep = match (self.mode, self.region) {
+            (Mode::Touch, Some(region)) => meets(region, &self.load(ends)?, self.axes),
+            (Mode::Clip, Some(region)) => return self.clip(region, ends, from),
+            (Mode::Inside | Mode::Crop | Mode::Cells, _) | (_, None) => {
+                let mut all = true;
+                for end in ends {
+                    all = all && self.counts(*end)?;
+                }
+                all
+            }
+        };
+        if keep {
+            self.kept.push(ends.iter().copied(), from);
+        }
+        Ok(())
+    }
+
+    /// Whether a vertex is in the answer by itself, in this work or in other work.
+    fn counts(&self, end: Place) -> Result<bool, QueryError> {
+        match (self.chunks.get(wide(end.cell)), self.region) {
+            (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
+            (Some(chunk), Some(region)) if chunk.counts => {
+                let points = self.load(&[end])?;
+                let point = points.first().and_then(|point| point.get(..self.axes));
+                Ok(point.is_some_and(|point| region.contains(point)))
+            }
+            (Some(chunk), None) => Ok(chunk.counts),
+            _ => Ok(false),
+        }
+    }
+
+    /// What of the element is in the region.
+    fn clip(
+        &mut self,
+        region: &Region,
+        ends: &[Place],
+        from: Option<(u32, u32)>,
+    ) -> Result<(), QueryError> {
+        let points = self.load(ends)?;
+        let points: Vec<&[f64]> =
+            points.iter().filter_map(|point| point.get(..self.axes)).collect();
+        if !boxes_meet(region, &points) {
+            return Ok(());
+        }
+        let mut pieces: Vec<Vec<Blend>> = Vec::new();
+        if self.kind == Kind::Mesh {
+            clip_face(region, ends, &points, &mut pieces)?;
+        } else {
+            clip_edge(region, ends, &points, &mut pieces);
+        }
+        for piece in pieces {
+            let mut own = Vec::with_capacity(piece.len());
+            for corner in piece {
+                own.push(match corner.stored() {
+                    Some(place) => place,
+                    None => self.kept.add_cut(corner),
+                });
+            }
+            self.kept.push(own, from);
+        }
+        Ok(())
+    }
+
+    /// The positions of `ends`.
+    fn load(&self, ends: &[Place]) -> Result<Vec<Point>, QueryError> {
+        let one = |end: &Place| {
+            let held = self.positions.get(wide(end.cell)).and_then(|held| held.column(end.row));
+            let mut point = [0.0; Bounds::MAX_AXES];
+            let found = held.and_then(|(column, first)| {
+                let row = wide(end.row.checked_sub(first)?);
+                let own = point.get_mut(..self.axes)?;
+                (row < column.len()).then(|| position(column, row, own))
+            });
+            found.map(|()| point).ok_or_else(crate::select::pieces::not_held)
+        };
+        ends.iter().map(one).collect()
+    }
+}
+
+/// Whether the element with these corners has a point in the region.
+fn meets(region: &Region, corners: &[Point], axes: usize) -> bool {
+    let mut refs: [&[f64]; 8] = [&[]; 8];
+    for (to, from) in refs.iter_mut().zip(corners) {
+        *to = from.get(..axes).unwrap_or(from);
+    }
+    let refs = refs.get(..corners.len()).unwrap_or_default();
+    boxes_meet(region, refs) && region.meets_face(refs)
+}
+
+/// Whether the box around some corners meets the box around the region.
+fn boxes_meet(region: &Region, corners: &[&[f64]]) -> bool {
+    let hull = region.hull();
+    let mut sides = hull.low().iter().zip(hull.high()).enumerate();
+    sides.all(|(axis, (low, high))| {
+        let at = corners.iter().filter_map(|corner| corner.get(axis));
+        let least = at.clone().fold(f64::INFINITY, |least, x| least.min(*x));
+        let most = at.fold(f64::NEG_INFINITY, |most, x| most.max(*x));
+        least <= *high && most >= *low
+    })
+}

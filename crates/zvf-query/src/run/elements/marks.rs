@@ -1,0 +1,124 @@
+//! Which rows of which chunks are in the answer, and their numbers there.
+
+use super::kept::Kept;
+use super::{CUT, Chunk};
+use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::region::Region;
+use crate::select::chain::Place;
+use crate::select::held::Held;
+use crate::select::inside;
+use crate::select::pieces::{Piece, Pieces};
+
+/// Which rows of which chunks are in the answer.
+pub(super) struct Marks {
+    /// Rows that are in it by themselves.
+    inside: Vec<Vec<bool>>,
+    /// Rows that may be; all where nothing is said.
+    allowed: Option<Vec<Vec<bool>>>,
+    /// Chunks of which nothing is known.
+    absent: Vec<bool>,
+}
+
+/// Numbers of the rows of one chunk in the answer; [`NONE`] where a row is not in it.
+pub(super) type Numbers = Vec<u32>;
+
+pub(super) const NONE: u32 = u32::MAX;
+
+impl Marks {
+    pub(super) fn new(
+        chunks: &[Chunk],
+        positions: &[Held],
+        allowed: Option<Vec<Vec<bool>>>,
+    ) -> Self {
+        let rows = |(chunk, held): (&Chunk, &Held)| {
+            let rows = match held {
+                Held::Whole(column) => column.len(),
+                Held::Nothing | Held::Parts(_) => to_usize(chunk.rows),
+            };
+            vec![false; rows]
+        };
+        let absent = chunks.iter().map(|chunk| chunk.absent).collect();
+        Self { inside: chunks.iter().zip(positions).map(rows).collect(), allowed, absent }
+    }
+
+    /// Marks the vertices that count by themselves: those in the region.
+    pub(super) fn inside(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>) {
+        let test = region.map(inside::Test::new);
+        let mut hits = Pieces::default();
+        for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
+            if !chunk.own || matches!(held, Held::Nothing) {
+                continue;
+            }
+            match &test {
+                Some(test) => test.rows(held, &chunk.runs.list, cell, &mut hits),
+                None => {
+                    for run in &chunk.runs.list {
+                        let (start, len, fragment) = (run.start, run.len, 0);
+                        hits.push_apart(Piece { cell, start, len, fragment });
+                    }
+                }
+            }
+        }
+        for piece in &hits.list {
+            for row in piece.start..piece.end() {
+                let place = Place { cell: piece.cell, row };
+                if self.is_allowed(place)
+                    && let Some(rows) = self.inside.get_mut(wide(place.cell))
+                    && let Some(mark) = rows.get_mut(wide(row))
+                {
+                    *mark = true;
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_allowed(&self, place: Place) -> bool {
+        let known = self.absent.get(wide(place.cell)) == Some(&false);
+        known
+            && self.allowed.as_ref().is_none_or(|allowed| {
+                let rows = allowed.get(wide(place.cell));
+                rows.and_then(|rows| rows.get(wide(place.row))).copied().unwrap_or(false)
+            })
+    }
+
+    pub(super) fn is_inside(&self, place: Place) -> bool {
+        let rows = self.inside.get(wide(place.cell));
+        rows.and_then(|rows| rows.get(wide(place.row))).copied().unwrap_or(false)
+    }
+
+    /// Leaves out all rows of the chunks that are `lost`.
+    pub(super) fn forget(&mut self, lost: &[bool]) {
+        for (rows, _) in self.inside.iter_mut().zip(lost).filter(|(_, lost)| **lost) {
+            rows.fill(false);
+        }
+    }
+
+    /// The rows in the answer, those of `kept` among them, in storage order, and their numbers. A row that
+    /// several fragments name comes once.
+    pub(super) fn numbered(&self, chunks: &[Chunk], kept: &Kept) -> (Pieces, Vec<Numbers>) {
+        let mut marks = self.inside.clone();
+        for end in kept.ends.iter().filter(|end| end.cell != CUT) {
+            let rows = marks.get_mut(wide(end.cell));
+            if let Some(mark) = rows.and_then(|rows| rows.get_mut(wide(end.row))) {
+                *mark = true;
+            }
+        }
+        let mut pieces = Pieces::default();
+        let mut all = Vec::with_capacity(chunks.len());
+        for (cell, (chunk, marks)) in (0_u32..).zip(chunks.iter().zip(&marks)) {
+            let mut numbers = vec![NONE; marks.len()];
+            for run in &chunk.runs.list {
+                for row in run.start..run.end() {
+                    if let (Some(true), Some(number @ &mut NONE)) =
+                        (marks.get(wide(row)), numbers.get_mut(wide(row)))
+                    {
+                        *number = narrow(to_u64(pieces.rows));
+                        pieces.push(Piece { cell, start: row, len: 1, fragment: run.fragment });
+                    }
+                }
+            }
+            all.push(numbers);
+        }
+        (pieces, all)
+    }
+}

@@ -1,0 +1,364 @@
+//! Graphs, skeletons and meshes: vertices, and the edges or faces between them.
+//!
+//! ```text
+//! link cells whose chunks reach the region  ->  records
+//! chunks of these, and of the region        ->  fragments, positions
+//! each element                              ->  kept, cut or left out
+//! vertices that are left                    ->  numbered in storage order, gathered
+//! ```
+//!
+//! An isolated vertex is geometry as well: those in the region come along in every mode. Elements come
+//! in the order of their family; those of a skeleton in the order of their children, each as (child,
+//! parent), implied ones among them.
+
+mod cells;
+mod fields;
+mod kept;
+mod marks;
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords};
+use zvf_store::Caching;
+
+use super::Context;
+use super::fetch::{Need, Of};
+use crate::error::QueryError;
+use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::query::Mode;
+use crate::select::held::{Held, ranges};
+use crate::select::pieces::{Piece, Pieces};
+use crate::select::runs::{Runs, runs};
+use kept::Kept;
+use marks::{Marks, NONE};
+
+/// Link cells of one family, and chunks whose vertices count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// Chunks by their place in the table of the level, ascending.
+    pub(crate) chunks: Vec<u32>,
+    /// Cells: the number of the segment, and the place in it.
+    pub(crate) cells: Vec<(usize, usize)>,
+    /// Cells that belong to other work, and tell who has a parent other than the implied one.
+    pub(crate) told: Vec<(usize, usize)>,
+}
+
+/// The records of one cell.
+struct Part {
+    segment: usize,
+    place: usize,
+    records: LinkRecords,
+    /// The number of each of its chunks in the query; [`CUT`] for one that does not matter.
+    chunks: Vec<u32>,
+    /// The records that conditions leave out; empty without conditions.
+    dropped: Vec<bool>,
+}
+
+/// One chunk of the query.
+struct Chunk {
+    key: ChunkKey,
+    /// Whether its vertices count by themselves.
+    own: bool,
+    /// Whether they do in this work or in other work.
+    counts: bool,
+    runs: Runs,
+    rows: u64,
+    /// Whether something that makes its vertices is missing: then nothing is known of it.
+    absent: bool,
+}
+
+/// The cell number of ends that are cuts.
+const CUT: u32 = u32::MAX;
+
+impl Context {
+    /// The answer to some of the cells.
+    pub(super) async fn elements(&self, work: &Work) -> Result<Batch, QueryError> {
+        let family = self.family().await?;
+        let rows = work.chunks.len().saturating_add(work.cells.len());
+        let caching = if rows > MANY_CELLS { Caching::Once } else { self.caching(0) };
+        let (mut parts, mut told) = match &family {
+            Some(family) => (
+                self.records(family, &work.cells, caching).await?,
+                self.records(family, &work.told, caching).await?,
+            ),
+            None => (Vec::new(), Vec::new()),
+        };
+        let mut chunks = self.chunks_of(&mut parts, &mut told, &work.chunks).await?;
+        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
+        let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
+        let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows));
+        self.count(keys.len().saturating_add(parts.len()), asked);
+
+        let of = Of::Positions(&self.warm.level);
+        let needs = ends_needed(of, &chunks, &parts);
+        let wanted: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
+        let positions = self.read(of, &keys, needs, caching).await?;
+        for ((chunk, held), wanted) in chunks.iter_mut().zip(&positions).zip(wanted) {
+            chunk.absent |= wanted && matches!(held, Held::Nothing);
+        }
+        let allowed = self.allowed(&chunks, &keys).await?;
+        let allowed = self.passing(&chunks, &parts, (&keys, &extents), allowed, caching).await?;
+        self.drop_records(&mut parts, caching).await?;
+        let mut marks = Marks::new(&chunks, &positions, allowed);
+        let mut kept =
+            self.kept(family.as_ref(), &parts, &told, &chunks, &positions, &mut marks)?;
+
+        let (pieces, numbers, columns) = loop {
+            let (pieces, numbers) = marks.numbered(&chunks, &kept);
+            let mut read = pieces.clone();
+            kept.sources().for_each(|source| read.push_apart(source));
+            let columns = self.columns(&keys, &extents, &read, caching).await?;
+            let lost = lost(&read, &columns, keys.len());
+            if !lost.contains(&true) {
+                break (pieces, numbers, columns);
+            }
+            // Without a value there is no vertex: what is left is numbered anew.
+            kept = kept.without(&lost);
+            marks.forget(&lost);
+        };
+        let batch = self.gathered(&pieces, &positions, &columns)?;
+        let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
+        let mut all = pieces.list;
+        all.extend(kept.nearest(&chunks));
+        let batch = self.with_beside(batch, &keys, &all, None).await?;
+
+        let width = family.as_ref().map_or(2, LinkFamily::link_width);
+        let width = if self.mode == Mode::Clip && self.kind == Kind::Mesh { 3 } else { width };
+        let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
+        let (rows, from) =
+            if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
+        let elements = Elements::new(width, rows)?;
+        let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
+        Ok(batch.with_elements(elements)?)
+    }
+
+    /// The records of `cells`, each cell a part.
+    async fn records(
+        &self,
+        family: &LinkFamily,
+        cells: &[(usize, usize)],
+        caching: Caching,
+    ) -> Result<Vec<Part>, QueryError> {
+        let runs: Vec<(usize, Vec<usize>)> = cells
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter_map(|run| {
+                let places = run.iter().map(|(_, place)| *place).collect();
+                Some((run.first()?.0, places))
+            })
+            .collect();
+        let reads = runs.iter().filter_map(|(number, places)| {
+            let segment = family.segments().get(*number)?;
+            Some(segment.read(places, caching))
+        });
+        let mut parts = Vec::with_capacity(cells.len());
+        let found = futures_util::future::join_all(reads).await;
+        for ((segment, places), found) in runs.into_iter().zip(found) {
+            for (place, records) in places.into_iter().zip(found) {
+                if let Some(records) = self.sift(records)? {
+                    let (chunks, dropped) = (Vec::new(), Vec::new());
+                    parts.push(Part { segment, place, records, chunks, dropped });
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The chunks of `parts` and those at `own`, with their rows; `parts` and `told` learn the numbers of
+    /// theirs.
+    async fn chunks_of(
+        &self,
+        parts: &mut [Part],
+        told: &mut [Part],
+        own: &[u32],
+    ) -> Result<Vec<Chunk>, QueryError> {
+        let mut keys: Vec<(ChunkKey, bool)> =
+            self.keys(own).into_iter().map(|key| (key, true)).collect();
+        let between = parts.iter().flat_map(|part| part.records.chunks());
+        keys.extend(between.map(|key| (*key, false)));
+        keys.sort_unstable_by(|(a, own_a), (b, own_b)| a.cmp_numeric(b).then(own_b.cmp(own_a)));
+        keys.dedup_by(|next, kept| next.0 == kept.0);
+        for part in parts.iter_mut().chain(told) {
+            let number = |key: &ChunkKey| {
+                let found = keys.binary_search_by(|(one, _)| one.cmp_numeric(key));
+                found.map_or(CUT, |number| narrow(to_u64(number)))
+            };
+            part.chunks = part.records.chunks().iter().map(number).collect();
+        }
+        let only: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
+        let found = self.warm.level.fragments(&only).await;
+        let mut chunks = Vec::with_capacity(keys.len());
+        for ((key, own), fragments) in keys.into_iter().zip(found) {
+            let fragments = self.sift(fragments)?;
+            let absent = fragments.is_none();
+            let (runs, rows) = match fragments {
+                None => (Runs::default(), 0),
+                Some(fragments) => {
+                    let view = fragments.view()?;
+                    (runs(&view, None, true), view.extent())
+                }
+            };
+            let counts = own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
+            chunks.push(Chunk { key, own, counts, runs, rows, absent });
+        }
+        Ok(chunks)
+    }
+
+    /// The rows of each chunk that belong to the objects asked for; `None` when all do.
+    async fn allowed(
+        &self,
+        chunks: &[Chunk],
+        keys: &[ChunkKey],
+    ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
+        let Some(asked) = self.owners_asked(keys).await? else { return Ok(None) };
+        let each = chunks.iter().enumerate().map(|(at, chunk)| {
+            let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+            let mut allowed = vec![false; to_usize(chunk.rows)];
+            for run in &chunk.runs.list {
+                let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
+                let rows = allowed.get_mut(wide(run.start)..wide(run.end()));
+                if let (Ok(_), Some(rows)) = (own, rows) {
+                    rows.fill(true);
+                }
+            }
+            allowed
+        });
+        Ok(Some(each.collect()))
+    }
+
+    /// As `allowed`, without the rows for which the conditions on rows do not hold.
+    async fn passing(
+        &self,
+        chunks: &[Chunk],
+        parts: &[Part],
+        (keys, rows): (&[ChunkKey], &[u64]),
+        allowed: Option<Vec<Vec<bool>>>,
+        caching: Caching,
+    ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
+        let all = rows_that_matter(chunks, parts);
+        let Some(test) = self.row_test(keys, rows, &all, caching).await? else {
+            return Ok(allowed);
+        };
+        let empty = |rows: &u64| vec![false; to_usize(*rows)];
+        let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
+        for piece in test.of_pieces(&all)?.list {
+            let rows = passing.get_mut(wide(piece.cell));
+            if let Some(rows) =
+                rows.and_then(|rows| rows.get_mut(wide(piece.start)..wide(piece.end())))
+            {
+                rows.fill(true);
+            }
+        }
+        for (own, before) in passing.iter_mut().zip(allowed.into_iter().flatten()) {
+            own.iter_mut().zip(before).for_each(|(own, before)| *own &= before);
+        }
+        Ok(Some(passing))
+    }
+}
+
+/// All rows of chunks whose vertices count, and of the others those that records end at.
+fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
+    let mut ends: Vec<Vec<bool>> =
+        chunks.iter().map(|chunk| vec![chunk.own; to_usize(chunk.rows)]).collect();
+    for part in parts {
+        for i in 0..part.records.len() {
+            for (place, row) in part.records.ends(i) {
+                let cell = part.chunks.get(place).copied().unwrap_or(CUT);
+                let end = ends.get_mut(wide(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
+                if let Some(end) = end {
+                    *end = true;
+                }
+            }
+        }
+    }
+    let mut all = Pieces::default();
+    for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
+        for run in &chunk.runs.list {
+            let mut start = run.start;
+            let rows = ends.get(wide(run.start)..wide(run.end())).unwrap_or_default();
+            for same in rows.chunk_by(|a, b| a == b) {
+                let len = narrow(to_u64(same.len()));
+                if same.first() == Some(&true) {
+                    all.push_apart(Piece { cell, start, len, fragment: run.fragment });
+                }
+                start = start.saturating_add(len);
+            }
+        }
+    }
+    all
+}
+
+/// The chunks of which a column that was read is missing.
+fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
+    let mut lost = vec![false; cells];
+    for piece in &read.list {
+        let cell = wide(piece.cell);
+        let missing = columns.iter().any(|column| matches!(column.get(cell), Some(Held::Nothing)));
+        if let (true, Some(lost)) = (missing, lost.get_mut(cell)) {
+            *lost = true;
+        }
+    }
+    lost
+}
+
+/// The elements as rows of the answer, and the records they are.
+fn numbered(
+    kept: &Kept,
+    width: usize,
+    numbers: &[Vec<u32>],
+    stored: usize,
+) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
+    let number = |end: &crate::select::chain::Place| {
+        if end.cell == CUT {
+            return stored.checked_add(wide(end.row));
+        }
+        let number = numbers.get(wide(end.cell))?.get(wide(end.row)).copied();
+        number.filter(|n| *n != NONE).map(wide)
+    };
+    let (mut rows, mut from) = (Vec::with_capacity(kept.ends.len()), Vec::new());
+    for (ends, source) in kept.ends.chunks(width.max(1)).zip(&kept.from) {
+        // An element of a row that no fragment names is not part of the geometry.
+        if ends.iter().all(|end| number(end).is_some()) {
+            rows.extend(ends.iter().filter_map(number));
+            from.push(*source);
+        }
+    }
+    (rows, from)
+}
+
+/// The elements in the order of their first vertices.
+fn by_child(
+    rows: Vec<usize>,
+    from: Vec<Option<(u32, u32)>>,
+) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
+    let mut order: Vec<usize> = (0..from.len()).collect();
+    let pairs = rows.as_chunks::<2>().0;
+    order.sort_by_key(|at| pairs.get(*at).map(|[child, _]| *child));
+    let sorted = order.iter().filter_map(|at| pairs.get(*at)).flatten().copied().collect();
+    let sources = order.iter().filter_map(|at| from.get(*at).copied()).collect();
+    (sorted, sources)
+}
+
+/// What to read of the positions of each chunk: all where its vertices count, else the ends of records.
+fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
+    let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
+    for part in parts {
+        for i in 0..part.records.len() {
+            for (place, row) in part.records.ends(i) {
+                let cell = part.chunks.get(place).copied().unwrap_or(CUT);
+                let foreign = chunks.get(wide(cell)).is_some_and(|chunk| !chunk.own);
+                if foreign && let Some(ends) = ends.get_mut(wide(cell)) {
+                    ends.push(Piece { cell, start: narrow(row), len: 1, fragment: 0 });
+                }
+            }
+        }
+    }
+    let each = chunks.iter().zip(ends).map(|(chunk, ends)| {
+        if chunk.own {
+            return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
+        }
+        of.need(chunk.rows, to_u64(ends.len()), |gap| ranges(ends.iter(), gap, &mut Vec::new()))
+    });
+    each.collect()
+}
+
+/// Cells that are not kept with the handle.
+const MANY_CELLS: usize = 512;

@@ -1,0 +1,138 @@
+//! Levels that only make sense together: each adds to the next coarser one, and the answer is their union.
+//!
+//! A level that adds holds what the next one lacks, so the answers of the chain are put behind each other,
+//! the finest first. They have the same columns: those that every level of the chain has, where all are
+//! asked for. An object or group is there when one of the levels has it.
+
+use zvf_format::{Class, Expected};
+use zvf_model::{LevelReader, ModelError};
+
+use super::choose::choose;
+use super::{Context, collect, join};
+use crate::answer::Answer;
+use crate::error::{BadQuery, QueryError};
+use crate::num::to_usize;
+use crate::query::{Columns, Query, UnknownIds};
+use crate::reader::Reader;
+
+/// `query`, met with the level it is about, and with those that this one only adds to.
+pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
+    let level = choose(reader, query).await?;
+    let first = reader.warm(level).await?;
+    let mut levels = vec![level];
+    if first.level.node().meta().is_additive() && !query.own_level_only {
+        let chain = LevelReader::chain(reader.store(), level).await?;
+        levels = chain.iter().map(LevelReader::level).collect();
+    }
+    let mut warm = Vec::with_capacity(levels.len());
+    for level in levels {
+        warm.push(reader.warm(level).await?);
+    }
+    let mut query = query.clone();
+    if let (Columns::All, 2..) = (&query.columns, warm.len()) {
+        let mut names = first.names().await?.to_vec();
+        for other in warm.iter().skip(1) {
+            let theirs = other.names().await?;
+            names.retain(|name| theirs.contains(name));
+        }
+        query.columns = Columns::Named(names);
+    }
+    let alone = warm.len() < 2;
+    let mut contexts = Vec::with_capacity(warm.len());
+    for warm in warm {
+        let kind = warm.kind(query.kind)?;
+        query.check(kind, warm.level.axes())?;
+        let mut context = Context::new(query.clone(), warm, kind).await?;
+        context.lenient = !alone;
+        contexts.push(context);
+    }
+    if !alone {
+        check_known(&mut contexts).await?;
+        check_alike(&contexts)?;
+    }
+    Ok(contexts)
+}
+
+/// Refuses groups, and objects where that is asked, that none of the levels has.
+async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
+    let Some(query) = contexts.first().map(|context| context.query.clone()) else { return Ok(()) };
+    let (mut any, mut most) = (false, 0);
+    let ids = query.objects.as_deref().unwrap_or_default();
+    let mut known = vec![false; ids.len()];
+    for context in contexts.iter() {
+        if let Some(groups) = context.warm.level.groups().await? {
+            most = groups.len().max(most);
+        }
+        let Some(index) = context.warm.level.objects().await? else { continue };
+        any = true;
+        for (known, row) in known.iter_mut().zip(index.find(ids).await?) {
+            *known |= row.is_some();
+        }
+    }
+    if !any && contexts.iter().any(Context::asks_for_objects) {
+        return Err(BadQuery::NoObjects.into());
+    }
+    if let Some(group) = query.groups.iter().flatten().find(|group| **group >= most) {
+        return Err(BadQuery::NoSuchGroup(*group).into());
+    }
+    if query.unknown_ids == UnknownIds::Error {
+        if let Some((id, _)) = ids.iter().zip(known).find(|(_, known)| !known) {
+            return Err(BadQuery::NoSuchObject(*id).into());
+        }
+        for context in contexts {
+            context.query.unknown_ids = UnknownIds::Skip;
+        }
+    }
+    Ok(())
+}
+
+/// The answers of levels of which each only adds to the next, as one.
+pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryError> {
+    let [first, others @ ..] = contexts else {
+        return Err(BadQuery::NoLevel.into());
+    };
+    let mut answer = collect(first).await?;
+    let most = first.query.limit.map_or(usize::MAX, to_usize);
+    let mut batches = Vec::new();
+    for context in others {
+        // The order is that of the levels: behind what was cut off nothing may follow.
+        if answer.truncated {
+            break;
+        }
+        let next = collect(context).await?;
+        batches.push(next.batch);
+        answer.complete &= next.complete;
+        answer.truncated |= next.truncated;
+        answer.missing.extend(next.missing);
+        // What one of the levels has is there.
+        answer.unknown_objects.retain(|id| next.unknown_objects.contains(id));
+        answer.figures.cells = answer.figures.cells.saturating_add(next.figures.cells);
+        answer.figures.rows = answer.figures.rows.saturating_add(next.figures.rows);
+    }
+    if !batches.is_empty() {
+        batches.insert(0, answer.batch);
+        answer.batch = join::joined(first, batches)?;
+        if answer.batch.len() > most {
+            answer.batch = join::cut(&answer.batch, most)?;
+            (answer.truncated, answer.complete) = (true, false);
+        }
+    }
+    Ok(answer)
+}
+
+/// Refuses levels whose columns cannot be put behind each other.
+fn check_alike(contexts: &[Context]) -> Result<(), QueryError> {
+    let shape = |context: &Context| {
+        let level = &context.warm.level;
+        let vertex = context.chosen.vertex.iter().map(|field| (field.dtype(), field.width()));
+        let link = context.chosen.link.iter().map(|field| (field.dtype(), field.width()));
+        (level.dtype(), level.axes(), vertex.collect::<Vec<_>>(), link.collect::<Vec<_>>())
+    };
+    let shapes: Vec<_> = contexts.iter().map(shape).collect();
+    if shapes.windows(2).all(|two| two.first() == two.last()) {
+        return Ok(());
+    }
+    let expected = Expected::Rule("positions and columns of the same types");
+    let what = "levels that add to each other";
+    Err(ModelError::refused(Class::BadShape, what, expected, "others").into())
+}

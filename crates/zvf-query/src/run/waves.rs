@@ -1,0 +1,293 @@
+//! How a question is divided into waves.
+//!
+//! By objects, where the answer is put together from them; by link cells, where there are edges and faces;
+//! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
+//! wave reads is looked at again when it is known.
+
+use std::collections::{BTreeMap, HashSet};
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{Kind, Level};
+
+use super::elements::Work;
+use super::{Context, MOST_CELLS_OF_A_WAVE, Purpose, Wave};
+use crate::error::{BadQuery, QueryError};
+use crate::num::{narrow, to_u64, to_usize};
+use crate::query::Order;
+
+/// The waves of a question.
+pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+    if context.goes_by_objects() {
+        return context.object_waves(purpose).await;
+    }
+    if context.kind.has_links() {
+        return context.element_waves(purpose).await;
+    }
+    let candidates = context.places_asked(context.candidates()).await?;
+    if purpose == Purpose::Collect && candidates.len() > MOST_CELLS {
+        let found = to_u64(candidates.len());
+        return Err(QueryError::limit("cells of an answer", to_u64(MOST_CELLS), found));
+    }
+    let cells = context.cells_of_a_wave(purpose);
+    Ok(candidates.chunks(cells).map(|places| Wave::Chunks(places.to_vec())).collect())
+}
+
+impl Context {
+    /// Whether the answer is put together object by object.
+    pub(super) fn goes_by_objects(&self) -> bool {
+        if self.kind.has_links() {
+            return false;
+        }
+        let asked = self.asks_for_objects();
+        match self.query.order {
+            Some(Order::Storage) => false,
+            Some(Order::Objects | Order::Original) => true,
+            None => asked || self.kind.is_chain(),
+        }
+    }
+
+    /// Whether only some objects are asked for.
+    pub(super) fn asks_for_objects(&self) -> bool {
+        let named = self.query.objects.is_some() || self.query.groups.is_some();
+        named || self.conditions.choose_objects()
+    }
+
+    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+        let chunks = self.places_asked(self.candidates()).await?;
+        let cells = match self.family().await? {
+            Some(family) => self.link_cells(&family, &chunks).await?,
+            None => Vec::new(),
+        };
+        if purpose == Purpose::Collect {
+            return Ok(vec![Wave::Elements(Work { chunks, cells, told: Vec::new() })]);
+        }
+        self.split(chunks, cells).await
+    }
+
+    /// Parts of the work by the source of its cells, so that each element comes once.
+    async fn split(
+        &self,
+        chunks: Vec<u32>,
+        cells: Vec<(usize, usize)>,
+    ) -> Result<Vec<Wave>, QueryError> {
+        let each = self.cells_of_a_wave(Purpose::Stream);
+        let Some(family) = self.family().await? else {
+            let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
+            let works = |places: &[u32]| Wave::Several(places.iter().map(work).collect());
+            return Ok(chunks.chunks(each).map(works).collect());
+        };
+        let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
+        for place in &chunks {
+            by_source.entry(*place).or_default().chunks.push(*place);
+        }
+        let place_of = |key: &ChunkKey| self.chunks.find(key).map(|at| narrow(to_u64(at)));
+        for run in cells.chunk_by(|a, b| a.0 == b.0) {
+            let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
+                continue;
+            };
+            let listed = segment.cells().await?;
+            for cell in run {
+                let between = listed.chunks(cell.1)?;
+                let source = listed.source(cell.1).or_else(|| between.first().copied());
+                let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX);
+                by_source.entry(source).or_default().cells.push(*cell);
+                if self.kind != Kind::Skeleton {
+                    continue;
+                }
+                // Whose parents these records tell must be known where the rest of a chunk is.
+                let others = between.iter().filter_map(place_of).filter(|place| *place != source);
+                for place in others.filter(|place| chunks.binary_search(place).is_ok()) {
+                    by_source.entry(place).or_default().told.push(*cell);
+                }
+            }
+        }
+        let all: Vec<Work> = by_source.into_values().collect();
+        Ok(all.chunks(each).map(|works| Wave::Several(works.to_vec())).collect())
+    }
+
+    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+        let Some(index) = self.warm.level.objects().await? else {
+            // Chains without an index are no objects at all: a store of zero lines has none.
+            let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
+            let asked = self.asks_for_objects() && !self.lenient;
+            let chains = !self.asks_for_objects() && !self.chunks.is_empty();
+            return match (asked || chains, original) {
+                (true, true) => Err(self.no_original_order().into()),
+                (true, false) => Err(BadQuery::NoObjects.into()),
+                (false, _) => Ok(Vec::new()),
+            };
+        };
+        let meta = self.warm.level.node().meta();
+        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
+        if self.query.order == Some(Order::Original)
+            && !self.kind.is_chain()
+            && (vertices != index.slots() || self.warm.level.level() != Level(0))
+        {
+            return Err(self.no_original_order().into());
+        }
+        let named = self.named().await?.map(|named| named.rows.clone());
+        let rows = match (named, &self.reach) {
+            (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
+            (Some(rows), None) => rows,
+            (None, None) => (0..index.slots()).collect(),
+            (named, Some((_, range))) => {
+                let near = self.near_region(&index, range).await?;
+                match named {
+                    None => near,
+                    Some(mut rows) => {
+                        rows.retain(|row| near.binary_search(row).is_ok());
+                        rows
+                    }
+                }
+            }
+        };
+        let rows = self.objects_where(rows).await?;
+        let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
+        let bytes = average.saturating_mul(self.row_bytes());
+        let objects = to_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
+        let objects = match self.query.limit {
+            Some(limit) if purpose == Purpose::Collect => {
+                objects.min(to_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1)))
+            }
+            _ => objects,
+        };
+        let most = match purpose {
+            Purpose::Collect => MOST_OBJECTS_OF_A_WAVE,
+            Purpose::Stream => OBJECTS_LOOKED_AT,
+        };
+        Ok(rows.chunks(objects.clamp(1, most)).map(|rows| Wave::Objects(rows.to_vec())).collect())
+    }
+}
+
+impl Context {
+    /// Why points cannot come as they were given.
+    fn no_original_order(&self) -> BadQuery {
+        let (what, kind) = ("the original order", self.kind);
+        let why = "the store does not keep it: points come sorted by where they are";
+        BadQuery::Kind { what, kind, why }
+    }
+
+    /// How many chunks a wave has, by what an average chunk of the level holds.
+    fn cells_of_a_wave(&self, purpose: Purpose) -> usize {
+        if purpose == Purpose::Collect && self.query.limit.is_some_and(|limit| limit < 100_000) {
+            return CELLS_FOR_A_LIMIT;
+        }
+        let meta = self.warm.level.node().meta();
+        let rows = u64::try_from(meta.vertex_count).unwrap_or(0);
+        let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
+        let bytes = average.saturating_mul(self.row_bytes());
+        let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
+        let most = if purpose == Purpose::Stream { CELLS_LOOKED_AT } else { MOST_CELLS_OF_A_WAVE };
+        to_usize(cells).clamp(1, most)
+    }
+}
+
+/// Looking at a wave of a stream once more, now that its indexes are read: counts in documents may be
+/// stale, or were never kept.
+impl Context {
+    /// `wave` in parts of which each fits in a wave's share of the budget, or is one chunk or object.
+    pub(super) async fn refined(&self, wave: Wave) -> Result<Vec<Wave>, QueryError> {
+        let most = self.wave_bytes(Purpose::Stream);
+        match wave {
+            Wave::Chunks(places) => {
+                let rows = self.extents(&places).await;
+                let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
+                Ok(groups(&places, bytes, most).map(|part| Wave::Chunks(part.to_vec())).collect())
+            }
+            Wave::Several(works) => {
+                let each = works.iter().map(|work| work.chunks.len());
+                let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
+                let rows = self.extents(&places).await;
+                let mut rows = rows.iter();
+                let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
+                let row = self.row_bytes().saturating_add(BYTES_OF_AN_ELEMENT);
+                let bytes = each.iter().map(|rows| rows.saturating_mul(row));
+                Ok(groups(&works, bytes, most).map(|part| Wave::Elements(joined(part))).collect())
+            }
+            Wave::Objects(rows) => self.refined_objects(&rows, most).await,
+            Wave::Elements(work) => Ok(vec![Wave::Elements(work)]),
+        }
+    }
+
+    /// Objects in parts by the rows of the chunks they touch: these may have to be read whole.
+    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<Wave>, QueryError> {
+        let followed = self.follow(&self.index().await?, rows).await?;
+        let mut extents = Vec::with_capacity(followed.chunks.len());
+        for chunk in &followed.chunks {
+            extents.push(chunk.view()?.extent().saturating_mul(self.row_bytes()));
+        }
+        let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
+        let mut touched = HashSet::new();
+        for object in &followed.objects {
+            let own = object.runs.iter().map(|run| run.chunk);
+            let fresh: HashSet<usize> = own.filter(|chunk| !touched.contains(chunk)).collect();
+            let more = fresh.iter().filter_map(|chunk| extents.get(*chunk));
+            let more = more.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+            if bytes.saturating_add(more) > most && !now.is_empty() {
+                parts.push(Wave::Objects(std::mem::take(&mut now)));
+                touched.clear();
+                let again = object.runs.iter().map(|run| run.chunk).collect::<HashSet<_>>();
+                bytes = again.iter().filter_map(|chunk| extents.get(*chunk)).sum();
+                touched.extend(again);
+            } else {
+                bytes = bytes.saturating_add(more);
+                touched.extend(fresh);
+            }
+            now.push(object.row);
+        }
+        parts.extend((!now.is_empty()).then_some(Wave::Objects(now)));
+        Ok(parts)
+    }
+
+    /// About how many rows each of the chunks has; a fault shows when they are read.
+    async fn extents(&self, places: &[u32]) -> Vec<u64> {
+        let found = self.warm.level.fragments(&self.keys(places)).await;
+        let rows = found.into_iter().map(|found| Ok(found?.view()?.extent()));
+        rows.map(|rows: Result<u64, zvf_model::ModelError>| rows.unwrap_or(0)).collect()
+    }
+}
+
+/// `all` in parts of at most so many bytes, or of one.
+fn groups<T>(all: &[T], bytes: impl Iterator<Item = u64>, most: u64) -> impl Iterator<Item = &[T]> {
+    let (mut starts, mut sum) = (Vec::new(), 0_u64);
+    for (at, bytes) in bytes.enumerate() {
+        sum = sum.saturating_add(bytes);
+        if at == 0 || sum > most {
+            starts.push(at);
+            sum = bytes;
+        }
+    }
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([all.len()]).collect();
+    starts.into_iter().zip(ends).filter_map(|(start, end)| all.get(start..end))
+}
+
+/// Some work as one.
+fn joined(works: &[Work]) -> Work {
+    let mut one = Work::default();
+    for work in works {
+        one.chunks.extend_from_slice(&work.chunks);
+        one.cells.extend_from_slice(&work.cells);
+        one.told.extend_from_slice(&work.told);
+    }
+    for cells in [&mut one.cells, &mut one.told] {
+        cells.sort_unstable();
+        cells.dedup();
+    }
+    one.told.retain(|cell| one.cells.binary_search(cell).is_err());
+    one
+}
+
+/// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
+const BYTES_OF_AN_ELEMENT: u64 = 192;
+/// Chunks of a stream whose indexes are looked at together.
+const CELLS_LOOKED_AT: usize = 256;
+/// Objects of a stream whose manifests are looked at together.
+const OBJECTS_LOOKED_AT: usize = 4096;
+/// Cells of a collected answer.
+const MOST_CELLS: usize = 1_000_000;
+/// So few objects are read rather than looked for.
+const FEW_OBJECTS: u64 = 16;
+/// Objects that one wave may have.
+const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
+/// Cells that are tried at once when only a few rows are wanted.
+const CELLS_FOR_A_LIMIT: usize = 16;

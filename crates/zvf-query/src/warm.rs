@@ -1,0 +1,164 @@
+//! A level that was opened, and its columns as far as anybody asked: opened once, kept with the handle.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{
+    AttributeReader, Kind, Level, LevelReader, LinkAttribute, LinkFamily, ModelError, RowAttribute,
+};
+use zvf_store::Store;
+
+use crate::error::{BadQuery, QueryError};
+
+/// One level of a handle.
+#[derive(Debug)]
+pub(crate) struct Warm {
+    pub(crate) level: LevelReader,
+    /// Whether there are objects, where that matters: to those who prune by bins.
+    pub(crate) has_objects: bool,
+    names: Mutex<Option<Arc<[String]>>>,
+    attributes: Kept<AttributeReader>,
+    of_objects: Kept<RowAttribute>,
+    of_links: Kept<LinkAttribute>,
+}
+
+/// Columns by their names.
+type Kept<T> = Mutex<BTreeMap<String, T>>;
+
+impl Warm {
+    /// Opens level `level` of `store`.
+    pub(crate) async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
+        let level = LevelReader::open(store, level).await?;
+        let binned = level.bins().is_some_and(|bins| bins.count() > 1);
+        let has_objects = binned && level.node().group("object_index").await?.is_some();
+        Ok(Self {
+            level,
+            has_objects,
+            names: Mutex::default(),
+            attributes: Mutex::default(),
+            of_objects: Mutex::default(),
+            of_links: Mutex::default(),
+        })
+    }
+
+    /// The kind that the level is read as: points, where the store names none.
+    pub(crate) fn kind(&self, asked: Option<Kind>) -> Result<Kind, BadQuery> {
+        match asked {
+            Some(kind) if self.level.kinds().contains(&kind) => Ok(kind),
+            Some(kind) => Err(BadQuery::NoSuchKind(kind)),
+            None => Ok(self.level.kinds().first().copied().unwrap_or(Kind::PointCloud)),
+        }
+    }
+
+    /// The attribute of vertices called `name`; `near` is a chunk that will be read.
+    pub(crate) async fn of_vertices(
+        &self,
+        name: &str,
+        near: Option<&ChunkKey>,
+    ) -> Result<Option<AttributeReader>, QueryError> {
+        if let Some(known) = held(&self.attributes, name) {
+            return Ok(Some(known));
+        }
+        let found = match near {
+            Some(near) => self.level.attribute_near(name, near).await?,
+            None => self.level.attribute(name).await?,
+        };
+        Ok(keep(&self.attributes, name, found))
+    }
+
+    /// The same; an error where it is not there.
+    pub(crate) async fn required_of_vertices(
+        &self,
+        name: &str,
+        near: Option<&ChunkKey>,
+    ) -> Result<AttributeReader, QueryError> {
+        match self.of_vertices(name, near).await? {
+            Some(found) => Ok(found),
+            None => Err(no_such("vertex", name, &self.names().await?).into()),
+        }
+    }
+
+    /// The attribute of fragments called `name`.
+    pub(crate) async fn of_fragments(&self, name: &str) -> Result<AttributeReader, QueryError> {
+        match self.level.fragment_attribute(name).await? {
+            Some(found) => Ok(found),
+            None => {
+                let names = self.level.fragment_attribute_names().await?.names;
+                Err(no_such("fragment", name, &names).into())
+            }
+        }
+    }
+
+    /// The attribute of objects called `name`.
+    pub(crate) async fn of_objects(&self, name: &str) -> Result<RowAttribute, QueryError> {
+        if let Some(known) = held(&self.of_objects, name) {
+            return Ok(known);
+        }
+        match keep(&self.of_objects, name, self.level.object_attribute(name).await?) {
+            Some(found) => Ok(found),
+            None => {
+                let names = self.level.object_attribute_names().await?.names;
+                Err(no_such("object", name, &names).into())
+            }
+        }
+    }
+
+    /// The attribute called `name` of the links of a level.
+    pub(crate) async fn of_links(
+        &self,
+        family: &LinkFamily,
+        name: &str,
+    ) -> Result<Option<LinkAttribute>, QueryError> {
+        if let Some(known) = held(&self.of_links, name) {
+            return Ok(Some(known));
+        }
+        Ok(keep(&self.of_links, name, family.attribute(name).await?))
+    }
+
+    /// The same; an error where it is not there.
+    pub(crate) async fn required_of_links(
+        &self,
+        family: Option<&LinkFamily>,
+        name: &str,
+    ) -> Result<LinkAttribute, QueryError> {
+        let found = match family {
+            Some(family) => self.of_links(family, name).await?,
+            None => None,
+        };
+        match found {
+            Some(found) => Ok(found),
+            None => {
+                let names = self.level.link_attribute_names().await?.names;
+                Err(no_such("link", name, &names).into())
+            }
+        }
+    }
+
+    /// The names of the attributes of vertices.
+    pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
+        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = known().clone();
+        if let Some(names) = held {
+            return Ok(names);
+        }
+        let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
+        Ok(Arc::clone(known().insert(names)))
+    }
+}
+
+fn held<T: Clone>(kept: &Kept<T>, name: &str) -> Option<T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+}
+
+fn keep<T: Clone>(kept: &Kept<T>, name: &str, found: Option<T>) -> Option<T> {
+    let found = found?;
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(kept.entry(name.to_owned()).or_insert(found).clone())
+}
+
+/// A name that is none of those there are.
+pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
+}

@@ -1,0 +1,197 @@
+//! Conditions on values of every kind, on every path.
+
+use zvf_model::{Bounds, Kind, ObjectId};
+use zvf_query::{Mode, Order, Query};
+
+use crate::made::{Data, Made};
+use crate::modes::{Random, elements, numbers, parts, random};
+
+/// An object, and vertices of it.
+type Run<'a> = (i64, &'a [usize]);
+
+fn filtered(condition: &str) -> Query {
+    Query::all().filter(condition.parse().unwrap())
+}
+
+fn ask(made: &Made, query: &Query) -> zvf_model::Batch {
+    made.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
+}
+
+/// Four chains of vertices 0 to 11 along the first axis, in chunks of 4; groups g0 and g1.
+fn chains() -> Data {
+    let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
+    let mut data = Data::new(Kind::Polyline, 4.0, points);
+    data = data.objects(vec![(0..5).collect(), vec![5, 6], (7..11).collect(), vec![11]]);
+    data.groups = vec![vec![0, 3], vec![2]];
+    data
+}
+
+#[test]
+fn of_points() {
+    let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
+    let plain = Data::new(Kind::PointCloud, 4.0, points);
+    let with_objects = plain.clone().objects(vec![(0..6).collect(), (6..12).collect()]);
+    #[rustfmt::skip]
+    let table: [(&str, &[usize]); 10] = [
+        ("v < 2", &[0, 1]),
+        ("2 <= v < 4", &[2, 3]),
+        ("v in (3, 7.0, 99)", &[3, 7]),
+        ("not v < 10", &[10, 11]),
+        ("v = 1 or label = \"c\" and v > 6", &[1, 8, 11]),
+        ("label != \"a\" and v < 3", &[1, 2]),
+        ("label in (\"a\", \"z\") and v <= 6", &[0, 3, 6]),
+        ("label is null", &[]),
+        ("label > 0", &[]), // names do not compare with numbers
+        ("fragment.code >= 4 and v != 5", &[4, 6, 7, 8, 9, 10, 11]),
+    ];
+    let boxed = Bounds::new(&[1.0, 0.0], &[8.0, 0.0]).unwrap();
+    let made = plain.made();
+    for (condition, wanted) in table {
+        assert_eq!(numbers(&ask(&made, &filtered(condition))), wanted, "{condition}");
+        let query = Query::within(boxed).filter(condition.parse().unwrap());
+        let inside: Vec<usize> = wanted.iter().copied().filter(|v| (1..9).contains(v)).collect();
+        assert_eq!(numbers(&ask(&made, &query)), inside, "{condition}");
+    }
+    let made = with_objects.made();
+    for (condition, wanted) in table.into_iter().take(9) {
+        for order in [Order::Storage, Order::Objects] {
+            let query = filtered(condition).order(order);
+            assert_eq!(numbers(&ask(&made, &query)), wanted, "{condition}");
+        }
+    }
+    assert_eq!(numbers(&ask(&made, &filtered("object.mass > 0 and v > 9"))), [10, 11]);
+    let query = filtered("object.mass > 0 and v > 9").order(Order::Storage);
+    assert_eq!(numbers(&ask(&made, &query)), [10, 11]);
+}
+
+#[test]
+fn of_chains() {
+    let made = chains().made();
+    #[rustfmt::skip]
+    let table: [(&str, &[Run<'_>]); 9] = [
+        ("object.size >= 4", &[(0, &[0, 1, 2, 3, 4]), (2, &[7, 8, 9, 10])]),
+        ("object.mass in (10, 30)", &[(1, &[5, 6]), (3, &[11])]),
+        ("object.size < 4 and v > 5", &[(1, &[6]), (3, &[11])]),
+        ("v != 2 and v != 8", &[(0, &[0, 1]), (0, &[3, 4]), (1, &[5, 6]), (2, &[7]), (2, &[9, 10]), (3, &[11])]),
+        ("fragment.code = 4", &[(0, &[4])]),
+        ("group.name = \"g0\"", &[(0, &[0, 1, 2, 3, 4]), (3, &[11])]),
+        ("not group.name = \"g0\"", &[(2, &[7, 8, 9, 10])]), // in a group of another name
+        ("object.size = 1 or object.size = 2", &[(1, &[5, 6]), (3, &[11])]),
+        ("label = \"b\" and v < 6", &[(0, &[1]), (0, &[4])]),
+    ];
+    let owned = |all: &[Run<'_>]| -> Vec<(i64, Vec<usize>)> {
+        all.iter().map(|(id, run)| (*id, run.to_vec())).collect()
+    };
+    for (condition, wanted) in table {
+        assert_eq!(parts(&ask(&made, &filtered(condition))), owned(wanted), "{condition}");
+        let query = filtered(condition).order(Order::Storage);
+        let mut rows: Vec<usize> = wanted.iter().flat_map(|(_, run)| run.iter().copied()).collect();
+        rows.sort_unstable();
+        assert_eq!(numbers(&ask(&made, &query)), rows, "{condition}");
+    }
+    // The region is asked of what the conditions leave.
+    let bounds = Bounds::new(&[2.5, 0.0], &[3.5, 0.0]).unwrap();
+    let near = |mode| Query::within(bounds).mode(mode).filter("v != 3".parse().unwrap());
+    assert_eq!(parts(&ask(&made, &near(Mode::Touch))), []);
+    assert_eq!(ask(&made, &near(Mode::Clip)).len(), 0);
+    let query = Query::within(bounds).mode(Mode::Clip).filter("v < 4".parse().unwrap());
+    assert_eq!(ask(&made, &query).len(), 2);
+    let bounds = Bounds::new(&[0.0, 0.0], &[3.0, 0.0]).unwrap();
+    let query = Query::within(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
+    assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[0, 1, 2])]));
+    let query =
+        Query::objects([2, 0].map(ObjectId)).filter("v > 3 and object.size > 4".parse().unwrap());
+    assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[4])]));
+}
+
+#[test]
+fn of_edges_and_faces() {
+    let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
+    let mut data = Data::new(Kind::Graph, 4.0, points);
+    data = data.objects(vec![(0..6).collect(), (6..12).collect()]);
+    data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
+    let made = data.made();
+    let edges = |query: &Query| {
+        let mut all: Vec<usize> = elements(&ask(&made, query)).iter().map(|edge| edge[0]).collect();
+        all.sort_unstable();
+        all
+    };
+    let bounds = Bounds::new(&[2.0, 0.0], &[9.0, 0.0]).unwrap();
+    #[rustfmt::skip]
+    let table: [(&str, &[usize], &[usize]); 6] = [
+        ("link.w >= 8", &[8, 9, 10], &[8, 9]),
+        ("link.w in (3, 4) or link.w > 9.5", &[3, 4, 10], &[3, 4]),
+        ("link.w < 3 and v > 0", &[1, 2], &[1, 2]),
+        ("v < 3", &[0, 1], &[1]), // an edge goes with any of its vertices
+        ("object.mass = 10", &[6, 7, 8, 9, 10], &[6, 7, 8, 9]),
+        ("fragment.code = 0", &[0, 1, 2], &[1, 2]),
+    ];
+    for (condition, all, touching) in table {
+        assert_eq!(edges(&filtered(condition)), all, "{condition}");
+        let query = Query::within(bounds).filter(condition.parse().unwrap());
+        assert_eq!(edges(&query), touching, "{condition}");
+    }
+    // Vertices stay where only edges are asked about.
+    assert_eq!(ask(&made, &filtered("link.w > 100")).len(), 12);
+    assert_eq!(numbers(&ask(&made, &filtered("object.mass = 10"))), [6, 7, 8, 9, 10, 11]);
+}
+
+#[test]
+fn what_cannot_be_asked_says_why() {
+    let made = chains().made();
+    for (condition, message) in [
+        ("nix = 1", "there is no vertex attribute \"nix\": there is at, label, v"),
+        ("object.nix = 1", "there is no object attribute \"nix\": there is mass, size"),
+        ("fragment.nix = 1", "there is no fragment attribute \"nix\": there is code"),
+        ("group.nix = 1", "there is no group attribute \"nix\": there is none"),
+        ("v[1] = 1", "v has 1 values a row: there is no value 1"),
+        ("object.mass[2] = 1", "mass has 1 values a row: there is no value 2"),
+        (
+            "v > 1 or object.mass > 1",
+            "object.mass belongs to a object, and stands in one condition with values of something \
+             else: join them with \"and\"",
+        ),
+        ("link.w > 1", "there is no link attribute \"w\": there is none"),
+    ] {
+        let error = made.run(&filtered(condition)).unwrap_err();
+        assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
+    }
+}
+
+/// Rows that a condition leaves out are as good as not stored, in every mode.
+#[test]
+fn conditions_leave_what_was_never_there() {
+    for seed in 0..12 {
+        let mut all = Random::new(seed + 77);
+        let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Mesh];
+        for kind in kinds {
+            let data = random(kind, 2, &mut all);
+            let (low, high) = (all.whole(-10, 10) as f64, all.whole(10, 25) as f64);
+            let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
+            let made = data.made();
+            for mode in Mode::ALL {
+                let query = Query::within(bounds).mode(mode);
+                let some = ask(&made, &query.clone().filter("label != \"b\"".parse().unwrap()));
+                let left = |v: &usize| v % 3 != 1;
+                if kind == Kind::PointCloud {
+                    let wanted: Vec<usize> =
+                        numbers(&ask(&made, &query)).into_iter().filter(left).collect();
+                    assert_eq!(numbers(&some), wanted, "{mode} {data:?}");
+                } else if kind == Kind::Polyline && matches!(mode, Mode::Crop) {
+                    let whole = parts(&ask(&made, &query));
+                    let runs = whole.iter().flat_map(|(id, run)| {
+                        run.chunk_by(|a, b| left(a) == left(b))
+                            .filter(|run| left(&run[0]))
+                            .map(|run| (*id, run.to_vec()))
+                    });
+                    assert_eq!(parts(&some), runs.collect::<Vec<_>>(), "{mode} {data:?}");
+                } else if mode != Mode::Clip && kind != Kind::Polyline {
+                    let whole = elements(&ask(&made, &query));
+                    let wanted: Vec<_> =
+                        whole.into_iter().filter(|ends| ends.iter().all(left)).collect();
+                    assert_eq!(elements(&some), wanted, "{mode} {data:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! Stores made by hand, as format 0.9.2 has them: small, and with everything known about them.
+//!
+//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that what
+//! is interpolated can be told from where it is) and `label` (a, b or c by its number). Every fragment has
+//! `code` (the number of its first vertex), every object `mass` (ten times its row) and `size` (how many
+//! vertices it has), every edge or face `w` (its number).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archives::in_memory;
+use object_store::path::Path;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::key::ChunkKey;
+use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, encode};
+use zvf_format::manifest::ManifestBuilder;
+use zvf_model::Kind;
+use zvf_query::{Answer, Query, QueryError, Reader};
+use zvf_store::{OpenOptions, Store};
+
+/// What a level of a store is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Data {
+    pub(crate) kind: Kind,
+    pub(crate) chunk: f64,
+    pub(crate) points: Vec<Vec<f32>>,
+    /// The vertices of each object, in order; none for points without objects.
+    pub(crate) objects: Vec<Vec<usize>>,
+    /// The id of each object.
+    pub(crate) ids: Vec<i64>,
+    /// Edges, faces, or (child, parent).
+    pub(crate) elements: Vec<Vec<usize>>,
+    /// Members of groups, by id.
+    pub(crate) groups: Vec<Vec<i64>>,
+    /// Bins along each axis of a chunk, for points without objects.
+    pub(crate) bins: usize,
+    /// Objects to which the fragments of another one belong as well.
+    pub(crate) shared: Vec<(usize, usize)>,
+    /// Whether the level adds to the next one.
+    pub(crate) adds: bool,
+}
+
+/// Files by their path.
+pub(crate) type Files = Vec<(String, Vec<u8>)>;
+
+/// A store in memory, open.
+pub(crate) struct Made {
+    runtime: Runtime,
+    pub(crate) reader: Reader,
+}
+
+/// Chunks, and the number of a fragment in each.
+type Manifest = Vec<(Vec<i64>, u64)>;
+
+/// Rows of one chunk, and its fragments: ranges of them.
+#[derive(Default)]
+struct Chunk {
+    rows: Vec<usize>, // numbers of vertices
+    fragments: Vec<(usize, usize)>,
+}
+
+impl Data {
+    /// Vertices and nothing else, in chunks of this size.
+    pub(crate) fn new(kind: Kind, chunk: f64, points: Vec<Vec<f32>>) -> Self {
+        Self {
+            kind,
+            chunk,
+            points,
+            objects: Vec::new(),
+            ids: Vec::new(),
+            elements: Vec::new(),
+            groups: Vec::new(),
+            bins: 1,
+            shared: Vec::new(),
+            adds: false,
+        }
+    }
+
+    /// With objects; their ids are their numbers.
+    pub(crate) fn objects(self, objects: Vec<Vec<usize>>) -> Self {
+        let ids = (0..objects.len() as i64).collect();
+        Self { objects, ids, ..self }
+    }
+
+    /// All vertices as one object.
+    pub(crate) fn one_object(self) -> Self {
+        let all = (0..self.points.len()).collect();
+        self.objects(vec![all])
+    }
+
+    pub(crate) fn axes(&self) -> usize {
+        self.points.first().map_or(2, Vec::len)
+    }
+
+    /// The store with this level alone.
+    pub(crate) fn made(&self) -> Made {
+        Made::of(&store(std::slice::from_ref(self)))
+    }
+
+    /// The chunk of a vertex.
+    pub(crate) fn chunk_of(&self, vertex: usize) -> Vec<i64> {
+        self.points[vertex].iter().map(|x| (f64::from(*x) / self.chunk).floor() as i64).collect()
+    }
+
+    /// Chunks, and of each object its fragments.
+    fn laid_out(&self) -> (BTreeMap<Vec<i64>, Chunk>, Vec<Manifest>) {
+        let mut chunks: BTreeMap<Vec<i64>, Chunk> = BTreeMap::new();
+        let mut manifests = vec![Vec::new(); self.objects.len()];
+        let mut add = |key: &[i64], rows: &[usize]| {
+            let chunk = chunks.entry(key.to_vec()).or_default();
+            chunk.fragments.push((chunk.rows.len(), rows.len()));
+            chunk.rows.extend_from_slice(rows);
+            (key.to_vec(), chunk.fragments.len() as u64 - 1)
+        };
+        if self.objects.is_empty() {
+            let mut bins: BTreeMap<Vec<i64>, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+            for vertex in 0..self.points.len() {
+                let key = self.chunk_of(vertex);
+                let bin = self.points[vertex].iter().zip(&key).fold(0, |flat, (x, chunk)| {
+                    let size = self.chunk / self.bins as f64;
+                    let bin = (f64::from(*x) / size).floor() as i64 - chunk * self.bins as i64;
+                    flat * self.bins + bin as usize
+                });
+                bins.entry(key).or_default().entry(bin).or_default().push(vertex);
+            }
+            for (key, bins) in &bins {
+                for bin in 0..self.bins.pow(self.axes() as u32) {
+                    add(key, bins.get(&bin).map_or(&[], Vec::as_slice));
+                }
+            }
+            return (chunks, manifests);
+        }
+        for (object, manifest) in self.objects.iter().zip(&mut manifests) {
+            if self.kind.is_chain() {
+                for run in object.chunk_by(|a, b| self.chunk_of(*a) == self.chunk_of(*b)) {
+                    manifest.push(add(&self.chunk_of(run[0]), run));
+                }
+            } else {
+                let mut own: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
+                for vertex in object {
+                    own.entry(self.chunk_of(*vertex)).or_default().push(*vertex);
+                }
+                manifest.extend(own.iter().map(|(key, rows)| add(key, rows)));
+            }
+        }
+        for (to, from) in &self.shared {
+            let more = manifests[*from].clone();
+            manifests[*to].extend(more);
+        }
+        (chunks, manifests)
+    }
+}
+
+impl Made {
+    pub(crate) fn of(files: &Files) -> Self {
+        Self::with_options(files, OpenOptions::default())
+    }
+
+    pub(crate) fn with_options(files: &Files, options: OpenOptions) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let store = runtime.block_on(async {
+            let memory = in_memory(files).await;
+            Store::from_object_store(memory, &Path::default(), options).await.unwrap()
+        });
+        Self { runtime, reader: Reader::new(store) }
+    }
+
+    pub(crate) fn run(&self, query: &Query) -> Result<Answer, QueryError> {
+        self.wait(self.reader.run(query))
+    }
+
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+}
+
+/// The files of a store with these levels, all of one kind.
+pub(crate) fn store(levels: &[Data]) -> Files {
+    let first = &levels[0];
+    let axes = first.axes();
+    let names = ["x", "y", "z"];
+    let axis = |name: &&str| json!({"name": name, "type": "space"});
+    let dataset = |level: usize| {
+        json!({"path": level.to_string(), "coordinateTransformations":
+            [{"type": "scale", "scale": vec![1.0; axes]}]})
+    };
+    let convention = match first.kind {
+        Kind::Skeleton => "implicit_sequential_with_branches",
+        Kind::Graph | Kind::Mesh => "explicit",
+        _ => "implicit_sequential",
+    };
+    let mut block = json!({"zv_version": "0.9.2", "format_capabilities": [],
+        "chunk_shape": vec![first.chunk; axes], "bounds": [vec![-1000.0; axes], vec![1000.0; axes]],
+        "geometry_types": [first.kind.to_string()], "links_convention": convention,
+        "object_index_convention": "standard", "cross_chunk_strategy": "explicit_links"});
+    if first.bins > 1 {
+        block["base_bin_shape"] = json!(vec![first.chunk / first.bins as f64; axes]);
+    }
+    let multiscales = json!([{"version": "0.4", "name": "default",
+        "axes": names[..axes].iter().map(axis).collect::<Vec<_>>(),
+        "datasets": (0..levels.len()).map(dataset).collect::<Vec<_>>()}]);
+    let mut files = Files::new();
+    group(&mut files, "", json!({"zarr_vectors": block, "multiscales": multiscales}));
+    for (number, level) in levels.iter().enumerate() {
+        add_level(&mut files, number, level);
+    }
+    files
+}
+
+fn add_level(files: &mut Files, number: usize, data: &Data) {
+    let (chunks, manifests) = data.laid_out();
+    let mut block = json!({"level": number, "object_sparsity": 1.0, "vertex_count": data.points.len(),
+        "coarsening_method": "none", "parent_level": null, "arrays_present": ["vertices"],
+        "fragments_tile": true});
+    if data.adds {
+        block["refinement"] = json!("add");
+    }
+    group(files, &number.to_string(), json!({"zarr_vectors_level": block}));
+    let of_rows = |bytes: &dyn Fn(usize) -> Vec<u8>| -> BTreeMap<Vec<i64>, Vec<u8>> {
+        chunks
+            .iter()
+            .map(|(key, chunk)| {
+                (key.clone(), chunk.rows.iter().flat_map(|row| bytes(*row)).collect())
+            })
+            .collect()
+    };
+    let f32s = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let path = |rest: &str| format!("{number}/{rest}");
+    let rank = data.axes();
+    let positions = of_rows(&|row| f32s(&data.points[row]));
+    cells(
+        files,
+        &path("vertices"),
+        rank,
+        json!({"dtype": "float32", "encoding": "raw"}),
+        &positions,
+    );
+    let indexes = chunks.iter().map(|(key, chunk)| {
+        let mut builder = FragmentIndexBuilder::new();
+        for (start, count) in &chunk.fragments {
+            builder.range(*start as u64, *count as u64).unwrap();
+        }
+        (key.clone(), builder.encode())
+    });
+    let indexes = indexes.collect();
+    let encoding = json!({"encoding": "fragment_index_v1"});
+    cells(files, &path("vertex_fragments"), rank, encoding, &indexes);
+    group(files, &path("vertex_attributes"), json!({}));
+    let attribute =
+        |name: &str, dtype: &str| json!({"name": name, "dtype": dtype, "row_shape": []});
+    let v = of_rows(&|row| f32s(&[row as f32]));
+    cells(files, &path("vertex_attributes/v"), rank, attribute("v", "float32"), &v);
+    let at = of_rows(&|row| f32s(&data.points[row][..1]));
+    cells(files, &path("vertex_attributes/at"), rank, attribute("at", "float32"), &at);
+    let mut doc = attribute("label", "int8");
+    doc["encoding"] = json!("dictionary");
+    doc["categories"] = json!(["a", "b", "c"]);
+    doc["_FillValue"] = json!(-1);
+    let labels = of_rows(&|row| vec![(row % 3) as u8]);
+    cells(files, &path("vertex_attributes/label"), rank, doc, &labels);
+    group(files, &path("fragment_attributes"), json!({}));
+    let first = |chunk: &Chunk, (start, count): &(usize, usize)| {
+        let row = if *count > 0 { chunk.rows[*start] as i32 } else { -1 };
+        row.to_le_bytes()
+    };
+    let codes = chunks.iter().map(|(key, chunk)| {
+        (key.clone(), chunk.fragments.iter().flat_map(|one| first(chunk, one)).collect())
+    });
+    let codes = codes.collect();
+    cells(files, &path("fragment_attributes/code"), rank, attribute("code", "int32"), &codes);
+    if !data.objects.is_empty() {
+        add_objects(files, number, data, &manifests);
+    }
+    if data.kind.has_links() {
+        add_links(files, number, data, &chunks);
+    }
+}
+
+fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Manifest]) {
+    let n = manifests.len();
+    let path = |rest: &str| format!("{level}/{rest}");
+    let rank = data.axes();
+    group(
+        files,
+        &path("object_index"),
+        json!({"num_objects": n, "num_present": n, "sid_ndim": rank,
+            "layout": "vlen_manifests_v2", "object_ids_sorted": data.ids.is_sorted()}),
+    );
+    let blobs = manifests.iter().map(|manifest| {
+        let mut builder = ManifestBuilder::new(rank as u64).unwrap();
+        manifest.iter().for_each(|(chunk, fragment)| builder.single(chunk, *fragment).unwrap());
+        builder.encode()
+    });
+    rows(files, &path("object_index/manifests"), json!({}), &blobs.collect::<Vec<_>>());
+    let ids: Vec<u8> = data.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    numbers(files, &path("object_index/object_ids"), "int64", json!(0), n, ids);
+    group(files, &path("object_attributes"), json!({}));
+    let mass: Vec<u8> = (0..n).flat_map(|row| (row as f32 * 10.0).to_le_bytes()).collect();
+    numbers(files, &path("object_attributes/mass"), "float32", json!("NaN"), n, mass);
+    let sizes = data.objects.iter().flat_map(|object| (object.len() as i64).to_le_bytes());
+    numbers(files, &path("object_attributes/size"), "int64", json!(0), n, sizes.collect());
+    if !data.groups.is_empty() {
+        let members =
+            data.groups.iter().map(|ids| ids.iter().flat_map(|id| id.to_le_bytes()).collect());
+        let members: Vec<Vec<u8>> = members.collect();
+        let names: Vec<String> = (0..members.len()).map(|group| format!("g{group}")).collect();
+        let doc = json!({"num_groups": members.len(), "group_names": names});
+        rows(files, &path("groups"), doc, &members);
+    }
+}
+
+fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec<i64>, Chunk>) {
+    let rank = data.axes();
+    let width = data.elements.first().map_or(2, Vec::len);
+    let family = Family::new(width, rank).unwrap();
+    let mut place = BTreeMap::new();
+    let mut implied = BTreeSet::new();
+    for (key, chunk) in chunks {
+        let key = ChunkKey::new(key).unwrap();
+        chunk.rows.iter().enumerate().for_each(|(row, vertex)| {
+            place.insert(*vertex, (key, row as u64));
+        });
+        for (start, count) in &chunk.fragments {
+            let rows = &chunk.rows[*start..start + count];
+            implied.extend(rows.windows(2).map(|pair| vec![pair[1], pair[0]]));
+        }
+    }
+    type Cells = BTreeMap<String, (bool, Value, BTreeMap<Vec<i64>, (Vec<LinkRecord>, Vec<u8>)>)>;
+    let mut segments: Cells = BTreeMap::new();
+    for (number, element) in data.elements.iter().enumerate() {
+        if data.kind == Kind::Skeleton && implied.contains(element) {
+            continue;
+        }
+        let ends: Vec<Endpoint<'_>> = element
+            .iter()
+            .map(|vertex| Endpoint { chunk: &place[vertex].0, row: place[vertex].1 })
+            .collect();
+        for copy in family.place(&ends).unwrap() {
+            let offsets: Vec<Vec<i64>> = (1..width)
+                .map(|end| {
+                    let (a, b) = (copy.source(), copy.endpoint(end).unwrap().chunk);
+                    a.components().iter().zip(b.components()).map(|(a, b)| b - a).collect()
+                })
+                .collect();
+            let segment = segments
+                .entry(copy.offsets().to_string())
+                .or_insert_with(|| (copy.is_intra(), json!(offsets), BTreeMap::new()));
+            let cell = segment.2.entry(copy.source().components().to_vec()).or_default();
+            cell.0.push(copy.record());
+            cell.1.extend((number as f32).to_le_bytes());
+        }
+    }
+    let path = |rest: &str| format!("{level}/{rest}");
+    group(files, &path("links"), json!({}));
+    group(
+        files,
+        &path("links/0"),
+        json!({"level_delta": 0, "link_width": width, "directed": false, "store": "canonical",
+            "sid_ndim": rank, "num_links": data.elements.len()}),
+    );
+    group(files, &path("link_attributes"), json!({}));
+    group(files, &path("link_attributes/w"), json!({}));
+    group(files, &path("link_attributes/w/0"), json!({"name": "w", "level_delta": 0}));
+    for (name, (intra, offsets, records)) in segments {
+        let shape = family.row_shape(Element::I64, intra);
+        let blob = |records: &[LinkRecord]| {
+            let body = family.body(intra);
+            assert!(!intra || matches!(body, Body::Flat));
+            encode(&[records], body, shape).unwrap()
+        };
+        let blobs =
+            records.iter().map(|(key, (records, _))| (key.clone(), blob(records))).collect();
+        let doc = json!({"dtype": "int64", "offsets": offsets, "has_perm": family.has_perm(intra),
+            "link_width": width, "level_delta": 0});
+        cells(files, &path(&format!("links/0/{name}")), rank, doc, &blobs);
+        let values = records.into_iter().map(|(key, (_, values))| (key, values)).collect();
+        let doc = json!({"name": "w", "dtype": "float32", "offsets": offsets, "level_delta": 0,
+            "row_shape": []});
+        cells(files, &path(&format!("link_attributes/w/0/{name}")), rank, doc, &values);
+    }
+}
+
+fn document(files: &mut Files, path: &str, doc: &Value) {
+    let path = if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") };
+    files.push((path, serde_json::to_vec(doc).unwrap()));
+}
+
+fn group(files: &mut Files, path: &str, attributes: Value) {
+    document(
+        files,
+        path,
+        &json!({"zarr_format": 3, "node_type": "group", "attributes": attributes}),
+    );
+}
+
+fn array(
+    shape: &Value,
+    chunk: &Value,
+    dtype: &str,
+    fill: Value,
+    codec: Value,
+    attributes: Value,
+) -> Value {
+    json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill, "codecs": [codec], "attributes": attributes, "storage_transformers": []})
+}
+
+/// An array of one cell a chunk.
+fn cells(
+    files: &mut Files,
+    path: &str,
+    rank: usize,
+    mut attributes: Value,
+    all: &BTreeMap<Vec<i64>, Vec<u8>>,
+) {
+    let ends = |axis: usize| {
+        let at = all.keys().map(|key| key[axis]);
+        (at.clone().min().unwrap_or(0), at.max().unwrap_or(0))
+    };
+    let origin: Vec<i64> = (0..rank).map(|axis| ends(axis).0).collect();
+    let shape: Vec<i64> = (0..rank).map(|axis| ends(axis).1 - ends(axis).0 + 1).collect();
+    let text = |key: &[i64], between: &str| {
+        key.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
+    };
+    attributes["nonempty_chunks"] = all.keys().map(|key| text(key, ".")).collect::<Vec<_>>().into();
+    attributes["chunk_grid_origin"] = json!(origin);
+    let codec = json!({"name": "vlen-bytes", "configuration": {}});
+    let (shape, chunk) = (json!(shape), json!(vec![1; rank]));
+    let doc = array(&shape, &chunk, "variable_length_bytes", json!(""), codec, attributes);
+    document(files, path, &doc);
+    for (key, payload) in all {
+        let place: Vec<i64> = key.iter().zip(&origin).map(|(at, origin)| at - origin).collect();
+        files.push((
+            format!("{path}/c/{}", text(&place, "/")),
+            framed(std::slice::from_ref(payload)),
+        ));
+    }
+}
+
+/// An array of one blob a row, in one Zarr chunk.
+fn rows(files: &mut Files, path: &str, attributes: Value, all: &[Vec<u8>]) {
+    let shape = json!([all.len()]);
+    let codec = json!({"name": "vlen-bytes", "configuration": {}});
+    let doc = array(&shape, &shape, "variable_length_bytes", json!(""), codec, attributes);
+    document(files, path, &doc);
+    files.push((format!("{path}/c/0"), framed(all)));
+}
+
+fn numbers(files: &mut Files, path: &str, dtype: &str, fill: Value, n: usize, bytes: Vec<u8>) {
+    let codec = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let attributes = json!({"dtype": dtype});
+    document(files, path, &array(&json!([n]), &json!([n]), dtype, fill, codec, attributes));
+    files.push((format!("{path}/c/0"), bytes));
+}
+
+fn framed(blobs: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = (blobs.len() as u32).to_le_bytes().to_vec();
+    for blob in blobs {
+        bytes.extend((blob.len() as u32).to_le_bytes());
+        bytes.extend(blob);
+    }
+    bytes
+}

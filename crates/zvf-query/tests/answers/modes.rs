@@ -1,0 +1,370 @@
+//! Every mode, kind of geometry and kind of bounds, against an answer by brute force.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use zvf_model::{Batch, Kind, ObjectId};
+use zvf_query::{Mode, Query};
+
+use crate::made::{Data, Made};
+use crate::naive::Shape;
+
+/// Numbers from a seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// At least `low`, below `high`.
+    pub(crate) fn whole(&mut self, low: i64, high: i64) -> i64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        low + ((self.0 >> 11) % (high - low) as u64) as i64
+    }
+
+    fn index(&mut self, below: usize) -> usize {
+        self.whole(0, below as i64) as usize
+    }
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::PointCloud, Kind::Line, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
+
+/// Some geometry of `kind` at whole numbers.
+pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
+    let n = 2 + random.index(22);
+    let n = if kind == Kind::Line { n / 2 * 2 } else { n };
+    let point = |random: &mut Random| (0..axes).map(|_| random.whole(-9, 25) as f32).collect();
+    let points: Vec<Vec<f32>> = (0..n).map(|_| point(random)).collect();
+    let mut data = Data::new(kind, 8.0, points);
+    match kind {
+        Kind::PointCloud if random.index(2) == 0 => data.bins = 2,
+        Kind::Line => data = data.objects((0..n / 2).map(|i| vec![2 * i, 2 * i + 1]).collect()),
+        Kind::Polyline | Kind::Skeleton => {
+            let (mut objects, mut next) = (Vec::new(), 0);
+            while next < n {
+                let len = (1 + random.index(7)).min(n - next);
+                objects.push((next..next + len).collect::<Vec<_>>());
+                next += len;
+            }
+            data = data.objects(objects);
+        }
+        _ => {
+            let mut objects = vec![Vec::new(); 3];
+            (0..n).for_each(|vertex| objects[random.index(3)].push(vertex));
+            data = data.objects(objects);
+        }
+    }
+    match kind {
+        Kind::Graph => {
+            data.elements = (0..n).map(|_| vec![random.index(n), random.index(n)]).collect();
+        }
+        Kind::Mesh => {
+            let mut face = || (0..3).map(|_| random.index(n)).collect::<Vec<_>>();
+            let faces = (0..2 * n).map(|_| face());
+            let corners = |face: &Vec<usize>| face.iter().collect::<BTreeSet<_>>().len() == 3;
+            data.elements = faces.filter(corners).collect();
+        }
+        Kind::Skeleton => {
+            for object in &data.objects {
+                for (at, child) in object.iter().enumerate().skip(1) {
+                    data.elements.push(vec![*child, object[random.index(at)]]);
+                }
+            }
+        }
+        _ => {}
+    }
+    data
+}
+
+fn shape(axes: usize, random: &mut Random) -> Shape {
+    let low: Vec<f64> = (0..axes).map(|_| random.whole(-10, 22) as f64).collect();
+    if random.index(4) == 0 {
+        return Shape::Ball { centre: low, radius: random.whole(0, 12) as f64 };
+    }
+    let high = low.iter().map(|x| x + random.whole(0, 17) as f64).collect();
+    Shape::Box { low, high, closed: random.index(2) == 0 }
+}
+
+/// The numbers of the vertices.
+pub(crate) fn numbers(batch: &Batch) -> Vec<usize> {
+    let field = batch.field("v").unwrap();
+    (0..batch.len()).map(|row| field.column.float(row, 0).unwrap() as usize).collect()
+}
+
+/// The elements by the numbers of their vertices.
+pub(crate) fn elements(batch: &Batch) -> Vec<Vec<usize>> {
+    let numbers = numbers(batch);
+    let elements =
+        batch.elements().map(|all| all.iter().map(<[usize]>::to_vec).collect::<Vec<_>>());
+    let named = |element: Vec<usize>| element.into_iter().map(|row| numbers[row]).collect();
+    elements.unwrap_or_default().into_iter().map(named).collect()
+}
+
+/// Each part: its object, and the numbers of its vertices.
+pub(crate) fn parts(batch: &Batch) -> Vec<(i64, Vec<usize>)> {
+    let numbers = numbers(batch);
+    batch.parts().iter().map(|part| (part.object.0, numbers[part.rows].to_vec())).collect()
+}
+
+fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
+    all.sort();
+    all
+}
+
+impl Data {
+    fn point(&self, vertex: usize) -> Vec<f64> {
+        self.points[vertex].iter().map(|x| f64::from(*x)).collect()
+    }
+
+    /// Whether a vertex counts by itself: in the region, or in one of its chunks.
+    fn counts(&self, vertex: usize, shape: &Shape, mode: Mode) -> bool {
+        if mode != Mode::Cells {
+            return shape.contains(&self.point(vertex));
+        }
+        let (low, high) = shape.hull();
+        let chunk = self.chunk_of(vertex);
+        (0..chunk.len()).all(|axis| {
+            let at = |x: f64| (x / self.chunk).floor() as i64;
+            (at(low[axis])..=at(high[axis])).contains(&chunk[axis])
+        })
+    }
+
+    /// What of each object is asked for, whole or in runs; cuts are told elsewhere.
+    fn chains(&self, shape: &Shape, mode: Mode) -> Vec<(i64, Vec<usize>)> {
+        let mut wanted = Vec::new();
+        for (object, id) in self.objects.iter().zip(&self.ids) {
+            let inside = |vertex: &usize| self.counts(*vertex, shape, mode);
+            let touches = || match object.as_slice() {
+                [one] => inside(one),
+                _ => object
+                    .windows(2)
+                    .any(|pair| shape.cut(&self.point(pair[0]), &self.point(pair[1])).is_some()),
+            };
+            let whole = match mode {
+                Mode::Inside => object.iter().all(inside),
+                Mode::Touch => touches(),
+                Mode::Cells => object.iter().any(inside),
+                Mode::Clip | Mode::Crop => {
+                    let runs = object.chunk_by(|a, b| inside(a) == inside(b));
+                    wanted
+                        .extend(runs.filter(|run| inside(&run[0])).map(|run| (*id, run.to_vec())));
+                    false
+                }
+            };
+            if whole {
+                wanted.push((*id, object.clone()));
+            }
+        }
+        wanted
+    }
+
+    /// The runs of each object inside, as points.
+    fn cut_chains(&self, shape: &Shape) -> Vec<(i64, Vec<Vec<f64>>)> {
+        let mut all = Vec::new();
+        for (object, id) in self.objects.iter().zip(&self.ids) {
+            let points: Vec<Vec<f64>> = object.iter().map(|vertex| self.point(*vertex)).collect();
+            if let [one] = points.as_slice() {
+                let closed = shape.cut(one, one).is_some();
+                all.extend(closed.then(|| (*id, vec![one.clone()])));
+                continue;
+            }
+            let mut run: Vec<Vec<f64>> = Vec::new();
+            for pair in points.windows(2) {
+                let at = |t: f64| -> Vec<f64> {
+                    pair[0].iter().zip(&pair[1]).map(|(a, b)| a + (b - a) * t).collect()
+                };
+                let Some((from, to)) = shape.cut(&pair[0], &pair[1]) else {
+                    all.extend((!run.is_empty()).then(|| (*id, std::mem::take(&mut run))));
+                    continue;
+                };
+                if from > 0.0 {
+                    all.extend((!run.is_empty()).then(|| (*id, std::mem::take(&mut run))));
+                }
+                if run.is_empty() {
+                    run.push(at(from));
+                }
+                if to > from {
+                    run.push(at(to));
+                }
+                if to < 1.0 {
+                    all.push((*id, std::mem::take(&mut run)));
+                }
+            }
+            all.extend((!run.is_empty()).then_some((*id, run)));
+        }
+        all
+    }
+
+    /// The elements that are asked for for certain, and those that only touch.
+    fn kept(&self, shape: &Shape, mode: Mode) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+        let (mut sure, mut grazing) = (Vec::new(), Vec::new());
+        for element in &self.elements {
+            let points: Vec<Vec<f64>> = element.iter().map(|vertex| self.point(*vertex)).collect();
+            let verdict = match (mode, points.len()) {
+                (Mode::Touch | Mode::Clip, 2) => Some(shape.cut(&points[0], &points[1]).is_some()),
+                (Mode::Touch | Mode::Clip, _) => shape.meets_triangle(&points),
+                _ => Some(element.iter().all(|vertex| self.counts(*vertex, shape, mode))),
+            };
+            match verdict {
+                Some(true) => sure.push(element.clone()),
+                Some(false) => {}
+                None => grazing.push(element.clone()),
+            }
+        }
+        (sure, grazing)
+    }
+}
+
+/// The answer in each mode is the one by brute force.
+fn check(data: &Data, made: &Made, shape: &Shape, mode: Mode) {
+    let said = || format!("{mode} {shape:?}\n{data:?}");
+    let query = Query::all().in_region(shape.region()).mode(mode).with_owners();
+    if data.kind == Kind::Mesh && mode == Mode::Clip && matches!(shape, Shape::Ball { .. }) {
+        let error = made.run(&query).unwrap_err();
+        assert!(error.bad_query().is_some());
+        return;
+    }
+    let answer = made.run(&query).unwrap_or_else(|e| panic!("{e}\n{}", said()));
+    assert!(answer.complete && !answer.truncated);
+    let batch = &answer.batch;
+    let in_place = |row: usize| {
+        let (at, x) = (batch.field("at").unwrap(), batch.positions().float(row, 0).unwrap());
+        (at.column.float(row, 0).unwrap() - x).abs() < 1e-4
+    };
+    assert!((0..batch.len()).all(in_place), "values that are not those of the place: {}", said());
+    if mode != Mode::Clip || data.kind == Kind::PointCloud {
+        for (vertex, owner) in numbers(batch).iter().zip(batch.vertex_objects().unwrap()) {
+            let own = data.objects.iter().position(|object| object.contains(vertex));
+            assert_eq!(*owner, own.map(|row| ObjectId(data.ids[row])), "{}", said());
+        }
+    }
+    let alone = |mode| -> Vec<usize> {
+        (0..data.points.len()).filter(|vertex| data.counts(*vertex, shape, mode)).collect()
+    };
+    if data.kind == Kind::PointCloud {
+        assert_eq!(sorted(numbers(batch)), alone(mode), "{}", said());
+    } else if data.kind.is_chain() && mode == Mode::Clip {
+        let wanted = data.cut_chains(shape);
+        let found: Vec<(i64, Vec<Vec<f64>>)> = batch
+            .parts()
+            .iter()
+            .map(|part| (part.object.0, part.rows.map(|row| place(batch, row)).collect()))
+            .collect();
+        assert_eq!(found.len(), wanted.len(), "{found:?}\n{wanted:?}\n{}", said());
+        for ((id, found), (object, wanted)) in found.iter().zip(&wanted) {
+            assert_eq!((id, found.len()), (object, wanted.len()), "{}", said());
+            let near = |(a, b): (&Vec<f64>, &Vec<f64>)| close(a, b);
+            assert!(found.iter().zip(wanted).all(near), "{found:?}\n{wanted:?}\n{}", said());
+        }
+    } else if data.kind.is_chain() {
+        assert_eq!(parts(batch), data.chains(shape, mode), "{}", said());
+    } else {
+        check_elements(data, shape, mode, batch, &alone(mode));
+    }
+}
+
+fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, alone: &[usize]) {
+    let said = || format!("{mode} {shape:?}\n{data:?}");
+    let (sure, grazing) = data.kept(shape, mode);
+    if mode == Mode::Clip {
+        if data.kind != Kind::Mesh {
+            let wanted = sure.iter().filter_map(|edge| {
+                let (a, b) = (data.point(edge[0]), data.point(edge[1]));
+                let (from, to) = shape.cut(&a, &b)?;
+                let at =
+                    |t: f64| a.iter().zip(&b).map(|(a, b)| a + (b - a) * t).collect::<Vec<_>>();
+                (from < to).then(|| [at(from), at(to)].concat())
+            });
+            let wanted: Vec<Vec<f64>> = wanted.collect();
+            let rows = batch.elements().unwrap();
+            let found: Vec<Vec<f64>> = rows
+                .iter()
+                .map(|edge| edge.iter().flat_map(|row| place(batch, *row)).collect())
+                .collect();
+            assert_eq!(found.len(), wanted.len(), "{}", said());
+            let mut left = wanted;
+            for edge in &found {
+                let at = left.iter().position(|one| close(one, edge));
+                left.swap_remove(at.unwrap_or_else(|| panic!("{edge:?} {}", said())));
+            }
+        }
+        return;
+    }
+    let found = sorted(elements(batch));
+    let mut grazing = grazing;
+    let mut certain = Vec::new();
+    for element in &found {
+        match grazing.iter().position(|one| one == element) {
+            Some(at) => {
+                grazing.swap_remove(at);
+            }
+            None => certain.push(element.clone()),
+        }
+    }
+    assert_eq!(certain, sorted(sure), "{}", said());
+    let mut vertices: BTreeSet<usize> = alone.iter().copied().collect();
+    vertices.extend(found.iter().flatten());
+    assert_eq!(sorted(numbers(batch)), vertices.into_iter().collect::<Vec<_>>(), "{}", said());
+}
+
+fn place(batch: &Batch, row: usize) -> Vec<f64> {
+    (0..batch.positions().width() as usize)
+        .map(|axis| batch.positions().float(row, axis).unwrap())
+        .collect()
+}
+
+fn close(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #[test]
+    fn answers_are_those_of_brute_force(seed: u64, axes in 2_usize..4) {
+        let mut numbers = Random::new(seed);
+        for kind in KINDS {
+            let data = random(kind, axes, &mut numbers);
+            let shape = shape(axes, &mut numbers);
+            let made = data.made();
+            Mode::ALL.into_iter().for_each(|mode| check(&data, &made, &shape, mode));
+        }
+    }
+
+    /// Boxes side by side, each without its upper faces, share no vertex and leave none out; what they
+    /// cut of a mesh adds up to its area.
+    #[test]
+    fn tiles_add_up(seed: u64) {
+        let mut numbers_of = Random::new(seed);
+        for kind in [Kind::PointCloud, Kind::Mesh] {
+            let data = random(kind, 2, &mut numbers_of);
+            let made = data.made();
+            let (mut vertices, mut found) = (Vec::new(), 0.0);
+            for tile in 0..16 {
+                let low = [f64::from(tile % 4) * 9.0 - 10.0, f64::from(tile / 4) * 9.0 - 10.0];
+                let high = low.map(|x| x + 9.0);
+                let tile = Shape::Box { low: low.to_vec(), high: high.to_vec(), closed: false };
+                let query = Query::all().in_region(tile.region());
+                let points = made.run(&query.clone().mode(Mode::Crop)).unwrap();
+                vertices.extend(numbers(&points.batch));
+                let cut = made.run(&query.mode(Mode::Clip)).unwrap();
+                found += area(&cut.batch);
+            }
+            prop_assert_eq!(sorted(vertices), (0..data.points.len()).collect::<Vec<_>>());
+            let whole = area(&made.run(&Query::all()).unwrap().batch);
+            prop_assert!((found - whole).abs() < 1e-3 * (1.0 + whole), "{} of {}", found, whole);
+        }
+    }
+}
+
+/// The area of all triangles.
+fn area(batch: &Batch) -> f64 {
+    let triangle = |face: &[usize]| {
+        let [a, b, c] = [0, 1, 2].map(|corner| place(batch, face[corner]));
+        ((b[0] - a[0]) * (c[1] - a[1]) - (c[0] - a[0]) * (b[1] - a[1])).abs() / 2.0
+    };
+    batch.elements().map_or(0.0, |faces| faces.iter().map(triangle).sum())
+}
