@@ -10,6 +10,9 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture exhaust
+       cargo xtask torture powerloss [--states N] [--seed S]
+       cargo xtask torture kill9 [--loops N] [--writers N] [--seed S]
+       cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,

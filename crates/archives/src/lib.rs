@@ -38,14 +38,24 @@ pub fn ids() -> Vec<String> {
 
 /// The files of a store, by their path below its root.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
+    below(id, |folder| folder.ends_with(".zarrvectors"))
+}
+
+/// What the store was made of, by name: arrays of NumPy and JSON.
+pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
+    below(id, |folder| folder == "input")
+}
+
+/// The files of an archive below a folder, by their path in it.
+fn below(id: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
     let packed = File::open(folder().join(format!("{id}.tar.zst"))).unwrap();
     let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
     let mut files = Vec::new();
     for entry in archive.entries().unwrap() {
         let mut entry = entry.unwrap();
         let path = entry.path().unwrap().to_str().unwrap().to_owned();
-        let Some((store, path)) = path.split_once('/') else { continue };
-        if store.ends_with(".zarrvectors") && entry.header().entry_type().is_file() {
+        let Some((folder, path)) = path.split_once('/') else { continue };
+        if wanted(folder) && entry.header().entry_type().is_file() {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).unwrap();
             files.push((path.to_owned(), bytes));

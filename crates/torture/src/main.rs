@@ -7,12 +7,16 @@
 //! The decoders that the library is compared with are written a second time, in [`naive`]: plain,
 //! slow, from the description of the format and not from the library.
 
+mod build;
 mod compare;
+mod diskfull;
 mod edit;
 mod exhaust;
+mod kill9;
 mod more;
 mod mutate;
 mod naive;
+mod powerloss;
 mod random;
 
 use std::io::{self, Write};
@@ -39,6 +43,15 @@ enum Command {
     Mutate(mutate::Mutate),
     /// Every small blob there is.
     Exhaust(exhaust::Exhaust),
+    /// Every state that a loss of power may leave while a store is built.
+    Powerloss(powerloss::Powerloss),
+    /// Processes that build one store, killed at any moment.
+    Kill9(kill9::Kill9),
+    /// What `kill9` kills.
+    #[command(hide = true)]
+    Builder(kill9::Builder),
+    /// A disk of every size.
+    Diskfull(diskfull::Diskfull),
 }
 
 /// What a subcommand found.
@@ -67,6 +80,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match Torture::parse().command {
         Command::Mutate(mutate) => mutate.run()?,
         Command::Exhaust(exhaust) => exhaust.run(),
+        Command::Powerloss(powerloss) => powerloss.run()?,
+        Command::Kill9(kill9) => kill9.run()?,
+        Command::Builder(builder) => builder.run()?,
+        Command::Diskfull(diskfull) => diskfull.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -23,6 +23,19 @@ pub(crate) const fn moves(filter: Filter) -> bool {
     matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
 }
 
+/// What a writer of Blosc 1 does to a block: it shuffles its bytes or its bits, from one buffer to another
+/// of the same length.
+pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
+    let items = from.len().checked_div(typesize).unwrap_or(0);
+    if !bits {
+        shuffle::apply(typesize, from, to);
+    } else if items.is_multiple_of(8) {
+        bitshuffle::apply(typesize, from, to);
+    } else {
+        to.copy_from_slice(from); // as Blosc 1 does
+    }
+}
+
 impl Block<'_> {
     /// Undoes a filter that moves bytes, from `from` to `to`, which are of the same length.
     pub(crate) fn undo_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {

@@ -83,6 +83,17 @@ impl StoreError {
         Self::new(op, Fault::Io { class: io_class(&source), source })
     }
 
+    /// What was written is visible, and whether it stays so is not known.
+    #[cfg(feature = "local")]
+    pub(crate) fn unsure(source: io::Error) -> Self {
+        Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, source })
+    }
+
+    /// The same fault, of a request that may have been carried out.
+    pub(crate) fn unknown(error: Self) -> Self {
+        Self::new(Op::Publish, Fault::Unknown { source: Box::new(error) })
+    }
+
     /// The object is not the one that was read before, or its bytes do not fit what was announced.
     pub(crate) fn changed(change: Change) -> Self {
         Self::new(Op::Read, Fault::Changed { change })
@@ -136,6 +147,7 @@ impl StoreError {
             | Fault::Io { class, .. }
             | Fault::Backend { class, .. } => *class,
             Fault::Absent { .. } => Class::NotFound,
+            Fault::Unknown { .. } => Class::CommitUnknown,
             Fault::Unsupported { .. } => Class::Unsupported,
             Fault::Changed { .. } => Class::FileChanged,
         }
@@ -174,6 +186,7 @@ impl StoreError {
             | Fault::Codec { .. }
             | Fault::Io { .. }
             | Fault::Backend { .. }
+            | Fault::Unknown { .. }
             | Fault::Changed { .. } => None,
         }
     }
@@ -196,6 +209,7 @@ impl StoreError {
             | Fault::Codec { .. }
             | Fault::Io { .. }
             | Fault::Backend { .. }
+            | Fault::Unknown { .. }
             | Fault::Changed { .. } => None,
         }
     }
@@ -282,6 +296,12 @@ pub enum Op {
     Decode,
     /// Reading a document or a structure.
     Parse,
+    /// Applying a codec chain.
+    Encode,
+    /// Writing an object.
+    Write,
+    /// Making what was written visible.
+    Publish,
 }
 
 impl Op {
@@ -295,6 +315,9 @@ impl Op {
             Self::List => "list",
             Self::Decode => "decode",
             Self::Parse => "parse",
+            Self::Encode => "encode",
+            Self::Write => "write",
+            Self::Publish => "publish",
         }
     }
 }
@@ -409,6 +432,8 @@ enum Fault {
     Io { class: Class, source: io::Error },
     #[error("{said}")]
     Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("the store was asked to publish and did not say whether it did")]
+    Unknown { source: Box<StoreError> },
     #[error("{}", change_text(.change))]
     Changed { change: Change },
 }
@@ -419,9 +444,9 @@ fn io_class(error: &io::Error) -> Class {
     let kind = error.kind();
     if matches!(kind, Kind::NotFound) {
         Class::NotFound
-    } else if matches!(kind, Kind::PermissionDenied) {
+    } else if matches!(kind, Kind::PermissionDenied | Kind::ReadOnlyFilesystem) {
         Class::PermissionDenied
-    } else if matches!(kind, Kind::AlreadyExists) {
+    } else if matches!(kind, Kind::AlreadyExists | Kind::DirectoryNotEmpty) {
         Class::AlreadyExists
     } else if matches!(kind, Kind::StorageFull | Kind::QuotaExceeded) {
         Class::NoSpace

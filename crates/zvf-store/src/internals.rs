@@ -1,8 +1,11 @@
-//! What the benches of this crate look at; not an interface, and not part of any promise.
+//! What benches and the programs that break things look at; not an interface, and not part of any
+//! promise.
 
 use std::path::Path;
 
 use crate::budget::Budget;
+#[cfg(feature = "local")]
+pub use crate::build::{Call, Disk};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::options::OpenOptions;
@@ -37,4 +40,18 @@ impl Reader {
         }
         Ok(bytes)
     }
+}
+
+/// Begins a store in the directory `path`, with every call to the system going through `disk`.
+///
+/// # Errors
+///
+/// As [`crate::Build::begin`].
+#[cfg(feature = "local")]
+pub async fn build_on(
+    disk: Disk,
+    path: &Path,
+    options: crate::BuildOptions,
+) -> Result<crate::Build, StoreError> {
+    crate::Build::in_folder(path.to_owned(), disk, options).await
 }

@@ -42,6 +42,7 @@
 )]
 
 mod budget;
+mod build;
 mod cache;
 mod codec;
 mod docs;
@@ -65,7 +66,11 @@ pub mod signal;
 mod source;
 
 pub use budget::{Budget, Reservation};
-pub use codec::Partial;
+pub use build::{
+    Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport, DenseSink,
+    RowPlan, RowReport, RowSink,
+};
+pub use codec::{Codecs, Partial};
 pub use error::{Op, Seen, StoreError};
 pub use key::Key;
 pub use layout::{Cells, Dense, KeyTable, Rows};
@@ -76,3 +81,6 @@ pub use open::Store;
 pub use options::{OpenOptions, Timeouts};
 pub use shared::Caching;
 pub use source::IoStats;
+pub use zvf_blosc::{
+    Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
+};

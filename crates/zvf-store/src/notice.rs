@@ -58,6 +58,8 @@ pub enum Notice {
         /// The codec.
         codec: Box<str>,
     },
+    /// The backend cannot create an object only where there is none: it was looked for just before.
+    NoConditionalPut,
 }
 
 impl fmt::Display for Notice {
@@ -81,6 +83,9 @@ impl fmt::Display for Notice {
             Self::CodecNotCapped { key, codec } => {
                 write!(f, "{key} uses {codec}, whose output is measured only when it is done")
             }
+            Self::NoConditionalPut => f.write_str(
+                "the backend cannot keep two writers apart: nothing was there just before publishing",
+            ),
         }
     }
 }

@@ -31,6 +31,31 @@ pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Takes the bits of each item apart: the inverse of [`undo`].
+pub(super) fn apply(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let groups = from.len().checked_div(typesize).unwrap_or(0) / 8;
+    let group_len = typesize.saturating_mul(8);
+    let whole = groups.saturating_mul(group_len);
+    let (items, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
+    let (rows, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
+    tail.copy_from_slice(rest);
+    if whole == 0 {
+        return;
+    }
+    for (j, rows) in rows.chunks_exact_mut(groups.saturating_mul(8)).enumerate() {
+        for (at, group) in items.chunks_exact(group_len).enumerate() {
+            let mut bits = [0; 8];
+            for (byte, from) in bits.iter_mut().zip(group.iter().skip(j).step_by(typesize)) {
+                *byte = *from;
+            }
+            let turned = turn(u64::from_le_bytes(bits)).to_le_bytes();
+            for (row, turned) in rows.iter_mut().skip(at).step_by(groups).zip(turned) {
+                *row = turned;
+            }
+        }
+    }
+}
+
 /// Swaps rows and columns: bit `i` of byte `k` becomes bit `k` of byte `i`.
 const fn turn(bits: u64) -> u64 {
     let bits = swap(bits, 7, 0x00aa_00aa_00aa_00aa);
@@ -81,6 +106,9 @@ mod tests {
                 }
             }
             prop_assert_eq!(&out[n * typesize..], &block[n * typesize..]);
+            let mut again = vec![0; block.len()];
+            apply(typesize, &out, &mut again);
+            prop_assert_eq!(again, block);
         }
     }
 }

@@ -24,6 +24,36 @@ pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Takes the bytes of each item apart: the inverse of [`undo`].
+pub(super) fn apply(width: usize, from: &[u8], to: &mut [u8]) {
+    let n = from.len().checked_div(width).unwrap_or(0);
+    let whole = n.saturating_mul(width);
+    let (items, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
+    let (lanes, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
+    tail.copy_from_slice(rest);
+    match width {
+        0 | 1 => lanes.copy_from_slice(items),
+        2 => part::<2>(items, lanes, n),
+        4 => part::<4>(items, lanes, n),
+        8 => part::<8>(items, lanes, n),
+        _ => {
+            for (j, lane) in lanes.chunks_exact_mut(n.max(1)).enumerate() {
+                for (byte, from) in lane.iter_mut().zip(items.iter().skip(j).step_by(width)) {
+                    *byte = *from;
+                }
+            }
+        }
+    }
+}
+
+fn part<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize) {
+    for (j, lane) in lanes.chunks_exact_mut(n.max(1)).enumerate() {
+        for (byte, item) in lane.iter_mut().zip(items.as_chunks::<W>().0) {
+            *byte = item.get(j).copied().unwrap_or(0); // j is below W
+        }
+    }
+}
+
 fn join<const W: usize>(items: &mut [u8], joined: impl Iterator<Item = [u8; W]>) {
     for (item, joined) in items.as_chunks_mut::<W>().0.iter_mut().zip(joined) {
         *item = joined;
@@ -90,6 +120,9 @@ mod tests {
                 let from = if i < n { j * n + i } else { at };
                 prop_assert_eq!(*byte, block[from]);
             }
+            let mut again = vec![0; block.len()];
+            apply(width, &out, &mut again);
+            prop_assert_eq!(again, block);
         }
     }
 }

@@ -157,6 +157,12 @@ impl FillValue {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
+    /// True or false.
+    #[must_use]
+    pub fn flag(value: bool) -> Self {
+        Self { fill: Fill::Bool(value), spelled: value.into() }
+    }
+
     /// A text.
     #[must_use]
     pub fn text(text: &str) -> Self {

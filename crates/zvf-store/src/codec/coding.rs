@@ -73,7 +73,7 @@ impl Coding {
     }
 }
 
-fn step(codec: &Codec) -> Result<Step, StoreError> {
+pub(super) fn step(codec: &Codec) -> Result<Step, StoreError> {
     let kind = codec.kind();
     if matches!(kind, CodecKind::Blosc(_)) {
         Ok(Step::Blosc)

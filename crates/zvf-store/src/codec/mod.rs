@@ -21,6 +21,7 @@ mod batch;
 mod blosc;
 mod checksum;
 mod coding;
+mod encode;
 mod gzip;
 mod order;
 mod zstd;
@@ -28,6 +29,8 @@ mod zstd;
 pub(crate) use batch::{Caps, Job, spread, undo_many};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
+pub use encode::Codecs;
+pub(crate) use encode::{Encoder, join, len};
 pub(crate) use order::{swap, untranspose};
 
 /// What reading a part of a chunk costs.

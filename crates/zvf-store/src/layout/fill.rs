@@ -5,7 +5,7 @@ use zvf_format::metadata::{Dtype, Fill};
 use crate::num::to_usize;
 
 /// The bytes of one item that is `fill`.
-pub(super) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
+pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     let size = to_usize(dtype.size);
     let mut item = match fill {
         Fill::Empty | Fill::Other => Vec::new(),

@@ -23,6 +23,7 @@ pub use cells::Cells;
 pub(crate) use cells::CellsCore;
 pub use dense::Dense;
 pub(crate) use dense::DenseCore;
+pub(crate) use fill::fill_item;
 pub use rows::Rows;
 pub(crate) use rows::RowsCore;
 pub use table::KeyTable;

@@ -11,8 +11,8 @@ mod cloud;
 #[cfg(feature = "local")]
 mod local;
 mod plan;
-mod remote;
-mod url;
+pub(crate) mod remote;
+pub(crate) mod url;
 
 use std::sync::Arc;
 
@@ -22,8 +22,10 @@ use object_store::path::Path;
 
 #[cfg(feature = "local")]
 use self::local::Local;
-use self::remote::Remote;
-use self::url::Place;
+#[cfg(feature = "local")]
+pub(crate) use self::local::hop;
+pub(crate) use self::remote::Remote;
+pub(crate) use self::url::Place;
 use crate::budget::Budget;
 #[cfg(not(feature = "local"))]
 use crate::error::Op;

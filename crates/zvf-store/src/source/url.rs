@@ -29,14 +29,14 @@ use crate::options::OpenOptions;
 
 /// What the user's words mean.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Directory(PathBuf),
     Remote(Scheme, Url, Path),
 }
 
 impl Place {
     /// Reads `text`.
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         if text.is_empty() {
             return Err(refused("a path or a URL", "nothing"));
         }
@@ -61,7 +61,7 @@ impl Place {
 }
 
 /// The backend that `scheme` and `url` name.
-pub(super) fn build(
+pub(crate) fn build(
     scheme: Scheme,
     url: &Url,
     options: &OpenOptions,

@@ -197,7 +197,7 @@ impl Version {
 pub(super) use self::dir::Stamp;
 
 /// Runs `work` on a blocking thread of the current runtime, or here when there is none.
-async fn hop<T: Send + 'static>(
+pub(crate) async fn hop<T: Send + 'static>(
     op: Op,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -13,6 +13,7 @@
 //! when ([`retry`]).
 
 mod part;
+mod put;
 #[cfg(feature = "net")]
 pub(super) mod refusal;
 pub(super) mod retry;
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 use zvf_format::{Class, Expected};
 
 use self::part::Part;
+pub(crate) use self::put::Created;
 use self::retry::{Policy, Retry};
 use self::tries::{Miss, Tries};
 use super::plan::{Object, Read, deliver, plan};

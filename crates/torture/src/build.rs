@@ -1,0 +1,87 @@
+//! Stores that say which generation they are of, and whether all of them is.
+//!
+//! Every cell of generation `g` holds a payload that follows from `g` and its key, and the root document
+//! says `g`. So a store that is read back is one generation, or it is a failure.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
+use zvf_store::{
+    Build, BuildOptions, Caching, CellPlan, Codecs, OpenOptions, RowPlan, Store, StoreError,
+};
+
+/// Builds the store of generation `g` at `path`, and publishes it.
+pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+    let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
+    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
+    for (path, shard, codecs) in [
+        ("0/vertices", None, Codecs::none()),
+        ("0/vertex_attributes/sharded", Some(vec![4]), Codecs::zstd(0).with_crc32c()),
+    ] {
+        let plan = CellPlan { shard, codecs, ..CellPlan::new(vec![0], vec![cells.max(1) - 1]) };
+        let sink = build.cells(path, plan)?;
+        for cell in 0..cells {
+            sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
+        }
+        sink.finish(|_| ()).await?;
+    }
+    let mut rows = build.rows("0/groups", RowPlan::default())?;
+    for cell in 0..cells {
+        rows.push(&payload(g, cell))?;
+    }
+    rows.finish(|_| ()).await?;
+    build.publish(&root(g)).await
+}
+
+pub(crate) fn options(sync: bool) -> BuildOptions {
+    BuildOptions { replace: true, sync, ..BuildOptions::default() }
+}
+
+/// The generation of the store at `path`, read whole.
+pub(crate) async fn read(path: &Path, cells: i64) -> Result<u64, String> {
+    let told = |error: StoreError| error.to_string();
+    let address = path.to_str().unwrap_or_default();
+    let store = Store::open(address, OpenOptions::default()).await.map_err(told)?;
+    let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
+    let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
+    let level = store.level(0).await.map_err(told)?;
+    for path in ["vertices", "vertex_attributes/sharded"] {
+        let array = level.required_cells(path).await.map_err(told)?;
+        let present = array.presence().await.map_err(told)?.len();
+        if present != usize::try_from(cells).unwrap_or(0) {
+            return Err(format!("generation {g}: {present} of {cells} cells in {path}"));
+        }
+        for cell in 0..cells {
+            let key = ChunkKey::new(&[cell]).map_err(|error| error.to_string())?;
+            let found = array.read(&key, Caching::Once).await.map_err(told)?;
+            if found.as_ref() != Some(&payload(g, cell)) {
+                return Err(format!("generation {g}: cell {cell} of {path} is not of it"));
+            }
+        }
+    }
+    let rows = level.rows("groups").await.map_err(told)?.ok_or("no groups")?;
+    let numbers: Vec<u64> = (0..u64::try_from(cells).unwrap_or(0)).collect();
+    let found = rows.rows(&numbers).await.map_err(told)?;
+    let same = found.iter().zip(0..cells).all(|(row, cell)| *row == payload(g, cell));
+    if same { Ok(g) } else { Err(format!("generation {g}: groups are not of it")) }
+}
+
+fn root(g: u64) -> Root {
+    let mut block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
+    block.reduction_factor = i64::try_from(g).ok();
+    let mut root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    if let Some(scale) = root.multiscales.first_mut() {
+        scale.datasets.push(Dataset::new("0", vec![1.0; 2], vec![0.5; 2]));
+    }
+    root
+}
+
+/// What cell number `cell` holds: a length and bytes that tell generations and cells apart.
+fn payload(g: u64, cell: i64) -> Bytes {
+    let number = cell.unsigned_abs();
+    let len = 8 + usize::try_from((g * 37 + number * 101) % 900).unwrap_or(0);
+    let seed = (g << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    seed.iter().copied().cycle().take(len).collect()
+}

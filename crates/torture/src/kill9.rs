@@ -1,0 +1,131 @@
+//! `kill9`: processes that build and replace one store, killed at any moment.
+//!
+//! The store must be one generation, whole, whenever it is there, and once it was there it must stay. In
+//! the end one build that is not killed must remove what all the dead have left.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::random::Random;
+use crate::{Report, build};
+
+/// Processes that build one store, killed at any moment.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Kill9 {
+    /// How many processes are killed.
+    #[arg(long, default_value_t = 200)]
+    loops: u64,
+    /// Processes at a time.
+    #[arg(long, default_value_t = 2)]
+    writers: usize,
+    /// Where; a directory that goes away otherwise.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The same seed waits the same times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Builds one store over and over, until it is killed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Builder {
+    /// The store.
+    path: PathBuf,
+    /// The first generation.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// How many; without end when 0.
+    #[arg(long, default_value_t = 0)]
+    times: u64,
+}
+
+impl Builder {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let mut report = Report { name: "builder", ..Report::default() };
+        let address = self.path.to_string_lossy().into_owned();
+        let mut g = self.first;
+        while self.times == 0 || report.n < self.times {
+            let built = runtime.block_on(async {
+                let begun = zvf_store::Build::begin(&address, build::options(true)).await?;
+                build::build(begun, g, CELLS).await
+            });
+            // Another process may have built the first store in between; the next try replaces it.
+            let lost =
+                |error: &zvf_store::StoreError| error.class() == zvf_format::Class::AlreadyExists;
+            report.count(
+                built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.to_string()) }),
+            );
+            g += 1;
+        }
+        Ok(report)
+    }
+}
+
+impl Kill9 {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let scratch = tempfile::tempdir()?;
+        let dir = self.dir.unwrap_or_else(|| scratch.path().to_owned());
+        let store = dir.join("a.zv");
+        let mut report = Report { name: "kill9", seed: self.seed, ..Report::default() };
+        let mut random = Random::new(self.seed);
+        let mut writers: Vec<Child> = Vec::new();
+        let mut there = false;
+        for round in 0..self.loops {
+            while writers.len() < self.writers.max(1) {
+                let first = (round * 64 + u64::try_from(writers.len())?) * 1_000 + 1;
+                writers.push(start(&store, first, 0)?);
+            }
+            let until = Instant::now() + Duration::from_micros(random.next() % 60_000);
+            while Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let mut victim = writers.swap_remove(random.below(writers.len()));
+            if let Some(status) = victim.try_wait()? {
+                report.count(Err(format!("round {round}: a builder ended with {status}")));
+            }
+            victim.kill()?;
+            victim.wait()?;
+            report.count(runtime.block_on(check(&store, &mut there)));
+        }
+        for writer in &mut writers {
+            writer.kill()?;
+            writer.wait()?;
+        }
+        anyhow::ensure!(start(&store, 1, 1)?.wait()?.success(), "the last build failed");
+        report.count(runtime.block_on(check(&store, &mut there)));
+        let left: Vec<_> =
+            std::fs::read_dir(&dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
+        report.count(if left.len() == 1 { Ok(()) } else { Err(format!("left behind: {left:?}")) });
+        Ok(report)
+    }
+}
+
+fn start(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("builder").arg(store);
+    command.args(["--first", &first.to_string(), "--times", &times.to_string()]);
+    Ok(command.stdout(Stdio::null()).spawn()?)
+}
+
+/// The store is one generation, whole, or was never there.
+async fn check(store: &Path, there: &mut bool) -> Result<(), String> {
+    // A handle that is open across a replacement goes on with the old files, which go away: begin again.
+    for _ in 0..TRIES {
+        if !store.exists() {
+            return if *there { Err("the store is gone".to_owned()) } else { Ok(()) };
+        }
+        *there = true;
+        if build::read(store, CELLS).await.is_ok() {
+            return Ok(());
+        }
+    }
+    build::read(store, CELLS).await.map(drop)
+}
+
+/// Cells of a store.
+const CELLS: i64 = 24;
+/// How often a store may be replaced while it is read.
+const TRIES: usize = 50;

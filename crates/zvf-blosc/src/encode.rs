@@ -1,0 +1,443 @@
+//! From bytes to a Blosc 1 chunk: the `blosc` codec of Zarr, written.
+//!
+//! ```text
+//! 16              header: version 2, codec format 1, flags, typesize, nbytes, blocksize, cbytes
+//! 4 for each      positions of the blocks
+//! ..              blocks in their order: i32 length, then codec data, or the bytes when those are no longer
+//! ```
+//!
+//! Each block is one stream (bit 4 of the flags). Blocks have the size asked for, which the stock writer
+//! does not promise: a reader that wants a few rows decodes a few blocks. When nothing is gained the body is
+//! the bytes as they are. The same bytes give the same chunk.
+//!
+//! Not here: Blosc2 chunks, and codecs that nobody chooses any more (BloscLZ, Snappy) or whose encoder is
+//! slower than its gain (LZ4HC).
+
+use zvf_format::{Class, Expected};
+
+use crate::error::BloscError;
+use crate::filter;
+use crate::num;
+
+/// How a chunk is encoded.
+///
+/// ```
+/// use zvf_blosc::{Compressor, Settings, Shuffle};
+///
+/// let settings = Settings { filter: Shuffle::Bits, typesize: 8, ..Settings::default() };
+/// assert_eq!((settings.compressor.name(), settings.filter.name()), ("zstd", "bitshuffle"));
+/// assert_eq!(settings.block_size, 16384);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What compresses a block.
+    pub compressor: Compressor,
+    /// How hard it tries: 0 not at all, 9 hardest.
+    pub level: u8,
+    /// What is done to a block before.
+    pub filter: Shuffle,
+    /// Bytes of an item, not 0.
+    pub typesize: u8,
+    /// Bytes of a block, rounded down to whole items.
+    pub block_size: u32,
+}
+
+impl Default for Settings {
+    /// Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB.
+    fn default() -> Self {
+        Self {
+            compressor: Compressor::Zstd,
+            level: 5,
+            filter: Shuffle::Bytes,
+            typesize: 4,
+            block_size: 16 << 10,
+        }
+    }
+}
+
+/// What compresses a block.
+///
+/// ```
+/// assert_eq!(zvf_blosc::Compressor::named("lz4"), Some(zvf_blosc::Compressor::Lz4));
+/// assert_eq!(zvf_blosc::Compressor::named("snappy"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compressor {
+    /// LZ4, which has no levels.
+    Lz4,
+    /// Zlib.
+    Zlib,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compressor {
+    /// The compressor of this name, if it is one that is written.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Lz4, Self::Zlib, Self::Zstd].into_iter().find(|one| one.name() == name)
+    }
+
+    /// The name that documents have for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lz4 => "lz4",
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Lz4 => 1,
+            Self::Zlib => 3,
+            Self::Zstd => 4,
+        }
+    }
+}
+
+/// What is done to a block before it is compressed.
+///
+/// ```
+/// assert_eq!(zvf_blosc::Shuffle::named("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shuffle {
+    /// Nothing.
+    None,
+    /// All first bytes of the items, then all second ones.
+    Bytes,
+    /// All lowest bits, then all next ones.
+    Bits,
+}
+
+impl Shuffle {
+    /// The filter of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::None, Self::Bytes, Self::Bits].into_iter().find(|one| one.name() == name)
+    }
+
+    /// The name that documents have for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "noshuffle",
+            Self::Bytes => "shuffle",
+            Self::Bits => "bitshuffle",
+        }
+    }
+
+    const fn flag(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Bytes => 1,
+            Self::Bits => 4,
+        }
+    }
+}
+
+/// Encodes chunks, one after the other.
+///
+/// ```
+/// use zvf_blosc::{Chunk, Encoder, Settings};
+///
+/// let plain = [7; 100_000];
+/// let bytes = Encoder::default().encode(&plain, &Settings::default())?;
+/// let chunk = Chunk::parse(&bytes)?;
+/// assert_eq!((chunk.header().block_count(), bytes.len() < 1000), (7, true));
+/// assert_eq!(chunk.decode_all(100_000)?, plain);
+/// # Ok::<(), zvf_blosc::BloscError>(())
+/// ```
+#[derive(Default)]
+pub struct Encoder {
+    filtered: Vec<u8>,
+    #[cfg(feature = "zstd")]
+    zstd: Option<(u8, zstd::bulk::Compressor<'static>)>, // and the level it was made with
+}
+
+impl core::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// The chunk of `plain`.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, or items
+    /// or blocks of no bytes; `Unsupported` for Zstandard where it is not built in.
+    pub fn encode(&mut self, plain: &[u8], settings: &Settings) -> Result<Vec<u8>, BloscError> {
+        let nbytes = check(plain, settings)?;
+        let item = usize::from(settings.typesize);
+        let asked = num::to_usize(settings.block_size).max(item).min(plain.len().max(1));
+        let past = asked.checked_rem(item).unwrap_or(0);
+        let block = if asked > past { asked.saturating_sub(past) } else { asked };
+        let blocks = plain.len().div_ceil(block);
+        let table = blocks.saturating_mul(4).saturating_add(HEADER);
+
+        let raw = plain.len().saturating_add(HEADER);
+        let mut out = Vec::with_capacity(raw.saturating_add(table));
+        out.resize(table, 0);
+        let mut positions = Vec::with_capacity(blocks.saturating_mul(4));
+        for bytes in plain.chunks(block) {
+            positions.extend_from_slice(&length(out.len()).to_le_bytes());
+            if settings.level == 0 || out.len() >= raw {
+                break; // nothing can be gained any more
+            }
+            self.block(bytes, settings, &mut out)?;
+        }
+        let gained = settings.level > 0 && out.len() < raw && blocks > 0;
+        if gained {
+            if let Some(table) = out.get_mut(HEADER..table) {
+                table.copy_from_slice(&positions);
+            }
+        } else {
+            out.truncate(HEADER);
+            out.resize(HEADER, 0);
+            out.extend_from_slice(plain);
+        }
+        let flags = settings.filter.flag() | settings.compressor.code() << 5 | ONE_STREAM;
+        let flags = if gained { flags } else { flags | RAW };
+        let mut header = vec![VERSION, CODEC_FORMAT, flags, settings.typesize];
+        for field in [nbytes, length(block), length(out.len())] {
+            header.extend_from_slice(&field.to_le_bytes());
+        }
+        if let Some(front) = out.get_mut(..HEADER) {
+            front.copy_from_slice(&header);
+        }
+        Ok(out)
+    }
+
+    /// Appends one block.
+    fn block(
+        &mut self,
+        bytes: &[u8],
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BloscError> {
+        let mut filtered = core::mem::take(&mut self.filtered);
+        let bytes = if settings.filter == Shuffle::None {
+            bytes
+        } else {
+            filtered.resize(bytes.len(), 0);
+            let bits = settings.filter == Shuffle::Bits;
+            filter::apply(bits, settings.typesize.into(), bytes, &mut filtered);
+            filtered.as_slice()
+        };
+        let start = out.len();
+        let data = start.saturating_add(4);
+        out.resize(data, 0);
+        let packed = self.compress(bytes, settings, out)?.filter(|packed| *packed < bytes.len());
+        let stored = match packed {
+            Some(packed) => {
+                out.truncate(data.saturating_add(packed));
+                packed
+            }
+            None => {
+                out.truncate(data);
+                out.extend_from_slice(bytes);
+                bytes.len()
+            }
+        };
+        if let Some(field) = out.get_mut(start..data) {
+            field.copy_from_slice(&length(stored).to_le_bytes());
+        }
+        self.filtered = filtered;
+        Ok(())
+    }
+
+    /// Appends codec data, and says how much; `None` when the compressor gives up.
+    fn compress(
+        &mut self,
+        bytes: &[u8],
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, BloscError> {
+        let start = out.len();
+        match settings.compressor {
+            Compressor::Lz4 => {
+                let most = lz4_flex::block::get_maximum_output_size(bytes.len());
+                out.resize(start.saturating_add(most), 0);
+                let room = out.get_mut(start..).unwrap_or_default();
+                Ok(lz4_flex::block::compress_into(bytes, room).ok())
+            }
+            Compressor::Zlib => {
+                let level = flate2::Compression::new(settings.level.into());
+                let mut state = flate2::Compress::new(level, true);
+                // What does not fit is not gained.
+                out.reserve_exact(bytes.len());
+                let finish = flate2::FlushCompress::Finish;
+                let done = state.compress_vec(bytes, out, finish);
+                let whole = matches!(done, Ok(flate2::Status::StreamEnd));
+                Ok(whole.then(|| out.len().saturating_sub(start)))
+            }
+            Compressor::Zstd => self.zstd(bytes, settings.level, out),
+        }
+    }
+
+    #[cfg(feature = "zstd")]
+    fn zstd(
+        &mut self,
+        bytes: &[u8],
+        level: u8,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, BloscError> {
+        let compressor = match self.zstd.take_if(|(made, _)| *made != level) {
+            Some(_other) => &mut self.zstd.insert((level, made(level)?)).1,
+            None if self.zstd.is_none() => &mut self.zstd.insert((level, made(level)?)).1,
+            None => match &mut self.zstd {
+                Some((_, compressor)) => compressor,
+                None => return Ok(None),
+            },
+        };
+        let start = out.len();
+        out.resize(start.saturating_add(bytes.len()), 0);
+        let room = out.get_mut(start..).unwrap_or_default();
+        Ok(compressor.compress_to_buffer(bytes, room).ok())
+    }
+
+    #[cfg(not(feature = "zstd"))]
+    fn zstd(
+        &mut self,
+        _bytes: &[u8],
+        _level: u8,
+        _out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, BloscError> {
+        Err(BloscError::Unsupported("writing Zstandard in this build"))
+    }
+}
+
+/// A compressor at the level that Blosc's `level` stands for.
+#[cfg(feature = "zstd")]
+fn made(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
+    let level = match level {
+        9 => 22,
+        8 => 15,
+        other => i32::from(other).saturating_mul(2).saturating_sub(1),
+    };
+    zstd::bulk::Compressor::new(level)
+        .map_err(|_source| BloscError::Unsupported("this level of Zstandard"))
+}
+
+fn check(plain: &[u8], settings: &Settings) -> Result<i32, BloscError> {
+    let Some(nbytes) = i32::try_from(plain.len()).ok().filter(|n| *n <= MOST) else {
+        let (class, most) = (Class::LimitExceeded, Expected::AtMost(MOST.into()));
+        return Err(BloscError::request(class, "bytes", most, num::to_u64(plain.len())));
+    };
+    let class = Class::InvalidArgument;
+    if settings.level > 9 {
+        return Err(BloscError::request(class, "level", Expected::AtMost(9), settings.level));
+    }
+    for (field, found) in
+        [("typesize", settings.typesize.into()), ("block size", settings.block_size)]
+    {
+        if found == 0 {
+            return Err(BloscError::request(class, field, Expected::AtLeast(1), found));
+        }
+    }
+    Ok(nbytes)
+}
+
+/// A length inside a chunk, which is below 2^31.
+fn length(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+const HEADER: usize = 16;
+const VERSION: u8 = 2;
+const CODEC_FORMAT: u8 = 1;
+const RAW: u8 = 2;
+const ONE_STREAM: u8 = 16;
+/// The most bytes of a chunk, decoded, with room for header and table.
+const MOST: i32 = i32::MAX / 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Chunk;
+
+    fn encode(plain: &[u8], settings: Settings) -> Vec<u8> {
+        Encoder::default().encode(plain, &settings).unwrap()
+    }
+
+    #[test]
+    fn bytes_typed_by_hand() {
+        let lz4 = Settings { compressor: Compressor::Lz4, typesize: 2, ..Settings::default() };
+        // 40 items 61 62, in blocks of 32 bytes and one of 16: lanes of sixteen a, sixteen b. A literal a,
+        // a match of 10 at distance 1, then the last literals.
+        let plain = b"ab".repeat(40);
+        let chunk = encode(&plain, Settings { block_size: 33, ..lz4 });
+        assert_eq!(chunk[..12], *b"\x02\x01\x31\x02\x50\0\0\0\x20\0\0\0");
+        assert_eq!(chunk[16..20], 28_i32.to_le_bytes());
+        // Without the filter, and with nothing gained: the bytes as they are.
+        let none = Settings { filter: Shuffle::None, ..lz4 };
+        assert_eq!(encode(b"abcd", none), b"\x02\x01\x32\x02\x04\0\0\0\x04\0\0\0\x14\0\0\0abcd");
+        let stored = Settings { level: 0, compressor: Compressor::Zstd, ..none };
+        let chunk = encode(&plain, stored);
+        assert_eq!(chunk[..16], *b"\x02\x01\x92\x02\x50\0\0\0\x50\0\0\0\x60\0\0\0");
+        assert_eq!(chunk[16..], plain);
+        assert_eq!(encode(b"", none), b"\x02\x01\x32\x02\0\0\0\0\x01\0\0\0\x10\0\0\0");
+    }
+
+    #[test]
+    fn every_refusal_has_its_words() {
+        let refused = |settings: Settings| {
+            Encoder::default().encode(b"x", &settings).unwrap_err().to_string()
+        };
+        let what = "InvalidArgument in request for a blosc chunk,";
+        let plain = Settings::default();
+        assert_eq!(
+            refused(Settings { level: 10, ..plain }),
+            format!("{what} level: expected at most 9, found 10")
+        );
+        assert_eq!(
+            refused(Settings { typesize: 0, ..plain }),
+            format!("{what} typesize: expected at least 1, found 0")
+        );
+        assert_eq!(
+            refused(Settings { block_size: 0, ..plain }),
+            format!("{what} block size: expected at least 1, found 0")
+        );
+    }
+
+    #[test]
+    fn a_level_is_remembered_with_its_compressor() {
+        let plain: Vec<u8> = (0..50_000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
+        let at = |level| Settings { level, ..Settings::default() };
+        let mut encoder = Encoder::default();
+        let sizes: Vec<usize> =
+            [1, 9, 1].iter().map(|l| encoder.encode(&plain, &at(*l)).unwrap().len()).collect();
+        assert!(sizes[1] < sizes[0]);
+        assert_eq!(sizes[0], sizes[2]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_chunk_is_decoded(
+            plain in prop::collection::vec(prop::sample::select(vec![0_u8, 1, 2, 255]), 0..3000),
+            noise in prop::collection::vec(any::<u8>(), 0..600),
+            compressor in prop::sample::select(vec![Compressor::Lz4, Compressor::Zlib, Compressor::Zstd]),
+            filter in prop::sample::select(vec![Shuffle::None, Shuffle::Bytes, Shuffle::Bits]),
+            level in 0_u8..8,
+            typesize in 1_u8..20,
+            block_size in 1_u32..1500,
+        ) {
+            let plain = [plain, noise].concat();
+            let settings = Settings { compressor, level, filter, typesize, block_size };
+            let bytes = encode(&plain, settings);
+            prop_assert!(bytes.len() <= plain.len() + HEADER);
+            let chunk = Chunk::parse(&bytes).unwrap();
+            prop_assert_eq!(chunk.header().cbytes() as usize, bytes.len());
+            prop_assert_eq!(chunk.decode_all(plain.len() as u64).unwrap(), plain.as_slice());
+            prop_assert_eq!(encode(&plain, settings), bytes);
+        }
+    }
+}

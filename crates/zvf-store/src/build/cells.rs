@@ -1,0 +1,427 @@
+//! Writing an array over the chunk grid: cells in any order, from any thread.
+//!
+//! ```text
+//! cell       u32 1, u32 length, payload                      then the chain of codecs
+//! object     c/I/J of the array: one cell, or a shard of them
+//! document   shape and origin from the range of the plan, or of the cells that came;
+//!            nonempty_chunks: the keys that were put, sorted as texts
+//! ```
+//!
+//! A cell is encoded on the thread that brings it, and written at once unless it is one of a shard. A
+//! payload that is empty is not stored, which is what the format says of it.
+//!
+//! Not here: what a payload holds; shards ([`super::shards`]).
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use zvf_format::grid::Grid;
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::metadata::{ArrayDoc, Codec, DataType, KeyList, Object};
+use zvf_format::vlen::cell_header;
+use zvf_format::{Class, Expected};
+
+use super::room::Kept;
+use super::shards::{Shards, Whole};
+use super::{Build, locked};
+use crate::codec::{self, Codecs};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::to_u64;
+
+/// What an array over the chunk grid will be.
+///
+/// ```
+/// use zvf_store::{CellPlan, Codecs};
+///
+/// let plan = CellPlan { shard: Some(vec![8, 8]), ..CellPlan::new(vec![-4, 0], vec![90, 7]) };
+/// assert_eq!((plan.rank, plan.codecs), (2, Codecs::none()));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CellPlan {
+    /// Components of a key.
+    pub rank: usize,
+    /// The lowest key there may be, which is the origin of the grid. Empty when it is not known: then all
+    /// cells are held until `finish`, and the lowest of them counts.
+    pub low: Vec<i64>,
+    /// The highest key there may be. Empty when it is not known: then the highest that came counts.
+    pub high: Vec<i64>,
+    /// The attributes, but for presence list and origin.
+    pub attributes: Object,
+    /// How cells are coded.
+    pub codecs: Codecs,
+    /// Cells per shard on each axis; one object per cell when there is none.
+    pub shard: Option<Vec<u64>>,
+}
+
+impl CellPlan {
+    /// Cells as they are, one object each, with keys from `low` to `high`, both included.
+    #[must_use]
+    pub fn new(low: Vec<i64>, high: Vec<i64>) -> Self {
+        Self { rank: low.len(), low, high, ..Self::default() }
+    }
+
+    /// Cells as they are, of `rank` components whose range shows in the end.
+    #[must_use]
+    pub fn unbounded(rank: usize) -> Self {
+        Self { rank, ..Self::default() }
+    }
+}
+
+/// What was written of an array.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_store::{Build, BuildOptions, CellPlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
+/// cells.put(&zvf_format::key::ChunkKey::parse("3")?, vec![0; 24].into())?;
+/// let report = cells.finish(|_| ()).await?;
+/// assert_eq!((report.cells, report.payload_bytes, report.stored_bytes), (1, 24, 32));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CellReport {
+    /// Cells that are not empty.
+    pub cells: u64,
+    /// Bytes of their payloads.
+    pub payload_bytes: u64,
+    /// Bytes of the objects.
+    pub stored_bytes: u64,
+    /// Objects, the document left out.
+    pub objects: u64,
+}
+
+/// An array over the chunk grid, being written. Clones write the same array.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_store::{Build, BuildOptions, CellPlan};
+/// use zvf_format::key::ChunkKey;
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+///
+/// let cells = build.cells("0/vertices", CellPlan::new(vec![0, 0], vec![9, 9]))?;
+/// std::thread::scope(|scope| {
+///     for x in 0..10 {
+///         let cells = cells.clone();
+///         scope.spawn(move || cells.put(&ChunkKey::new(&[x, 9 - x])?, vec![1; 8].into()));
+///     }
+/// });
+/// assert_eq!(cells.finish(|_| ()).await?.cells, 10);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CellSink(Arc<Core>);
+
+#[derive(Debug)]
+struct Core {
+    build: Build,
+    key: Key,
+    plan: CellPlan, // its ranges have the rank, or are empty
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    report: CellReport,
+    present: Vec<Box<str>>,
+    range: Option<(Vec<i64>, Vec<i64>)>, // of the keys that came
+    shards: Option<Shards>,
+    pending: Vec<(ChunkKey, Bytes, Kept)>, // without an origin
+    finished: bool,
+}
+
+impl CellSink {
+    pub(super) fn begin(build: Build, key: Key, plan: CellPlan) -> Result<Self, StoreError> {
+        let refused = |expected, found| {
+            let class = Class::InvalidArgument;
+            let error = StoreError::refused(class, Op::Open, "range of keys", expected, found);
+            Err(error.with_key(&key))
+        };
+        let fits = |corner: &[i64]| corner.is_empty() || corner.len() == plan.rank;
+        if !fits(&plan.low) || !fits(&plan.high) {
+            return refused(Expected::Rule("as many components as the rank"), "another count");
+        }
+        if plan.low.is_empty() && !plan.high.is_empty() {
+            return refused(Expected::Rule("a lowest key with the highest"), "the highest alone");
+        }
+        if !plan.high.is_empty() && plan.low.iter().zip(&plan.high).any(|(low, high)| low > high) {
+            return refused(Expected::Rule("a highest key above the lowest"), "one below");
+        }
+        ChunkKey::new(&vec![0; plan.rank])
+            .map_err(|error| StoreError::from(error).with_key(&key))?;
+        let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
+        let shards = shards.map_err(|error| error.with_key(&key))?;
+        let state = Mutex::new(State { shards, ..State::default() });
+        Ok(Self(Arc::new(Core { build, key, plan, state })))
+    }
+
+    /// Writes the cell under `key`, or keeps it until its shard is whole. From any thread; an empty payload
+    /// is no cell.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::OutOfBounds`] outside the range of the plan; [`Class::LimitExceeded`] when cells of shards
+    /// that are not whole fill the budget; [`Class::Duplicate`] where the cell was put before; otherwise when
+    /// it cannot be encoded or written.
+    pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<(), StoreError> {
+        self.0.put(key, payload).map_err(|error| error.with_key(&self.0.key))
+    }
+
+    /// The first cell of the shard that `key` lies in, by which its cells can be grouped; `key` itself
+    /// without shards.
+    ///
+    /// # Errors
+    ///
+    /// When `key` lies outside the range of the plan, or the plan does not say where the grid begins.
+    pub fn shard_of(&self, key: &ChunkKey) -> Result<ChunkKey, StoreError> {
+        let index = self.0.index(key)?;
+        let first: Vec<i64> = match &self.0.plan.shard {
+            None => return Ok(*key),
+            Some(shape) => {
+                let axes = key.components().iter().zip(index.index().iter().zip(shape));
+                let first = axes.map(|(&component, (index, cells))| {
+                    let past = index.checked_rem(*cells).unwrap_or(0);
+                    component.saturating_sub_unsigned(past)
+                });
+                first.collect()
+            }
+        };
+        Ok(ChunkKey::new(&first)?)
+    }
+
+    /// Writes the shard that holds `key`: all its cells are there. Without shards there is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn close_shard(&self, key: &ChunkKey) -> Result<(), StoreError> {
+        let index = self.0.index(key)?;
+        let whole = {
+            let mut state = locked(&self.0.state);
+            state.shards.as_mut().and_then(|shards| shards.take(index.index()))
+        };
+        whole.map_or(Ok(()), |whole| self.0.write_shard(whole))
+    }
+
+    /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
+    /// those of the plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub async fn finish(
+        self,
+        attributes: impl FnOnce(&mut Object),
+    ) -> Result<CellReport, StoreError> {
+        let core = &self.0;
+        core.finish(attributes).map_err(|error| error.with_key(&core.key))
+    }
+}
+
+impl Core {
+    fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<(), StoreError> {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        if self.plan.low.is_empty() {
+            self.check_rank(key)?;
+            let kept = self.build.0.room.keep(to_u64(payload.len()))?;
+            let mut state = locked(&self.state);
+            state.check_open()?;
+            state.pending.push((*key, payload, kept));
+            return Ok(());
+        }
+        let path = self.index(key)?;
+        self.write(key, &path, payload)
+    }
+
+    /// Encodes and writes one cell, or hands it to its shard.
+    fn write(&self, key: &ChunkKey, path: &ChunkPath, payload: Bytes) -> Result<(), StoreError> {
+        let bytes = to_u64(payload.len());
+        let header = Bytes::copy_from_slice(&cell_header(bytes)?);
+        let mut encoder = self.build.encoder();
+        let parts = self.plan.codecs.encode(vec![header, payload], &mut encoder);
+        self.build.give_back(encoder);
+        let parts = parts?;
+        let stored = codec::len(&parts);
+        if self.plan.shard.is_none() {
+            locked(&self.state).check_open()?;
+            self.build.object(self.object_key(path.index())?, parts)?;
+            locked(&self.state).came(key, bytes, stored, 1);
+            return Ok(());
+        }
+        let kept = self.build.0.room.keep(stored)?;
+        let mut state = locked(&self.state);
+        state.check_open()?;
+        if let Some(shards) = &mut state.shards {
+            shards.keep(path.index(), parts, kept)?;
+        }
+        state.came(key, bytes, stored, 0);
+        Ok(())
+    }
+
+    fn write_shard(&self, whole: Whole) -> Result<(), StoreError> {
+        let key = self.object_key(&whole.index)?;
+        let parts = whole.assemble()?;
+        let index = parts.last().map_or(0, |index| to_u64(index.len()));
+        self.build.object(key, parts)?;
+        let mut state = locked(&self.state);
+        state.report.stored_bytes = state.report.stored_bytes.saturating_add(index);
+        state.report.objects = state.report.objects.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport, StoreError> {
+        self.write_pending()?;
+        loop {
+            let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
+            match next {
+                Some(whole) => self.write_shard(whole)?,
+                None => break,
+            }
+        }
+        let (present, report, range) = {
+            let mut state = locked(&self.state);
+            state.check_open()?;
+            state.finished = true;
+            (std::mem::take(&mut state.present), state.report, state.range.take())
+        };
+        let doc = self.document(present, range, attributes)?;
+        self.build.array(&self.key, &doc)?;
+        Ok(report)
+    }
+
+    /// Writes the cells that waited for the origin to be known.
+    fn write_pending(&self) -> Result<(), StoreError> {
+        let pending = std::mem::take(&mut locked(&self.state).pending);
+        let mut low: Option<Vec<i64>> = None;
+        for (key, ..) in &pending {
+            let low = low.get_or_insert_with(|| key.components().to_vec());
+            low.iter_mut().zip(key.components()).for_each(|(low, at)| *low = (*low).min(*at));
+        }
+        for (key, payload, _kept) in pending {
+            let path = ChunkPath::of(&key, low.as_deref().unwrap_or_default())?;
+            self.write(&key, &path, payload)?;
+        }
+        Ok(())
+    }
+
+    fn document(
+        &self,
+        mut present: Vec<Box<str>>,
+        range: Option<(Vec<i64>, Vec<i64>)>,
+        attributes: impl FnOnce(&mut Object),
+    ) -> Result<ArrayDoc, StoreError> {
+        present.sort_unstable();
+        if let Some([twice, _]) = present.array_windows().find(|[one, next]| one == next) {
+            let expected = Expected::Rule("each cell once");
+            return Err(StoreError::refused(
+                Class::Duplicate,
+                Op::Write,
+                "cell",
+                expected,
+                &**twice,
+            ));
+        }
+        let (low, high) = range.unwrap_or_else(|| {
+            let at = if self.plan.low.is_empty() {
+                vec![0; self.plan.rank]
+            } else {
+                self.plan.low.clone()
+            };
+            (at.clone(), at)
+        });
+        let low = if self.plan.low.is_empty() { low } else { self.plan.low.clone() };
+        let high = if self.plan.high.is_empty() { high } else { self.plan.high.clone() };
+        let cells = |(low, high): (&i64, &i64)| high.abs_diff(*low).saturating_add(1);
+        let shape: Vec<u64> = low.iter().zip(&high).map(cells).collect();
+        Grid::new(&low, &shape)?;
+        let ones = vec![1; self.plan.rank];
+        let mut codecs = vec![Codec::vlen_bytes()];
+        codecs.extend(self.plan.codecs.metadata());
+        let (chunk, codecs) = match &self.plan.shard {
+            None => (ones, codecs),
+            Some(shard) => (shard.clone(), vec![Codec::sharding(ones, codecs)]),
+        };
+        let mut doc = ArrayDoc::new(shape, chunk, DataType::variable_length_bytes());
+        doc.codecs = codecs;
+        doc.nonempty_chunks = Some(present.iter().collect::<KeyList>());
+        if low.iter().any(|&at| at != 0) {
+            doc.attributes.insert("chunk_grid_origin".to_owned(), low.into());
+        }
+        doc.attributes.extend(self.plan.attributes.clone());
+        attributes(&mut doc.attributes);
+        Ok(doc)
+    }
+
+    /// Where `key` lies, when the plan has room for it.
+    fn index(&self, key: &ChunkKey) -> Result<ChunkPath, StoreError> {
+        self.check_rank(key)?;
+        let path = ChunkPath::of(key, &self.plan.low)?;
+        for (&component, &high) in key.components().iter().zip(&self.plan.high) {
+            if component > high {
+                let (class, expected) = (Class::OutOfBounds, Expected::AtMost(high.into()));
+                let found = zvf_format::Found::from(component);
+                return Err(StoreError::refused(
+                    class,
+                    Op::Write,
+                    "component of a key",
+                    expected,
+                    found,
+                ));
+            }
+        }
+        Ok(path)
+    }
+
+    fn check_rank(&self, key: &ChunkKey) -> Result<(), StoreError> {
+        if key.rank() == self.plan.rank {
+            return Ok(());
+        }
+        let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(key.rank()));
+        let expected = Expected::Exactly(to_u64(self.plan.rank).into());
+        Err(StoreError::refused(class, Op::Write, "components of a key", expected, found))
+    }
+
+    /// The object at `index`: of a cell, or of a shard.
+    fn object_key(&self, index: &[u64]) -> Result<Key, StoreError> {
+        let mut path = String::from("c");
+        for index in index {
+            let _ = write!(path, "/{index}"); // a string takes everything
+        }
+        self.key.below(&path)
+    }
+}
+
+impl State {
+    fn check_open(&self) -> Result<(), StoreError> {
+        if !self.finished {
+            return Ok(());
+        }
+        let (class, expected) = (Class::InvalidArgument, Expected::Rule("one that goes on"));
+        Err(StoreError::refused(class, Op::Write, "array", expected, "a finished one"))
+    }
+
+    /// Counts a cell.
+    fn came(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
+        let report = &mut self.report;
+        report.cells = report.cells.saturating_add(1);
+        report.payload_bytes = report.payload_bytes.saturating_add(bytes);
+        report.stored_bytes = report.stored_bytes.saturating_add(stored);
+        report.objects = report.objects.saturating_add(objects);
+        self.present.push(key.to_string().into());
+        let at = key.components();
+        let (low, high) = self.range.get_or_insert_with(|| (at.to_vec(), at.to_vec()));
+        low.iter_mut().zip(at).for_each(|(low, at)| *low = (*low).min(*at));
+        high.iter_mut().zip(at).for_each(|(high, at)| *high = (*high).max(*at));
+    }
+}

@@ -1,0 +1,255 @@
+//! Writing a standalone array of items of one size, by runs of rows in their order.
+//!
+//! ```text
+//! chunk      rows back to back, little-endian           then the chain of codecs
+//! the last   is filled up with the fill value, unless all rows are one chunk
+//! ```
+//!
+//! A chunk that is nothing but the fill value is not stored.
+//!
+//! Not here: what an item means; which value stands for "absent".
+
+use bytes::Bytes;
+use zvf_format::metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue, Object};
+use zvf_format::{Class, Expected, Found};
+
+use super::Build;
+use super::room::Growing;
+use crate::codec::{self, Codecs};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::fill_item;
+use crate::num::{to_u64, to_usize};
+
+/// What a standalone array of items will be.
+///
+/// ```
+/// use zvf_format::metadata::{Dtype, FillValue};
+/// use zvf_store::DensePlan;
+///
+/// let ids = DensePlan::new(Dtype::INT64);
+/// assert_eq!((ids.chunk_rows, ids.fill), (None, FillValue::int(0)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct DensePlan {
+    /// The type of an item; the byte order of rows is little-endian whatever it says.
+    pub dtype: Dtype,
+    /// Items of a row, in an array of two axes; one axis when there is none.
+    pub columns: Option<u64>,
+    /// Rows per chunk, the last one filled up; all of them in one when there is none.
+    pub chunk_rows: Option<u64>,
+    /// The value of what is not stored.
+    pub fill: FillValue,
+    /// The attributes.
+    pub attributes: Object,
+    /// How chunks are coded.
+    pub codecs: Codecs,
+}
+
+impl DensePlan {
+    /// One axis, one chunk, filled with nothing or zero, under Zstandard.
+    #[must_use]
+    pub fn new(dtype: Dtype) -> Self {
+        let fill = match dtype.kind {
+            DtypeKind::Bool => FillValue::flag(false),
+            DtypeKind::Int => FillValue::int(0),
+            DtypeKind::UInt => FillValue::uint(0),
+            DtypeKind::Float => FillValue::float(0.0),
+            DtypeKind::Text => FillValue::text(""),
+        };
+        let (columns, chunk_rows, attributes) = (None, None, Object::new());
+        Self { dtype, columns, chunk_rows, fill, attributes, codecs: Codecs::zstd(0) }
+    }
+
+    /// Chunks of 65536 rows filled with `fill`: a column of objects.
+    #[must_use]
+    pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
+        Self { columns, chunk_rows: Some(ATTRIBUTE_ROWS), fill, ..Self::new(dtype) }
+    }
+}
+
+/// What was written of a standalone array of items.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_store::{Build, BuildOptions, DensePlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// // One object with id 0: nothing but the fill value, so nothing is stored.
+/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_format::metadata::Dtype::INT64))?;
+/// ids.push(&0_i64.to_le_bytes())?;
+/// let report = ids.finish(|_| ()).await?;
+/// assert_eq!((report.rows, report.objects), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DenseReport {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the objects.
+    pub stored_bytes: u64,
+    /// Objects, the document left out.
+    pub objects: u64,
+}
+
+/// A standalone array of items of one size, being written.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_format::metadata::{Dtype, FillValue};
+/// # use zvf_store::{Build, BuildOptions, DensePlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let plan = DensePlan::object_attribute(Dtype::FLOAT32, None, FillValue::float(f64::NAN));
+/// let mut lengths = build.dense("0/object_attributes/length", plan)?;
+/// lengths.push(&[1.5_f32.to_le_bytes(), 2.5_f32.to_le_bytes()].concat())?;
+/// assert_eq!(lengths.finish(|_| ()).await?.rows, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct DenseSink {
+    build: Build,
+    key: Key,
+    plan: DensePlan,
+    width: usize,    // bytes of a row, not 0
+    fill: Box<[u8]>, // one item
+    chunk: Vec<u8>,
+    report: DenseReport,
+    room: Growing,
+}
+
+impl DenseSink {
+    pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self, StoreError> {
+        let width = plan.dtype.size.checked_mul(plan.columns.unwrap_or(1));
+        let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
+        if !matches!(chunk, Some(1..=LARGEST_CHUNK)) {
+            let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
+            let found = Found::from(chunk.unwrap_or(u64::MAX));
+            let error = StoreError::refused(class, Op::Open, "bytes of a chunk", expected, found);
+            return Err(error.with_key(&key));
+        }
+        Ok(Self {
+            room: Growing::new(&build.0.room),
+            build,
+            key,
+            width: to_usize(width.unwrap_or(1)),
+            fill: fill_item(plan.fill.fill(), plan.dtype),
+            plan,
+            chunk: Vec::new(),
+            report: DenseReport::default(),
+        })
+    }
+
+    /// How many rows came.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.report.rows
+    }
+
+    /// Adds whole rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::BadShape`] when `rows` are not whole; [`Class::LimitExceeded`] when a chunk fills the budget;
+    /// otherwise when a full chunk cannot be encoded or written.
+    pub fn push(&mut self, rows: &[u8]) -> Result<(), StoreError> {
+        self.add(rows).map_err(|error| error.with_key(&self.key))
+    }
+
+    fn add(&mut self, mut rows: &[u8]) -> Result<(), StoreError> {
+        if !rows.len().is_multiple_of(self.width) {
+            let (class, expected) = (Class::BadShape, Expected::Rule("whole rows"));
+            let found = Found::from(rows.len());
+            return Err(StoreError::refused(class, Op::Write, "bytes of rows", expected, found));
+        }
+        while !rows.is_empty() {
+            let full = self.full();
+            if full == Some(self.chunk.len()) {
+                self.flush()?;
+            }
+            let room = full.map_or(rows.len(), |full| full.saturating_sub(self.chunk.len()));
+            let (now, later) = rows.split_at_checked(room).unwrap_or((rows, &[]));
+            self.room.reach(self.chunk.len().saturating_add(now.len()))?;
+            self.chunk.extend_from_slice(now);
+            let came = now.len().checked_div(self.width).unwrap_or(0);
+            self.report.rows = self.report.rows.saturating_add(to_u64(came));
+            rows = later;
+        }
+        Ok(())
+    }
+
+    /// Writes the last chunk and the document; `attributes` may add to those of the plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub async fn finish(
+        mut self,
+        attributes: impl FnOnce(&mut Object),
+    ) -> Result<DenseReport, StoreError> {
+        self.end(attributes).map_err(|error| error.with_key(&self.key))
+    }
+
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport, StoreError> {
+        if !self.chunk.is_empty() {
+            let full = self.full().unwrap_or(self.chunk.len());
+            while self.chunk.len() < full {
+                self.chunk.extend_from_slice(&self.fill);
+            }
+            self.flush()?;
+        }
+        let rows = self.report.rows;
+        let chunk_rows = self.plan.chunk_rows.unwrap_or(rows).max(1);
+        let axes = |rows| std::iter::once(rows).chain(self.plan.columns).collect::<Vec<u64>>();
+        let data_type = DataType::number(self.plan.dtype);
+        let mut doc = ArrayDoc::new(axes(rows), axes(chunk_rows), data_type);
+        let wide = self.plan.dtype.size > 1;
+        doc.codecs.push(if wide { Codec::bytes() } else { Codec::single_bytes() });
+        doc.codecs.extend(self.plan.codecs.metadata());
+        doc.fill_value = self.plan.fill.clone();
+        doc.attributes = std::mem::take(&mut self.plan.attributes);
+        attributes(&mut doc.attributes);
+        self.build.array(&self.key, &doc)?;
+        Ok(self.report)
+    }
+
+    /// Bytes of a full chunk, where there are several.
+    fn full(&self) -> Option<usize> {
+        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(to_usize(rows)))
+    }
+
+    /// Writes the chunk.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let chunk = Bytes::from(std::mem::take(&mut self.chunk));
+        self.room.clear();
+        let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX);
+        let number = self.report.rows.saturating_sub(1).checked_div(per_chunk).unwrap_or(0);
+        let size = self.fill.len().max(1);
+        if chunk.chunks(size).all(|item| item == &*self.fill) {
+            return Ok(());
+        }
+        let mut encoder = self.build.encoder();
+        let parts = self.plan.codecs.encode(vec![chunk], &mut encoder);
+        self.build.give_back(encoder);
+        let parts = parts?;
+        let report = &mut self.report;
+        report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
+        report.objects = report.objects.saturating_add(1);
+        let index = if self.plan.columns.is_some() {
+            format!("c/{number}/0")
+        } else {
+            format!("c/{number}")
+        };
+        self.build.object(self.key.below(&index)?, parts)
+    }
+}
+
+/// Rows of a chunk of object attributes.
+const ATTRIBUTE_ROWS: u64 = 65536;
+/// No reader decodes more at once.
+const LARGEST_CHUNK: u64 = 1 << 30;

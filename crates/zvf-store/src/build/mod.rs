@@ -1,0 +1,436 @@
+//! Building a store that nobody sees before it is whole.
+//!
+//! ```text
+//! begin      scratch beside the name, or a prefix with nothing below it
+//! cells      arrays over the chunk grid: payloads in any order, from any thread      cells, shards
+//! rows       standalone arrays of rows of any length, in order                       rows
+//! dense      standalone arrays of items of one size, in order                        dense
+//! group      documents; groups in between that nobody wrote get empty ones
+//! publish    everything synced, then the root document or the name, only where there is none yet
+//! ```
+//!
+//! The same calls give the same bytes, in whatever order the cells came. An array is announced once and
+//! its document is written by its `finish`; a build with an array that was not finished, or with a write
+//! that failed, is not published. What is dropped before is removed.
+//!
+//! Not here: what a payload means, and which arrays a store must have.
+
+mod cells;
+mod dense;
+#[cfg(feature = "local")]
+mod disk;
+#[cfg(feature = "local")]
+mod folder;
+mod room;
+mod rows;
+mod shards;
+mod upload;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_format::metadata::{ArrayDoc, GroupDoc, Root};
+use zvf_format::{Class, Expected};
+
+pub use self::cells::{CellPlan, CellReport, CellSink};
+pub use self::dense::{DensePlan, DenseReport, DenseSink};
+#[cfg(all(not(feature = "internals"), feature = "local"))]
+use self::disk::Disk;
+#[cfg(all(feature = "internals", feature = "local"))]
+pub use self::disk::{Call, Disk};
+#[cfg(feature = "local")]
+use self::folder::Folder;
+use self::room::Room;
+pub use self::rows::{RowPlan, RowReport, RowSink};
+use self::upload::Uploads;
+use crate::budget::Budget;
+use crate::codec::Encoder;
+use crate::docs::document;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::notice::{Notice, Notices};
+use crate::options::OpenOptions;
+use crate::source::remote::Created;
+use crate::source::{Place, Remote, url};
+
+/// How a store is built.
+///
+/// ```
+/// use zvf_store::BuildOptions;
+///
+/// let options = BuildOptions::default();
+/// assert!(options.sync && !options.replace);
+/// ```
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Whether a store that is there is replaced, in one step. Only in a directory of this machine:
+    /// object stores have no such step.
+    pub replace: bool,
+    /// Credentials, timeouts and the budget.
+    pub store: OpenOptions,
+    /// Whether publishing waits until everything would survive a loss of power.
+    pub sync: bool,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self { replace: false, store: OpenOptions::default(), sync: true }
+    }
+}
+
+/// A store being built: nothing of it is to be seen until [`publish`](Self::publish).
+///
+/// Cheap to clone; clones build the same store. Local builds need no runtime. On object stores the calls
+/// that hand bytes over wait for room, so they belong on threads that do not drive the runtime; on a
+/// runtime of one thread they never wait, and what is on its way is not bounded.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
+/// use zvf_format::key::ChunkKey;
+/// use zvf_format::metadata::{Axis, Root, ZarrVectors};
+/// use zvf_store::{Build, BuildOptions, CellPlan, Store};
+///
+/// let build = Build::begin(&address, BuildOptions::default()).await?;
+/// let vertices = build.cells("0/vertices", CellPlan::new(vec![0, 0], vec![3, 0]))?;
+/// vertices.put(&ChunkKey::parse("2.0")?, b"rows".as_slice().into())?;
+/// vertices.finish(|attributes| drop(attributes.insert("zv_array".into(), "vertices".into()))).await?;
+///
+/// let block = ZarrVectors::new(vec![10.0, 10.0], [vec![0.0, 0.0], vec![35.0, 5.0]]);
+/// build.publish(&Root::new(block, Axis::spatial(2).unwrap_or_default())).await?;
+///
+/// let vertices = Store::open(&address, Default::default()).await?.level(0).await?;
+/// assert_eq!(vertices.required_cells("vertices").await?.presence().await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Build(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    place: Site,
+    room: Room,
+    nodes: Mutex<BTreeMap<Key, State>>,
+    failure: Mutex<Option<StoreError>>,
+    encoders: Mutex<Vec<Encoder>>,
+    notices: Notices,
+}
+
+/// Where the store is being built.
+#[derive(Debug)]
+enum Site {
+    #[cfg(feature = "local")]
+    Local(Arc<Folder>),
+    Remote(Uploads),
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Group,
+    /// Whether it is finished.
+    Array(bool),
+}
+
+impl Build {
+    /// Begins a store at `address`: a path, or a URL of one of the backends that this build has.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::AlreadyExists`] when something is there and is not to be replaced, on an object store
+    /// anything below the prefix; [`Class::Unsupported`] to replace on an object store; otherwise when
+    /// the place cannot be written.
+    pub async fn begin(address: &str, options: BuildOptions) -> Result<Self, StoreError> {
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => Self::in_folder(path, Disk::default(), options).await,
+            #[cfg(not(feature = "local"))]
+            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, &options.store)?;
+                Self::in_object_store(store, path.as_ref(), options).await
+            }
+        }
+    }
+
+    /// Begins a store in a directory, with every call to the system going through `disk`.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    #[cfg(feature = "local")]
+    pub(crate) async fn in_folder(
+        path: std::path::PathBuf,
+        disk: Disk,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        let BuildOptions { replace, sync, .. } = options;
+        let begin = move || Folder::begin(&path, disk, replace, sync);
+        let folder = crate::source::hop(Op::Write, begin).await??;
+        Ok(Self::at(Site::Local(Arc::new(folder)), &options, true))
+    }
+
+    /// Begins a store below `prefix` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin); [`Class::InvalidArgument`] outside a tokio runtime.
+    pub async fn in_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        if options.replace {
+            let rule = "a new prefix: an object store cannot replace a store in one step";
+            let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
+            return Err(StoreError::refused(class, Op::Open, "place", expected, "the old one"));
+        }
+        let prefix = Path::parse(prefix).map_err(|error| {
+            let said = crate::error::Said::Refusal;
+            StoreError::backend(Class::InvalidKey, Op::Name, said, error.into())
+        })?;
+        let budget = Budget::new(&options.store);
+        let remote = Remote::new(store, prefix, budget, &options.store);
+        let uploads = Uploads::begin(remote).await?;
+        let may_wait = uploads.may_wait();
+        Ok(Self::at(Site::Remote(uploads), &options, may_wait))
+    }
+
+    fn at(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
+        Self(Arc::new(Inner {
+            place,
+            room: Room::new(options.store.in_flight_bytes(), may_wait),
+            nodes: Mutex::default(),
+            failure: Mutex::default(),
+            encoders: Mutex::default(),
+            notices: Notices::default(),
+        }))
+    }
+
+    /// An array over the chunk grid at `path`: cells in any order, from any thread.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken, or the plan contradicts itself.
+    pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink, StoreError> {
+        let key = self.claim(path, State::Array(false))?;
+        CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
+    }
+
+    /// A standalone array of rows of any length at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken.
+    pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink, StoreError> {
+        Ok(RowSink::begin(self.clone(), self.claim(path, State::Array(false))?, plan))
+    }
+
+    /// A standalone array of items of one size at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken, or the plan is of no items.
+    pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink, StoreError> {
+        let key = self.claim(path, State::Array(false))?;
+        DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
+    }
+
+    /// The document of the group at `path`, as it is. The root's is written by
+    /// [`publish`](Self::publish).
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken, or the document cannot be written.
+    pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<(), StoreError> {
+        let key = self.claim(path, State::Group)?;
+        self.object(document(&key)?, vec![doc.print().into()])
+    }
+
+    /// What a caller should know and that is no error.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.0.notices.all()
+    }
+
+    /// Bytes that are held now: cells whose shard is not whole, and objects on their way.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.0.room.held()
+    }
+
+    /// Waits until everything is stored, then makes the store visible with this root document.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::AlreadyExists`] when there is a store of that name by now; [`Class::InvalidArgument`] when
+    /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
+    /// before. But for the third, nothing is visible.
+    pub async fn publish(self, root: &Root) -> Result<(), StoreError> {
+        self.publish_text(root.print()).await
+    }
+
+    /// [`publish`](Self::publish) with a root document as it is.
+    pub(crate) async fn publish_text(self, root: String) -> Result<(), StoreError> {
+        self.finished()?;
+        self.groups_between()?;
+        self.check()?;
+        let (key, root) = (document(&Key::root())?, Bytes::from(root));
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(folder) => {
+                let folder = Arc::clone(folder);
+                let publish = move || {
+                    folder.put(&key, &[root])?;
+                    folder.publish()
+                };
+                crate::source::hop(Op::Publish, publish).await?
+            }
+            Site::Remote(uploads) => {
+                if uploads.publish(&key, &root).await? == Created::Looked {
+                    self.0.notices.add(Notice::NoConditionalPut);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what was written.
+    ///
+    /// # Errors
+    ///
+    /// When an object store does not let go of it.
+    pub async fn abandon(self) -> Result<(), StoreError> {
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(folder) => {
+                let folder = Arc::clone(folder);
+                crate::source::hop(Op::Write, move || folder.abandon()).await
+            }
+            Site::Remote(uploads) => uploads.abandon().await,
+        }
+    }
+
+    /// Writes one object; a fault is kept, so that nothing is published without it.
+    pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
+        let put = match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(folder) => folder.put(&key, &parts),
+            Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
+        };
+        put.inspect_err(|error| {
+            locked(&self.0.failure).get_or_insert_with(|| error.clone());
+        })
+    }
+
+    /// Writes the document of the array at `key`, which is finished by that.
+    pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+        self.object(document(key)?, vec![doc.print().into()])?;
+        locked(&self.0.nodes).insert(key.clone(), State::Array(true));
+        Ok(())
+    }
+
+    fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
+        let key = Key::root().below(path)?;
+        let mut nodes = locked(&self.0.nodes);
+        let expected = Expected::Rule("a path that nothing else has");
+        let taken = |found| {
+            let class = Class::InvalidArgument;
+            Err(StoreError::refused(class, Op::Name, "node", expected, found).with_key(&key))
+        };
+        if nodes.contains_key(&key) {
+            return taken("the same path twice");
+        }
+        let is_array = |key: &Key| matches!(nodes.get(key), Some(State::Array(_)));
+        if above(&key)?.iter().any(is_array) {
+            return taken("a path below an array");
+        }
+        let below = nodes.range(key.clone()..).skip_while(|(other, _)| **other == key);
+        let mut below = below.filter(|(other, _)| is_below(other, &key));
+        if matches!(state, State::Array(_)) && below.next().is_some() {
+            return taken("a path above another node");
+        }
+        nodes.insert(key.clone(), state);
+        Ok(key)
+    }
+
+    /// Gives a name back of which nothing was written.
+    fn release(&self, key: &Key) {
+        locked(&self.0.nodes).remove(key);
+    }
+
+    /// Refuses a build with arrays that have no document yet.
+    fn finished(&self) -> Result<(), StoreError> {
+        let nodes = locked(&self.0.nodes);
+        let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
+        let Some((key, _)) = open else { return Ok(()) };
+        let expected = Expected::Rule("all of them finished");
+        let (class, found) = (Class::InvalidArgument, "one that is not");
+        Err(StoreError::refused(class, Op::Publish, "arrays", expected, found).with_key(key))
+    }
+
+    /// Writes the documents of groups that are only implied by what lies below them.
+    fn groups_between(&self) -> Result<(), StoreError> {
+        let nodes: Vec<Key> = locked(&self.0.nodes).keys().cloned().collect();
+        for node in nodes {
+            for key in above(&node)? {
+                if locked(&self.0.nodes).contains_key(&key) {
+                    continue;
+                }
+                let doc = GroupDoc::default();
+                self.object(document(&key)?, vec![doc.print().into()])?;
+                locked(&self.0.nodes).insert(key, State::Group);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a build in which a write failed, whoever was told of it.
+    fn check(&self) -> Result<(), StoreError> {
+        locked(&self.0.failure).clone().map_or(Ok(()), Err)
+    }
+
+    fn encoder(&self) -> Encoder {
+        locked(&self.0.encoders).pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, encoder: Encoder) {
+        locked(&self.0.encoders).push(encoder);
+    }
+}
+
+/// The keys above `key`, the root left out, outermost first.
+fn above(key: &Key) -> Result<Vec<Key>, StoreError> {
+    let mut above = Vec::new();
+    let mut at = Key::root();
+    let segments: Vec<&str> = key.segments().collect();
+    for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+        at = at.child(segment)?;
+        above.push(at.clone());
+    }
+    Ok(above)
+}
+
+fn is_below(other: &Key, key: &Key) -> bool {
+    other.as_str().strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic leaves behind is a whole value: nothing is changed in steps.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const _: () = {
+    shareable::<Build>();
+    shareable::<CellSink>();
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Writing a standalone array of rows of any length, in their order.
+//!
+//! ```text
+//! chunk      u32 count, then u32 length and payload of each row       then the chain of codecs
+//! the last   is filled with empty rows up to the length of a chunk, unless it is the only one
+//! ```
+//!
+//! The framing grows as rows come; a chunk is encoded and written when it is full. A chunk of empty rows
+//! is what the fill value says anyway and is not stored.
+//!
+//! Not here: what a row holds.
+
+use zvf_format::metadata::{ArrayDoc, Codec, DataType, Object};
+
+use super::Build;
+use super::room::Growing;
+use crate::codec::{self, Codecs};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::to_u64;
+
+/// What an array of rows will be.
+///
+/// ```
+/// use zvf_store::RowPlan;
+///
+/// assert_eq!(RowPlan::manifests().chunk_rows, Some(16384));
+/// assert_eq!(RowPlan::default().chunk_rows, None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct RowPlan {
+    /// Rows per chunk; all of them in one when there is none. An array of fewer is one chunk of those.
+    pub chunk_rows: Option<u64>,
+    /// The attributes.
+    pub attributes: Object,
+    /// How chunks are coded.
+    pub codecs: Codecs,
+}
+
+impl Default for RowPlan {
+    /// One chunk under Zstandard: groups and names.
+    fn default() -> Self {
+        Self { chunk_rows: None, attributes: Object::new(), codecs: Codecs::zstd(0) }
+    }
+}
+
+impl RowPlan {
+    /// Chunks of 16384 rows under Zstandard: the manifests of objects.
+    #[must_use]
+    pub fn manifests() -> Self {
+        Self { chunk_rows: Some(MANIFEST_ROWS), ..Self::default() }
+    }
+}
+
+/// What was written of an array of rows.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_store::{Build, BuildOptions, RowPlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let mut groups = build.rows("0/groups", RowPlan::default())?;
+/// groups.push(&[1; 8])?;
+/// groups.push(b"")?;
+/// let report = groups.finish(|_| ()).await?;
+/// assert_eq!((report.rows, report.objects), (2, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowReport {
+    /// Rows, empty ones included.
+    pub rows: u64,
+    /// Bytes of the objects.
+    pub stored_bytes: u64,
+    /// Objects, the document left out.
+    pub objects: u64,
+}
+
+/// A standalone array of rows, being written.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # use zvf_store::{Build, BuildOptions, RowPlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let mut names = build.rows("parametric/names", RowPlan::default())?;
+/// names.push(b"floor")?;
+/// names.finish(|attributes| drop(attributes.insert("num_objects".into(), 1.into()))).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RowSink {
+    build: Build,
+    key: Key,
+    plan: RowPlan,
+    chunk: Vec<u8>, // framed, with room for the count in front
+    in_chunk: u64,
+    empty: bool, // all rows of the chunk
+    report: RowReport,
+    room: Growing,
+}
+
+impl RowSink {
+    pub(super) fn begin(build: Build, key: Key, plan: RowPlan) -> Self {
+        Self {
+            room: Growing::new(&build.0.room),
+            build,
+            key,
+            plan,
+            chunk: vec![0; COUNT],
+            in_chunk: 0,
+            empty: true,
+            report: RowReport::default(),
+        }
+    }
+
+    /// How many rows came.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.report.rows
+    }
+
+    /// Adds one row.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::LimitExceeded`] for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
+    /// when a full chunk cannot be encoded or written.
+    pub fn push(&mut self, row: &[u8]) -> Result<(), StoreError> {
+        self.add(row).map_err(|error| error.with_key(&self.key))
+    }
+
+    fn add(&mut self, row: &[u8]) -> Result<(), StoreError> {
+        let bytes = to_u64(row.len());
+        let Ok(length) = u32::try_from(bytes) else {
+            return Err(StoreError::limit(Op::Write, "bytes of a row", u32::MAX.into(), bytes));
+        };
+        if self.plan.chunk_rows == Some(self.in_chunk) {
+            self.flush(self.in_chunk)?;
+        }
+        self.room.reach(self.chunk.len().saturating_add(row.len()))?;
+        self.chunk.extend_from_slice(&length.to_le_bytes());
+        self.chunk.extend_from_slice(row);
+        self.empty &= row.is_empty();
+        self.in_chunk = self.in_chunk.saturating_add(1);
+        self.report.rows = self.report.rows.saturating_add(1);
+        Ok(())
+    }
+
+    /// Writes the last chunk and the document; `attributes` may add to those of the plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub async fn finish(
+        mut self,
+        attributes: impl FnOnce(&mut Object),
+    ) -> Result<RowReport, StoreError> {
+        self.end(attributes).map_err(|error| error.with_key(&self.key))
+    }
+
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport, StoreError> {
+        let rows = self.report.rows;
+        let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
+        if self.in_chunk > 0 {
+            self.flush(chunk)?;
+        }
+        let mut doc = ArrayDoc::new(vec![rows], vec![chunk], DataType::variable_length_bytes());
+        doc.codecs.push(Codec::vlen_bytes());
+        doc.codecs.extend(self.plan.codecs.metadata());
+        doc.attributes = std::mem::take(&mut self.plan.attributes);
+        attributes(&mut doc.attributes);
+        self.build.array(&self.key, &doc)?;
+        Ok(self.report)
+    }
+
+    /// Writes the chunk as one of `count` rows.
+    fn flush(&mut self, count: u64) -> Result<(), StoreError> {
+        let number = self.report.rows.saturating_sub(1).checked_div(count).unwrap_or(0);
+        let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT]);
+        let missing = count.saturating_sub(self.in_chunk);
+        self.in_chunk = 0;
+        self.room.clear();
+        if std::mem::replace(&mut self.empty, true) {
+            return Ok(());
+        }
+        let Ok(short) = u32::try_from(count) else {
+            return Err(StoreError::limit(Op::Write, "rows of a chunk", u32::MAX.into(), count));
+        };
+        if let Some(front) = chunk.first_chunk_mut() {
+            *front = short.to_le_bytes();
+        }
+        let padding = crate::num::to_usize(missing.saturating_mul(4));
+        chunk.resize(chunk.len().saturating_add(padding), 0);
+        let mut encoder = self.build.encoder();
+        let parts = self.plan.codecs.encode(vec![chunk.into()], &mut encoder);
+        self.build.give_back(encoder);
+        let parts = parts?;
+        let report = &mut self.report;
+        report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
+        report.objects = report.objects.saturating_add(1);
+        self.build.object(self.key.below(&format!("c/{number}"))?, parts)
+    }
+}
+
+/// Rows of a chunk of manifests.
+const MANIFEST_ROWS: u64 = 16384;
+/// Bytes of the count in front of a chunk.
+const COUNT: usize = 4;

@@ -1,0 +1,551 @@
+use std::fs;
+use std::path::Path;
+
+use object_store::memory::InMemory;
+use proptest::prelude::*;
+use serde_json::json;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{Axis, Dtype, FillValue, Object, ZarrVectors};
+
+use super::*;
+use crate::{Caching, Codecs, Store};
+
+fn root() -> Root {
+    let block = ZarrVectors::new(vec![10.0, 10.0], [vec![-10.0, 0.0], vec![19.0, 9.0]]);
+    let mut root = Root::new(block, Axis::spatial(2).unwrap());
+    root.multiscales[0].datasets.push(zvf_format::metadata::Dataset::new(
+        "0",
+        vec![1.0; 2],
+        vec![5.0; 2],
+    ));
+    root
+}
+
+fn key(text: &str) -> ChunkKey {
+    ChunkKey::parse(text).unwrap()
+}
+
+fn options() -> BuildOptions {
+    BuildOptions { sync: false, ..BuildOptions::default() }
+}
+
+fn replacing() -> BuildOptions {
+    BuildOptions { replace: true, ..options() }
+}
+
+async fn begin(at: &Path) -> Result<Build, StoreError> {
+    Build::begin(at.to_str().unwrap(), options()).await
+}
+
+/// A small store with one array over the grid.
+async fn small(build: &Build, payload: &'static [u8]) {
+    let level = json!({"zarr_vectors_level": {"level": 0, "vertex_count": 1, "arrays_present": ["vertices"]}});
+    let level = GroupDoc::new(level.as_object().unwrap().clone());
+    build.group("0", &level).await.unwrap();
+    let cells = build.cells("0/vertices", CellPlan::new(vec![-1, 0], vec![1, 0])).unwrap();
+    cells.put(&key("-1.0"), payload.into()).unwrap();
+    cells.finish(|_| ()).await.unwrap();
+}
+
+/// Every file below `at`, by its path.
+fn files(at: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![at.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(at).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn names(at: &Path) -> Vec<String> {
+    let entries = fs::read_dir(at).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn documents_and_cells_typed_by_hand() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("a.zarrvectors");
+    let build = begin(&at).await.unwrap();
+    let attributes = json!({"zv_array": "vertices", "dtype": "float32", "encoding": "raw"});
+    let attributes: Object = attributes.as_object().unwrap().clone();
+    let plan = CellPlan { attributes, ..CellPlan::new(vec![-1, 0], vec![1, 0]) };
+    let cells = build.cells("0/vertices", plan.clone()).unwrap();
+    for (at, payload) in
+        [("1.0", &b"\x01"[..]), ("-1.0", b"\0\0\x40\xc0\0\0\x80\x40"), ("0.0", b"")]
+    {
+        cells.put(&key(at), payload.into()).unwrap();
+    }
+    let report = cells.finish(|_| ()).await.unwrap();
+    assert_eq!(
+        (report.cells, report.payload_bytes, report.stored_bytes, report.objects),
+        (2, 9, 25, 2)
+    );
+
+    // The shard of the format's own example.
+    let plan = CellPlan { shard: Some(vec![2, 2]), ..CellPlan::new(vec![0, 0], vec![2, 2]) };
+    let cells = build.cells("0/vertex_attributes/sharded", plan).unwrap();
+    let (one, two) = (b"\0\0\x40\xc0\0\0\x80\x40", [&[0, 0, 0x80, 0x3f][..]; 6].concat());
+    cells.put(&key("1.0"), two.into()).unwrap();
+    cells.put(&key("0.0"), one.as_slice().into()).unwrap();
+    assert_eq!(cells.shard_of(&key("1.1")).unwrap(), key("0.0"));
+    cells.close_shard(&key("0.1")).unwrap();
+    let report = cells
+        .finish(|attributes| drop(attributes.insert("name".into(), "sharded".into())))
+        .await
+        .unwrap();
+    assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
+
+    let mut groups =
+        build.rows("0/groups", RowPlan { codecs: Codecs::none(), ..RowPlan::default() }).unwrap();
+    groups.push(b"ab").unwrap();
+    groups.push(b"").unwrap();
+    groups.finish(|_| ()).await.unwrap();
+    let plan = RowPlan { chunk_rows: Some(2), codecs: Codecs::none(), ..RowPlan::default() };
+    let mut rows = build.rows("0/object_index/manifests", plan).unwrap();
+    for row in [&b"a"[..], b"b", b"", b"", b"c"] {
+        rows.push(row).unwrap();
+    }
+    let report = rows.finish(|_| ()).await.unwrap();
+    assert_eq!((report.rows, report.objects), (5, 2));
+
+    let int16 = Dtype::parse("int16").unwrap();
+    let plan = DensePlan {
+        columns: Some(2),
+        chunk_rows: Some(2),
+        fill: FillValue::int(-1),
+        codecs: Codecs::none().with_crc32c(),
+        ..DensePlan::new(int16)
+    };
+    let mut dense = build.dense("0/object_attributes/pair", plan).unwrap();
+    dense.push(&[[1, 0, 2, 0], [3, 0, 4, 0], [255; 4], [255; 4], [5, 0, 6, 0]].concat()).unwrap();
+    assert_eq!(dense.finish(|_| ()).await.unwrap().objects, 2);
+    build.publish(&root()).await.unwrap();
+
+    let files = files(&at);
+    let text = |name: &str| std::str::from_utf8(&files[name]).unwrap().to_owned();
+    let grid =
+        r#""chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "#;
+    let end = r#""zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
+    assert_eq!(
+        text("0/vertices/zarr.json"),
+        [
+            r#"{"shape": [3, 1], "data_type": "variable_length_bytes", "#,
+            r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "#,
+            grid,
+            r#""fill_value": "", "codecs": [{"name": "vlen-bytes", "configuration": {}}], "#,
+            r#""attributes": {"nonempty_chunks": ["-1.0", "1.0"], "chunk_grid_origin": [-1, 0], "#,
+            r#""zv_array": "vertices", "dtype": "float32", "encoding": "raw"}, "#,
+            end,
+        ]
+        .concat()
+    );
+    assert_eq!(
+        text("0/vertex_attributes/sharded/zarr.json"),
+        [
+            r#"{"shape": [3, 3], "data_type": "variable_length_bytes", "#,
+            r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}, "#,
+            grid,
+            r#""fill_value": "", "codecs": [{"name": "sharding_indexed", "configuration": {"#,
+            r#""chunk_shape": [1, 1], "codecs": [{"name": "vlen-bytes", "configuration": {}}], "#,
+            r#""index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "#,
+            r#""index_location": "end"}}], "#,
+            r#""attributes": {"nonempty_chunks": ["0.0", "1.0"], "name": "sharded"}, "#,
+            end,
+        ]
+        .concat()
+    );
+    assert_eq!(
+        text("0/object_attributes/pair/zarr.json"),
+        [
+            r#"{"shape": [5, 2], "data_type": "int16", "#,
+            r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}, "#,
+            grid,
+            r#""fill_value": -1, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "#,
+            r#""attributes": {}, "#,
+            end,
+        ]
+        .concat()
+    );
+    assert_eq!(
+        text("0/object_attributes/zarr.json"),
+        r#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#
+    );
+    assert_eq!(files["0/vertices/c/0/0"], b"\x01\0\0\0\x08\0\0\0\0\0\x40\xc0\0\0\x80\x40");
+    assert_eq!(files["0/vertices/c/2/0"], b"\x01\0\0\0\x01\0\0\0\x01");
+    let shard = &files["0/vertex_attributes/sharded/c/0/0"];
+    #[rustfmt::skip]
+    assert_eq!(shard[..112], [
+        &b"\x01\0\0\0\x08\0\0\0"[..], one, b"\x01\0\0\0\x18\0\0\0", &[0, 0, 0x80, 0x3f].repeat(6),
+        b"\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0", &[255; 16],
+        b"\x10\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", &[255; 16],
+    ].concat());
+    // The sum of the format's own example, which has the same spans.
+    assert_eq!(shard[112..], *b"\x2a\x5c\x88\x59");
+    assert_eq!(files["0/groups/c/0"], b"\x02\0\0\0\x02\0\0\0ab\0\0\0\0");
+    assert_eq!(files["0/object_index/manifests/c/0"], b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b");
+    assert_eq!(files["0/object_index/manifests/c/2"], b"\x02\0\0\0\x01\0\0\0c\0\0\0\0");
+    assert_eq!(files["0/object_attributes/pair/c/0/0"][..8], [1, 0, 2, 0, 3, 0, 4, 0]);
+    assert_eq!(files["0/object_attributes/pair/c/2/0"][..8], [5, 0, 6, 0, 255, 255, 255, 255]);
+    let mut expected: Vec<String> = [
+        "zarr.json",
+        "0/zarr.json",
+        "0/vertices/zarr.json",
+        "0/vertices/c/0/0",
+        "0/vertices/c/2/0",
+        "0/vertex_attributes/zarr.json",
+        "0/vertex_attributes/sharded/zarr.json",
+        "0/vertex_attributes/sharded/c/0/0",
+        "0/groups/zarr.json",
+        "0/groups/c/0",
+        "0/object_index/zarr.json",
+        "0/object_index/manifests/zarr.json",
+        "0/object_index/manifests/c/0",
+        "0/object_index/manifests/c/2",
+        "0/object_attributes/zarr.json",
+        "0/object_attributes/pair/zarr.json",
+        "0/object_attributes/pair/c/0/0",
+        "0/object_attributes/pair/c/2/0",
+    ]
+    .map(str::to_owned)
+    .into();
+    expected.sort();
+    assert_eq!(files.keys().cloned().collect::<Vec<_>>(), expected);
+    assert_eq!(names(here.path()), ["a.zarrvectors"], "no scratch is left");
+}
+
+#[tokio::test]
+async fn nothing_is_seen_before_it_is_whole() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("x/y/a.zv");
+    let build = begin(&at).await.unwrap();
+    small(&build, b"abc").await;
+    assert!(!at.exists());
+    let busy = begin(&at).await.unwrap();
+    assert_eq!(names(at.parent().unwrap()).len(), 2, "each build has scratch of its own");
+    build.publish(&root()).await.unwrap();
+    assert!(at.join("zarr.json").is_file());
+    let late = busy.publish(&root()).await.unwrap_err();
+    assert_eq!((late.class(), late.op()), (Class::AlreadyExists, Op::Publish));
+    assert_eq!(names(at.parent().unwrap()), ["a.zv"]);
+    assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"abc");
+}
+
+#[tokio::test]
+async fn what_is_dropped_leaves_nothing() {
+    let here = tempfile::tempdir().unwrap();
+    for abandon in [false, true] {
+        let build = begin(&here.path().join("new/a.zv")).await.unwrap();
+        small(&build, b"abc").await;
+        let clone = build.clone();
+        if abandon {
+            build.abandon().await.unwrap();
+        } else {
+            drop(build);
+            assert!(here.path().join("new").exists());
+        }
+        drop(clone);
+        assert_eq!(names(here.path()), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn the_dead_are_cleared_away_and_the_living_are_not() {
+    let here = tempfile::tempdir().unwrap();
+    let dead = here.path().join(".a.zv.zvf-build-0123456789abcdef");
+    fs::create_dir_all(dead.join("store/0")).unwrap();
+    fs::write(dead.join("lock"), "").unwrap();
+    fs::create_dir(here.path().join(".a.zv.zvf-build-without")).unwrap();
+    fs::create_dir(here.path().join(".b.zv.zvf-build-other")).unwrap();
+    let living = begin(&here.path().join("a.zv")).await.unwrap();
+    let build = begin(&here.path().join("a.zv")).await.unwrap();
+    let left = names(here.path());
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left.iter().any(|name| name == ".b.zv.zvf-build-other"));
+    drop((living, build));
+    assert_eq!(names(here.path()), [".b.zv.zvf-build-other"]);
+}
+
+#[tokio::test]
+async fn an_old_store_without_its_name_gets_it_back() {
+    let here = tempfile::tempdir().unwrap();
+    let old = here.path().join(".a.zv.zvf-build-0123456789abcdef/old");
+    fs::create_dir_all(&old).unwrap();
+    fs::write(old.join("zarr.json"), "{}").unwrap();
+    let error = begin(&here.path().join("a.zv")).await.unwrap_err();
+    assert_eq!(error.class(), Class::AlreadyExists);
+    assert_eq!(names(here.path()), ["a.zv"]);
+    assert_eq!(names(&here.path().join("a.zv")), ["zarr.json"]);
+}
+
+#[tokio::test]
+async fn a_store_is_replaced_in_one_step() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("a.zv");
+    let text = at.to_str().unwrap();
+    for payload in [&b"old"[..], b"new"] {
+        let build = Build::begin(text, replacing()).await.unwrap();
+        small(&build, payload).await;
+        build.publish(&root()).await.unwrap();
+        assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *payload);
+        assert_eq!(names(here.path()), ["a.zv"]);
+    }
+    // Through a link, the store is replaced and not the link.
+    #[cfg(unix)]
+    {
+        let link = here.path().join("link");
+        std::os::unix::fs::symlink(&at, &link).unwrap();
+        let build = Build::begin(link.to_str().unwrap(), replacing()).await.unwrap();
+        small(&build, b"through").await;
+        build.publish(&root()).await.unwrap();
+        assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"through");
+        assert_eq!(names(here.path()), ["a.zv", "link"]);
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_be_built_over_is_told() {
+    let here = tempfile::tempdir().unwrap();
+    let path = |name: &str| here.path().join(name);
+    fs::write(path("file"), "").unwrap();
+    fs::create_dir_all(path("full/x")).unwrap();
+    fs::create_dir_all(path("journaled.zvf")).unwrap();
+    fs::create_dir(path("journaled")).unwrap();
+    fs::write(path("journaled/zarr.json"), "").unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    let free = "AlreadyExists, store: expected a name that is free, or leave to replace what is there, found";
+    for (name, replace, message) in [
+        ("file", false, format!("{free} \"a file\"")),
+        ("file", true, format!("{free} \"a file\"")),
+        ("full", false, format!("{free} \"a directory that is not empty\"")),
+        ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
+        ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: its edits would be applied to the new one, found \"NAME.zvf beside it\"".to_owned()),
+    ] {
+        let options = BuildOptions { replace, ..options() };
+        let error = Build::begin(path(name).to_str().unwrap(), options).await.unwrap_err();
+        assert_eq!(error.to_string(), message, "{name}");
+    }
+    let error = Build::begin("/", options()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "InvalidArgument, path: expected a path that ends with a name, found \"/\""
+    );
+    let error = begin(&path("file/below")).await.unwrap_err();
+    assert_eq!(error.class(), Class::Io);
+    let build = begin(&path("empty")).await.unwrap();
+    small(&build, b"x").await;
+    build.publish(&root()).await.unwrap();
+    assert!(path("empty/zarr.json").is_file());
+    let left = names(here.path());
+    assert_eq!(left, ["empty", "file", "full", "journaled", "journaled.zvf"]);
+}
+
+#[tokio::test]
+async fn every_refusal_has_its_words() {
+    let here = tempfile::tempdir().unwrap();
+    let build = begin(&here.path().join("a")).await.unwrap();
+    let told = |error: StoreError| error.to_string();
+    let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
+    let node = |path: &str| told(build.rows(path, RowPlan::default()).unwrap_err());
+    let what = "node: expected a path that nothing else has, found";
+    assert_eq!(node("0/x"), format!("InvalidArgument in 0/x, {what} \"the same path twice\""));
+    assert_eq!(
+        node("0/x/y"),
+        format!("InvalidArgument in 0/x/y, {what} \"a path below an array\"")
+    );
+    assert_eq!(node("0"), format!("InvalidArgument in 0, {what} \"a path above another node\""));
+    assert!(node("../x").starts_with("InvalidKey"));
+    let plan = |low: &[i64], high: &[i64]| {
+        let plan = CellPlan { rank: 2, low: low.into(), high: high.into(), ..CellPlan::default() };
+        told(build.cells("0/p", plan.clone()).unwrap_err())
+    };
+    let what = "InvalidArgument in 0/p, range of keys: expected";
+    assert_eq!(
+        plan(&[0], &[1, 1]),
+        format!("{what} as many components as the rank, found \"another count\"")
+    );
+    assert_eq!(
+        plan(&[], &[1, 1]),
+        format!("{what} a lowest key with the highest, found \"the highest alone\"")
+    );
+    assert_eq!(
+        plan(&[0, 1], &[1, 0]),
+        format!("{what} a highest key above the lowest, found \"one below\"")
+    );
+    let put = |text: &str| told(cells.put(&key(text), b"x".as_slice().into()).unwrap_err());
+    assert_eq!(put("0"), "InvalidArgument in 0/x, components of a key: expected 2, found 1");
+    assert_eq!(put("0.3"), "OutOfBounds in 0/x, component of a key: expected at most 2, found 3");
+    assert!(put("-2.0").starts_with("OutOfBounds in 0/x, chunk key"), "{}", put("-2.0"));
+    cells.put(&key("0.0"), b"x".as_slice().into()).unwrap();
+    let open = told(build.clone().publish(&root()).await.unwrap_err());
+    assert_eq!(
+        open,
+        "InvalidArgument in 0/x, arrays: expected all of them finished, found \"one that is not\""
+    );
+    let other = cells.clone();
+    cells.finish(|_| ()).await.unwrap();
+    let late = told(other.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
+    assert_eq!(
+        late,
+        "InvalidArgument in 0/x, array: expected one that goes on, found \"a finished one\""
+    );
+    let int = Dtype::parse("int32").unwrap();
+    let mut dense = build.dense("0/d", DensePlan::new(int)).unwrap();
+    assert_eq!(
+        told(dense.push(b"abc").unwrap_err()),
+        "BadShape in 0/d, bytes of rows: expected whole rows, found 3"
+    );
+    let wide = DensePlan { columns: Some(0), ..DensePlan::new(int) };
+    assert_eq!(
+        told(build.dense("0/e", wide).unwrap_err()),
+        "InvalidArgument in 0/e, bytes of a chunk: expected 1 byte to 1 GiB, found 0",
+    );
+}
+
+#[tokio::test]
+async fn shards_are_held_within_the_budget() {
+    let here = tempfile::tempdir().unwrap();
+    let store = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
+    let options = BuildOptions { store, ..options() };
+    let build = Build::begin(here.path().join("a").to_str().unwrap(), options).await.unwrap();
+    let plan = CellPlan { shard: Some(vec![4]), ..CellPlan::new(vec![0], vec![99]) };
+    let cells = build.cells("0/x", plan).unwrap();
+    let put = |i: i64| cells.put(&ChunkKey::new(&[i]).unwrap(), vec![7; 992].into());
+    for i in [0, 1, 2, 3] {
+        put(i).unwrap();
+    }
+    assert_eq!(build.held_bytes(), 4000);
+    assert_eq!(put(4).unwrap_err().class(), Class::LimitExceeded);
+    cells.close_shard(&key("2")).unwrap();
+    assert_eq!(build.held_bytes(), 0);
+    put(4).unwrap();
+    assert_eq!(put(1).unwrap_err().class(), Class::Duplicate);
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_never_published() {
+    let here = tempfile::tempdir().unwrap();
+    let build = begin(&here.path().join("a")).await.unwrap();
+    small(&build, b"x").await;
+    let cells = build.cells("0/y", CellPlan::new(vec![0], vec![1])).unwrap();
+    cells.put(&key("1"), b"x".as_slice().into()).unwrap();
+    assert_eq!(
+        cells.put(&key("1"), b"y".as_slice().into()).unwrap_err().class(),
+        Class::AlreadyExists
+    );
+    drop(cells.finish(|_| ()).await);
+    assert_eq!(build.publish(&root()).await.unwrap_err().class(), Class::AlreadyExists);
+    assert_eq!(names(here.path()), [""; 0]);
+}
+
+#[tokio::test]
+async fn object_stores_are_not_replaced_and_not_mixed() {
+    let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let begin = |prefix: &'static str, options| {
+        Build::in_object_store(Arc::clone(&memory), prefix, options)
+    };
+    let build = begin("a/b", options()).await.unwrap();
+    small(&build, b"abc").await;
+    build.publish(&root()).await.unwrap();
+    let (prefix, memory) = ("a/b".into(), Arc::clone(&memory));
+    let store = Store::from_object_store(memory, &prefix, OpenOptions::default()).await;
+    let vertices = store.unwrap().level(0).await.unwrap();
+    let vertices = vertices.required_cells("vertices").await.unwrap();
+    assert_eq!(vertices.read(&key("-1.0"), Caching::Once).await.unwrap().unwrap(), "abc");
+    let told = |error: StoreError| error.to_string();
+    assert_eq!(
+        told(begin("a/b", options()).await.unwrap_err()),
+        "AlreadyExists, store: expected a prefix with nothing below it, found \"objects\"",
+    );
+    assert_eq!(
+        told(begin("a/c", replacing()).await.unwrap_err()),
+        "Unsupported, place: expected a new prefix: an object store cannot replace a store in one step, found \"the old one\"",
+    );
+}
+
+/// What one array is made of: its cells, in some order.
+fn cells() -> impl Strategy<Value = BTreeMap<(i64, i64), Vec<u8>>> {
+    prop::collection::btree_map(
+        (-5_i64..5, -5_i64..5),
+        prop::collection::vec(any::<u8>(), 0..40),
+        0..30,
+    )
+}
+
+fn chains() -> impl Strategy<Value = Codecs> {
+    prop::sample::select(vec![
+        Codecs::none(),
+        Codecs::zstd(0),
+        Codecs::zstd(3).with_crc32c(),
+        Codecs::gzip(5),
+        Codecs::none().with_crc32c(),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Cells come in any order, from several threads, and the bytes are the same; our reader finds them.
+    #[test]
+    fn the_order_of_cells_does_not_show(
+        cells in cells(),
+        codecs in chains(),
+        shard in prop::option::of((1_u64..4, 1_u64..4)),
+        bounded: bool,
+        shuffle: u64,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let here = tempfile::tempdir().unwrap();
+            let mut seen = Vec::new();
+            for (name, turn) in [("one", 0), ("two", shuffle)] {
+                let at = here.path().join(name);
+                let build = begin(&at).await.unwrap();
+                small(&build, b"x").await;
+                let mut order: Vec<_> = cells.iter().collect();
+                order.sort_by_key(|((x, y), _)| ((x * 31 + y * 17) as u64).wrapping_mul(turn | 1));
+                let shard = shard.map(|(a, b)| vec![a, b]);
+                let plan = if bounded { CellPlan::new(vec![-5, -5], vec![4, 4]) } else { CellPlan::unbounded(2) };
+                let plan = CellPlan { codecs: codecs.clone(), shard, ..plan };
+                let sink = build.cells("0/vertex_attributes/a", plan).unwrap();
+                let half = order.len() / 2;
+                std::thread::scope(|scope| {
+                    for part in [&order[..half], &order[half..]] {
+                        let sink = sink.clone();
+                        scope.spawn(move || for ((x, y), payload) in part {
+                            let key = ChunkKey::new(&[*x, *y]).unwrap();
+                            sink.put(&key, Bytes::copy_from_slice(payload)).unwrap();
+                        });
+                    }
+                });
+                sink.finish(|_| ()).await.unwrap();
+                build.publish(&root()).await.unwrap();
+                seen.push(files(&at));
+            }
+            assert_eq!(seen[0], seen[1]);
+
+            let address = here.path().join("one");
+            let store = Store::open(address.to_str().unwrap(), OpenOptions::default()).await.unwrap();
+            let level = store.level(0).await.unwrap();
+            let read = level.required_cells("vertex_attributes/a").await.unwrap();
+            let filled = cells.iter().filter(|(_, payload)| !payload.is_empty());
+            assert_eq!(read.presence().await.unwrap().len(), filled.clone().count());
+            for ((x, y), payload) in filled {
+                let key = ChunkKey::new(&[*x, *y]).unwrap();
+                let found = read.read(&key, Caching::Once).await.unwrap().unwrap();
+                assert_eq!(found, payload);
+            }
+        });
+    }
+}

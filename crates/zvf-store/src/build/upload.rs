@@ -1,0 +1,177 @@
+//! A store being built on an object store: objects on their way there, many at once.
+//!
+//! Uploads run as tasks of the caller's runtime; whoever hands an object over goes on at once, unless the
+//! room is taken. The first fault is kept and told to whoever comes next; nothing is sent after it.
+//!
+//! A prefix is only built in when nothing lies below it. The root document goes last and is created only
+//! where there is none, so that a store without one is nobody's.
+//!
+//! Not here: single requests and when they are sent again (`source::remote`).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Notify;
+use zvf_format::{Class, Expected};
+
+use super::room::{Kept, Room};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::source::Remote;
+use crate::source::remote::Created;
+
+/// The uploads of one build.
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    remote: Remote,
+    runtime: Handle,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    settled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    failure: Option<StoreError>,
+    begun: bool, // whether anything was sent
+    done: bool,
+}
+
+impl Uploads {
+    /// Uploads to `remote`, below which nothing may lie.
+    pub(crate) async fn begin(remote: Remote) -> Result<Self, StoreError> {
+        let Ok(runtime) = Handle::try_current() else {
+            let expected = Expected::Rule("a tokio runtime around the build");
+            let class = Class::InvalidArgument;
+            return Err(StoreError::refused(class, Op::Open, "runtime", expected, "none"));
+        };
+        if !remote.is_empty().await? {
+            let expected = Expected::Rule("a prefix with nothing below it");
+            let (class, found) = (Class::AlreadyExists, "objects");
+            return Err(StoreError::refused(class, Op::Open, "store", expected, found));
+        }
+        Ok(Self { remote, runtime, shared: Arc::default() })
+    }
+
+    /// Whether a thread may wait for uploads without being the one that does them.
+    pub(crate) fn may_wait(&self) -> bool {
+        !matches!(self.runtime.runtime_flavor(), RuntimeFlavor::CurrentThread)
+    }
+
+    /// Hands the object under `key` over, once there is room for it.
+    pub(crate) fn put(&self, key: Key, parts: Vec<Bytes>, room: &Room) -> Result<(), StoreError> {
+        let kept = room.pass(crate::codec::len(&parts));
+        {
+            let mut state = self.shared.state();
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            state.under_way = state.under_way.saturating_add(1);
+            state.begun = true;
+        }
+        let upload = Upload { shared: Arc::clone(&self.shared), _kept: kept };
+        let remote = self.remote.clone();
+        self.runtime.spawn(async move {
+            if upload.shared.state().failure.is_none()
+                && let Err(error) = remote.put(&key, &parts).await
+            {
+                upload.shared.state().failure.get_or_insert(error);
+            }
+            drop((parts, upload));
+        });
+        Ok(())
+    }
+
+    /// Waits until nothing is under way.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        self.shared.quiet().await;
+        let failure = self.shared.state().failure.clone();
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Creates the root document, after everything else has arrived.
+    pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
+        self.settle().await?;
+        // From here on what lies there may be a store, also when nobody waits for the answer.
+        self.shared.state().done = true;
+        let created = self.remote.create(key, root).await;
+        if let Err(error) = &created
+            && !matches!(error.class(), Class::CommitUnknown | Class::AlreadyExists)
+        {
+            self.shared.state().done = false;
+        }
+        created
+    }
+
+    /// Removes what was sent, unless it is published.
+    pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
+        if !self.give_up() {
+            return Ok(());
+        }
+        remove(&self.remote, &self.shared).await
+    }
+
+    /// Lets nothing be sent any more; whether there is something to remove.
+    fn give_up(&self) -> bool {
+        let mut state = self.shared.state();
+        let expected = Expected::Rule("a build that goes on");
+        state.failure.get_or_insert_with(|| {
+            StoreError::refused(Class::Cancelled, Op::Write, "build", expected, "an abandoned one")
+        });
+        state.begun && !std::mem::replace(&mut state.done, true)
+    }
+}
+
+impl Drop for Uploads {
+    fn drop(&mut self) {
+        if self.give_up() {
+            let (remote, shared) = (self.remote.clone(), Arc::clone(&self.shared));
+            self.runtime.spawn(async move { remove(&remote, &shared).await });
+        }
+    }
+}
+
+/// Removes what lies below the prefix once nothing is under way, unless it is a store by now.
+async fn remove(remote: &Remote, shared: &Shared) -> Result<(), StoreError> {
+    shared.quiet().await;
+    let root = crate::docs::document(&Key::root())?;
+    if remote.read(&root).await?.is_some() { Ok(()) } else { remote.clear().await }
+}
+
+impl Shared {
+    /// Waits until nothing is under way.
+    async fn quiet(&self) {
+        loop {
+            let settled = self.settled.notified();
+            if self.state().under_way == 0 {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One object on its way, however it ends.
+struct Upload {
+    shared: Arc<Shared>,
+    _kept: Kept,
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.under_way = state.under_way.saturating_sub(1);
+        drop(state);
+        self.shared.settled.notify_waiters();
+    }
+}

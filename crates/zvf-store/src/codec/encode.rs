@@ -1,0 +1,310 @@
+//! The codec chains of Zarr, applied: from what a chunk holds to what is stored of it.
+//!
+//! ```text
+//! none      the framed payload as it is: never copied
+//! zstd      one frame, without a checksum of its own
+//! gzip      one member, without a time, so that the same bytes give the same bytes
+//! blosc     one Blosc 1 chunk with blocks of the size asked for
+//! crc32c    the bytes, then their CRC-32C; never copied either
+//! ```
+//!
+//! Not here: framing (`build`), undoing (the other files of this module).
+
+use std::fmt;
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use zstd::zstd_safe::{self, CCtx, CParameter};
+use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
+use zvf_format::metadata::{Blosc, Codec, CodecKind};
+use zvf_format::{Class, Expected};
+
+use crate::error::{Op, StoreError};
+use crate::num::to_u64;
+
+/// How the payload of an array is coded, from bytes to bytes. No chain changes what is read back.
+///
+/// ```
+/// use zvf_store::Codecs;
+///
+/// let chain = Codecs::zstd(3).with_crc32c();
+/// let names: Vec<_> = chain.metadata().iter().map(|codec| codec.name().to_owned()).collect();
+/// assert_eq!(names, ["zstd", "crc32c"]);
+/// assert!(Codecs::none().metadata().is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Codecs {
+    steps: Vec<Step>, // in the order in which they are taken
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Blosc(BloscSettings),
+    Zstd { level: i32, checksum: bool },
+    Gzip { level: u32 },
+    Crc32c,
+}
+
+impl Codecs {
+    /// The payload as it is: parts of it can be read by range.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { steps: Vec::new() }
+    }
+
+    /// Zstandard at `level`; 0 is the library's own choice, as the reference has it.
+    #[must_use]
+    pub fn zstd(level: i32) -> Self {
+        Self { steps: vec![Step::Zstd { level, checksum: false }] }
+    }
+
+    /// Gzip at `level`, 0 to 9.
+    #[must_use]
+    pub fn gzip(level: u32) -> Self {
+        Self { steps: vec![Step::Gzip { level: level.min(9) }] }
+    }
+
+    /// One Blosc 1 chunk, of which blocks can be read without the rest.
+    #[must_use]
+    pub fn blosc(settings: BloscSettings) -> Self {
+        Self { steps: vec![Step::Blosc(settings)] }
+    }
+
+    /// The same chain with a CRC-32C around it, unless there is one already.
+    #[must_use]
+    pub fn with_crc32c(mut self) -> Self {
+        if self.steps.last() != Some(&Step::Crc32c) {
+            self.steps.push(Step::Crc32c);
+        }
+        self
+    }
+
+    /// The chain that `codecs` of an array document are, without the codec from items to bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] for a codec that this build does not write.
+    pub fn of(codecs: &[Codec]) -> Result<Self, StoreError> {
+        codecs.iter().map(Step::of).collect::<Result<_, _>>().map(|steps| Self { steps })
+    }
+
+    /// The chain as an array document has it, after the codec from items to bytes.
+    #[must_use]
+    pub fn metadata(&self) -> Vec<Codec> {
+        self.steps.iter().map(Step::metadata).collect()
+    }
+
+    /// What is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
+    pub(crate) fn encode(
+        &self,
+        parts: Vec<Bytes>,
+        scratch: &mut Encoder,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        self.steps.iter().try_fold(parts, |parts, step| step.encode(parts, scratch))
+    }
+}
+
+impl Step {
+    fn of(codec: &Codec) -> Result<Self, StoreError> {
+        let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
+        if let Some(settings) = blosc {
+            Ok(Self::Blosc(settings))
+        } else if let CodecKind::Zstd { level, checksum } = *codec.kind() {
+            let level = i32::try_from(level).unwrap_or(0);
+            Ok(Self::Zstd { level, checksum })
+        } else if let CodecKind::Gzip { level } = *codec.kind() {
+            Ok(Self::Gzip { level: u32::try_from(level).unwrap_or(6).min(9) })
+        } else if *codec.kind() == CodecKind::Crc32c {
+            Ok(Self::Crc32c)
+        } else {
+            let (class, expected) = (Class::Unsupported, Expected::Rule("one that zvf writes"));
+            Err(StoreError::refused(class, Op::Encode, "codec", expected, codec.name()))
+        }
+    }
+
+    fn metadata(&self) -> Codec {
+        match self {
+            Self::Blosc(settings) => Codec::blosc(Blosc {
+                typesize: Some(settings.typesize.into()),
+                cname: Some(settings.compressor.name().to_owned()),
+                clevel: Some(settings.level.into()),
+                shuffle: Some(settings.filter.name().to_owned()),
+                blocksize: Some(settings.block_size.into()),
+            }),
+            Self::Zstd { level, checksum } => Codec::zstd((*level).into(), *checksum),
+            Self::Gzip { level } => Codec::gzip((*level).into()),
+            Self::Crc32c => Codec::crc32c(),
+        }
+    }
+
+    fn encode(
+        &self,
+        mut parts: Vec<Bytes>,
+        scratch: &mut Encoder,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        match self {
+            Self::Blosc(settings) => {
+                let packed = scratch.blosc.encode(&join(parts), settings);
+                packed.map(|packed| vec![packed.into()]).map_err(|error| {
+                    let expected = Expected::Rule("bytes and settings of one chunk");
+                    let (class, found) = (error.class(), error.to_string());
+                    StoreError::refused(class, Op::Encode, "blosc", expected, &*found)
+                })
+            }
+            Self::Zstd { level, checksum } => {
+                let joined = join(parts);
+                scratch.zstd(&joined, *level, *checksum).map(|bytes| vec![bytes])
+            }
+            Self::Gzip { level } => gzip(&parts, *level).map(|bytes| vec![bytes]),
+            Self::Crc32c => {
+                let sum = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+                parts.push(Bytes::copy_from_slice(&sum.to_le_bytes()));
+                Ok(parts)
+            }
+        }
+    }
+}
+
+/// What a document says of Blosc, when that can be written; a block size of 0 leaves the choice to us.
+fn settings(blosc: &Blosc) -> Option<BloscSettings> {
+    let default = BloscSettings::default();
+    let block_size = blosc.blocksize.filter(|size| *size > 0);
+    Some(BloscSettings {
+        compressor: Compressor::named(blosc.cname.as_deref().unwrap_or("zstd"))?,
+        level: blosc.clevel.map_or(Some(default.level), |level| u8::try_from(level).ok())?,
+        filter: Shuffle::named(blosc.shuffle.as_deref().unwrap_or("noshuffle"))?,
+        typesize: u8::try_from(blosc.typesize.unwrap_or(1)).unwrap_or(1),
+        block_size: u32::try_from(block_size.unwrap_or(default.block_size.into())).ok()?,
+    })
+}
+
+/// What encoders keep from one chunk to the next.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    blosc: zvf_blosc::Encoder,
+    zstd: Option<CCtx<'static>>,
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    fn zstd(&mut self, plain: &[u8], level: i32, checksum: bool) -> Result<Bytes, StoreError> {
+        let context = match &mut self.zstd {
+            Some(context) => context,
+            none => none.insert(CCtx::try_create().ok_or_else(|| failed("zstd", "no memory"))?),
+        };
+        let told = |code| failed("zstd", zstd_safe::get_error_name(code));
+        context.set_parameter(CParameter::CompressionLevel(level)).map_err(told)?;
+        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(told)?;
+        let mut packed = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
+        context.compress2(&mut packed, plain).map_err(told)?;
+        packed.shrink_to_fit();
+        Ok(packed.into())
+    }
+}
+
+fn gzip(parts: &[Bytes], level: u32) -> Result<Bytes, StoreError> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
+    for part in parts {
+        encoder.write_all(part).map_err(|error| StoreError::io(Op::Encode, error))?;
+    }
+    encoder.finish().map(Bytes::from).map_err(|error| StoreError::io(Op::Encode, error))
+}
+
+/// The parts in one piece.
+pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
+    if parts.len() == 1 {
+        return parts.pop().unwrap_or_default();
+    }
+    Bytes::from(parts.concat())
+}
+
+/// How many bytes the parts have.
+pub(crate) fn len(parts: &[Bytes]) -> u64 {
+    parts.iter().fold(0, |sum, part| sum.saturating_add(to_u64(part.len())))
+}
+
+fn failed(codec: &'static str, why: &str) -> StoreError {
+    StoreError::refused(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Chain, Scratch};
+    use super::*;
+
+    fn parts(parts: &[&[u8]]) -> Vec<Bytes> {
+        parts.iter().map(|part| Bytes::copy_from_slice(part)).collect()
+    }
+
+    #[test]
+    fn what_is_not_compressed_is_not_copied() {
+        let payload = Bytes::from(vec![7; 100]);
+        let framed = vec![Bytes::from_static(b"head"), payload.clone()];
+        let coded = Codecs::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
+        assert_eq!(coded.len(), 3);
+        assert_eq!(coded[1].as_ptr(), payload.as_ptr());
+    }
+
+    #[test]
+    fn bytes_typed_by_hand() {
+        #[rustfmt::skip]
+        let table: [(Codecs, &[&[u8]], &[u8]); 4] = [
+            (Codecs::none(), &[b"ab", b"c"], b"abc"),
+            (Codecs::none().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
+            (Codecs::none().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
+            // One stored block, no time, unknown system.
+            (Codecs::gzip(0), &[b"ab", b"c"],
+             b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0"),
+        ];
+        for (codecs, plain, stored) in table {
+            let coded = codecs.encode(parts(plain), &mut Encoder::default()).unwrap();
+            assert_eq!(join(coded), stored, "{codecs:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_chain_is_undone(
+            plain in prop::collection::vec(0_u8..9, 0..5000),
+            which in 0_usize..8,
+            cut: prop::sample::Index,
+        ) {
+            let chains = [
+                Codecs::none(),
+                Codecs::zstd(0),
+                Codecs::zstd(-3).with_crc32c(),
+                Codecs::zstd(19),
+                Codecs::blosc(BloscSettings { block_size: 512, ..BloscSettings::default() }),
+                Codecs::blosc(BloscSettings {
+                    compressor: Compressor::Lz4,
+                    filter: Shuffle::Bits,
+                    typesize: 8,
+                    ..BloscSettings::default()
+                })
+                .with_crc32c(),
+                Codecs::gzip(6),
+                Codecs::gzip(1).with_crc32c(),
+            ];
+            let codecs = &chains[which];
+            let (front, back) = plain.split_at(cut.index(plain.len() + 1));
+            let mut encoder = Encoder::default();
+            let stored = join(codecs.encode(parts(&[front, back]), &mut encoder).unwrap());
+            let again = join(codecs.encode(parts(&[&plain]), &mut encoder).unwrap());
+            prop_assert_eq!(&stored, &again);
+            let metadata = codecs.metadata();
+            prop_assert_eq!(&Codecs::of(&metadata).unwrap(), codecs);
+            let steps = metadata.iter().map(super::super::coding::step).collect::<Result<_, _>>();
+            let chain = Chain::new(steps.unwrap());
+            let undone = chain.undo(stored, plain.len() as u64, &mut Scratch::default()).unwrap();
+            prop_assert_eq!(undone, plain);
+        }
+    }
+}

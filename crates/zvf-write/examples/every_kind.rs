@@ -1,0 +1,216 @@
+//! Writes a store of every kind with every option into a folder, and beside each what went in, so
+//! that another implementation can be asked for the same.
+//!
+//! `every_kind FOLDER` writes `NAME.zarrvectors` and `NAME.json`.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype, LinkStore};
+use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, Value};
+use zvf_store::Codecs;
+use zvf_write::{Schema, WriteOptions, Writer};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let folder = std::env::args().nth(1).expect("a folder to write to");
+    for (name, case) in cases() {
+        case.write(Path::new(&folder), &name).await;
+        println!("{name}");
+    }
+}
+
+/// What is written.
+struct Case {
+    kind: Kind,
+    axes: usize,
+    owned: bool,
+    ids: &'static [i64],
+    options: &'static [&'static str],
+}
+
+fn cases() -> Vec<(String, Case)> {
+    let mut cases = Vec::new();
+    let dense: &[i64] = &[0, 1, 2, 3];
+    for (kind, owned, more) in [
+        (Kind::PointCloud, false, &[&["bins"][..], &["float64"]][..]),
+        (Kind::PointCloud, true, &[&["sparse"], &["binned"]]),
+        (Kind::Line, true, &[]),
+        (Kind::Polyline, true, &[&["float64"], &["empty"]]),
+        (Kind::Streamline, true, &[&["binned"]]),
+        (Kind::Graph, true, &[&["directed"], &["duplicate"], &["sparse"]]),
+        (Kind::Graph, false, &[]),
+        (Kind::Skeleton, true, &[&["explicit"], &["sparse"]]),
+        (Kind::Mesh, true, &[&["quads"], &["duplicate"]]),
+        (Kind::Mesh, false, &[&["float64"]]),
+    ] {
+        let all: [&'static [&'static str]; 5] =
+            [&[], &["compat"], &["zstd"], &["shard"], &["zstd", "crc32c", "shard"]];
+        for options in all.into_iter().chain(more.iter().copied()) {
+            for axes in [2, 3] {
+                let owners = if owned { "objects" } else { "loose" };
+                let name = format!("{kind}_{owners}_{axes}d_{}", options.join("_"));
+                let ids = if options.contains(&"sparse") { &[7, 2, 900, -1][..] } else { dense };
+                cases.push((name, Case { kind, axes, owned, ids, options }));
+            }
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn has(&self, option: &str) -> bool {
+        self.options.contains(&option)
+    }
+
+    fn schema(&self) -> Schema {
+        let axes = Axis::spatial(self.axes).unwrap();
+        let chunk = ChunkShape::new(&vec![10.0; self.axes]).unwrap();
+        let mut schema = Schema::new(self.kind, axes, chunk).unwrap();
+        if self.has("bins") {
+            schema = schema.with_bins(&vec![5.0; self.axes]).unwrap();
+        }
+        if self.has("binned") {
+            schema = schema.binned_by("label", vec![Value::from("a"), Value::from("b")]).unwrap();
+        }
+        if self.has("directed") {
+            schema = schema.directed();
+        }
+        if self.has("duplicate") {
+            schema = schema.with_links(LinkStore::Duplicate);
+        }
+        if self.has("explicit") {
+            schema = schema.explicit();
+        }
+        let codecs = if self.has("zstd") { Codecs::zstd(3) } else { Codecs::none() };
+        schema = schema.with_codecs(if self.has("crc32c") { codecs.with_crc32c() } else { codecs });
+        if self.has("shard") {
+            let rank = self.axes + usize::from(self.has("binned"));
+            schema = schema.sharded(&vec![2; rank]).unwrap();
+        }
+        schema
+    }
+
+    async fn write(&self, folder: &Path, name: &str) {
+        let mut random = Random(name.bytes().fold(7, |n, b| n * 31 + u64::from(b)));
+        let counts: Vec<usize> = match self.kind {
+            Kind::Line => vec![2; 4],
+            _ if self.has("empty") => vec![9, 0, 12, 5],
+            _ => vec![9, 4, 12, 5],
+        };
+        let rows: usize = counts.iter().sum();
+        let point = |random: &mut Random| -> Vec<f64> {
+            (0..self.axes).map(|_| f64::from(random.below(200) as u32) * 0.25 - 20.0).collect()
+        };
+        let points: Vec<Vec<f64>> = (0..rows).map(|_| point(&mut random)).collect();
+        let label: Vec<&str> = (0..rows).map(|_| ["a", "b"][random.below(2)]).collect();
+        let objects: Vec<i64> =
+            self.ids.iter().zip(&counts).flat_map(|(id, n)| std::iter::repeat_n(*id, *n)).collect();
+        let elements = self.elements(&counts, &mut random);
+        let width = elements.first().map_or(2, Vec::len);
+
+        let flat = points.iter().flatten();
+        let positions = if self.has("float64") {
+            column("float64", self.axes, flat.flat_map(|x| x.to_le_bytes()).collect())
+        } else {
+            column("float32", self.axes, flat.flat_map(|x| (*x as f32).to_le_bytes()).collect())
+        };
+        let numbers = (0..rows as u32).flat_map(u32::to_le_bytes).collect();
+        let vector = (0..rows * 2).flat_map(|n| (n as f32).to_le_bytes()).collect();
+        let labels = label.iter().flat_map(|text| u32::from(text.as_bytes()[0]).to_le_bytes());
+        let mut batch = Batch::new(self.kind, positions)
+            .with_field(Field::new("n", column("uint32", 1, numbers)))
+            .and_then(|batch| batch.with_field(Field::new("v", column("float32", 2, vector))))
+            .and_then(|batch| batch.with_field(Field::new("label", column("<U1", 1, labels.collect()))))
+            .unwrap();
+        if self.owned {
+            let ends = counts.iter().scan(0, |end, n| {
+                *end += n;
+                Some(*end)
+            });
+            let offsets = std::iter::once(0).chain(ends).collect();
+            let ids = self.ids.iter().copied().map(ObjectId).collect();
+            batch = batch.with_parts(Parts::new(offsets, ids).unwrap()).unwrap();
+        }
+        let weighted = self.kind != Kind::Skeleton || self.has("explicit");
+        if self.kind.has_links() {
+            let mut all = Elements::new(width, elements.concat()).unwrap();
+            if weighted {
+                let weight = (0..elements.len() as u16).flat_map(u16::to_le_bytes).collect();
+                all = all.with_field(Field::new("weight", column("uint16", 1, weight))).unwrap();
+            }
+            batch = batch.with_elements(all).unwrap();
+        }
+        let options = WriteOptions { compat: self.has("compat"), ..WriteOptions::default() };
+        let path = folder.join(format!("{name}.zarrvectors"));
+        let mut writer =
+            Writer::create(path.to_str().unwrap(), self.schema(), options).await.unwrap();
+        if self.owned {
+            let ids: Vec<ObjectId> = self.ids.iter().copied().map(ObjectId).collect();
+            let mass = self.ids.iter().flat_map(|id| (*id as f32 + 0.5).to_le_bytes()).collect();
+            writer.object_fields(&ids, &[Field::new("mass", column("float32", 1, mass))]).unwrap();
+            writer.group(Some("some"), Members::Ids(vec![ids[2], ids[0]]));
+            writer.group(None, Members::Range { start: 0, stop: 3 });
+        }
+        writer.push(&batch).unwrap();
+        writer.finish().await.unwrap();
+
+        let given: Json = json!({
+            "kind": self.kind.token(), "options": self.options, "axes": self.axes,
+            "positions": points, "label": label,
+            "objects": if self.owned { json!(objects) } else { Json::Null },
+            "ids": if self.owned { json!(self.ids) } else { Json::Null },
+            "elements": elements, "weighted": weighted,
+        });
+        std::fs::write(folder.join(format!("{name}.json")), given.to_string()).unwrap();
+    }
+
+    /// Edges and faces within each object; a skeleton's go from child to parent.
+    fn elements(&self, counts: &[usize], random: &mut Random) -> Vec<Vec<usize>> {
+        let (mut elements, mut start) = (Vec::new(), 0);
+        for count in counts {
+            match self.kind {
+                Kind::Skeleton => {
+                    // The root is the last vertex, each other one hangs on a later one.
+                    let hung = (0..count.saturating_sub(1)).rev();
+                    elements.extend(hung.map(|at| {
+                        vec![start + at, start + at + 1 + random.below(count - 1 - at)]
+                    }));
+                }
+                Kind::Graph | Kind::Mesh => {
+                    let width = match (self.kind, self.has("quads")) {
+                        (Kind::Graph, _) => 2,
+                        (_, false) => 3,
+                        (_, true) => 4,
+                    };
+                    for _ in 0..*count {
+                        // Different vertices of the object, in any order.
+                        let mut left: Vec<usize> = (start..start + count).collect();
+                        let pick = |_| left.swap_remove(random.below(left.len()));
+                        elements.push((0..width.min(*count)).map(pick).collect());
+                    }
+                }
+                _ => {}
+            }
+            start += count;
+        }
+        elements
+    }
+}
+
+fn column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
+    Column::new(Dtype::parse(dtype).unwrap(), width as u32, bytes.into()).unwrap()
+}
+
+/// Numbers that look random and are always the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}

@@ -1,0 +1,349 @@
+//! Rows to cells: the vertices of a chunk, the fragments they make, and one cell for each attribute.
+//!
+//! Chunks are independent: they are put together on all cores, in any order, and what is remembered of
+//! each is its fragments.
+//!
+//! Not here: which rows a chunk has (`buffer`), how a payload is framed, coded and stored (`zvf-store`).
+
+use rayon::prelude::*;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::grid::Grid;
+use zvf_format::metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
+use zvf_format::metadata::{CellEncoding, Dtype, Object};
+use zvf_store::{Build, CellPlan, CellSink, Codecs};
+
+use crate::WriteError;
+use crate::buffer::Buffer;
+use crate::chunks::{ChunkTable, Order};
+use crate::columns::{Attribute, Written};
+use crate::elements::Places;
+use crate::num::{bytes_of, place, to_u64};
+use crate::run::{ChunkRows, Group, gather};
+use crate::schema::Schema;
+
+/// Where the arrays of a level go, and on which grid.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) build: &'a Build,
+    pub(crate) table: &'a ChunkTable,
+    pub(crate) order: &'a Order,
+    pub(crate) compat: bool,
+    low: Vec<i64>,
+    high: Vec<i64>,
+    codecs: Codecs,
+    shard: Option<Vec<u64>>,
+}
+
+impl<'a> Frame<'a> {
+    /// The arrays of level 0, with room for all chunks of `table` and for these bounds.
+    pub(crate) fn new(
+        build: &'a Build,
+        table: &'a ChunkTable,
+        order: &'a Order,
+        grid: &[Vec<i64>; 2],
+        schema: &Schema,
+        compat: bool,
+    ) -> Self {
+        let [low, high] = grid.clone();
+        let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
+        Self { build, table, order, compat, low, high, codecs, shard }
+    }
+
+    /// The path of an array or group of the level.
+    #[expect(clippy::unused_self, reason = "more levels will come")]
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("0/{name}")
+    }
+
+    /// An array of cells.
+    pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+        let plan = CellPlan {
+            rank: self.table.rank(),
+            low: self.low.clone(),
+            high: self.high.clone(),
+            attributes,
+            codecs: self.codecs.clone(),
+            shard: self.shard.clone(),
+        };
+        Ok(self.build.cells(&self.path(name), plan)?)
+    }
+
+    /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are
+    /// closed as they become whole.
+    pub(crate) fn each<T: Send>(
+        &self,
+        chunks: &[u32],
+        sinks: &[&CellSink],
+        put: impl Fn(u32) -> Result<T, WriteError> + Sync,
+    ) -> Result<Vec<T>, WriteError> {
+        if self.shard.is_none() {
+            return chunks.par_iter().map(|chunk| put(*chunk)).collect();
+        }
+        let shards: Vec<&[u32]> =
+            chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)).collect();
+        let parts = shards.par_iter().map(|chunks| {
+            let part = chunks.par_iter().map(|chunk| put(*chunk)).collect::<Result<Vec<T>, _>>()?;
+            if let Some(chunk) = chunks.first() {
+                let key = self.table.key(*chunk)?;
+                sinks.iter().try_for_each(|sink| sink.close_shard(&key))?;
+            }
+            Ok(part)
+        });
+        let parts: Vec<Vec<T>> = parts.collect::<Result<_, WriteError>>()?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// The lowest and highest chunk that arrays must have room for.
+pub(crate) fn extent(
+    table: &ChunkTable,
+    bounds: &[Vec<f64>; 2],
+    schema: &Schema,
+) -> Result<[Vec<i64>; 2], WriteError> {
+    let [low, high] = bounds;
+    let grid = Grid::covering(low, high, schema.bins.chunk_shape())?;
+    let grid = match &schema.by_attribute {
+        Some((_, values)) => grid.with_attribute_bins(to_u64(values.len()))?,
+        None => grid,
+    };
+    let last = |(from, cells): (&i64, &u64)| from.saturating_add_unsigned(cells.saturating_sub(1));
+    let mut corners =
+        [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
+    if let Some([low, high]) = table.extent() {
+        let [first, last] = &mut corners;
+        first.iter_mut().zip(low).for_each(|(to, from)| *to = (*to).min(from));
+        last.iter_mut().zip(high).for_each(|(to, from)| *to = (*to).max(from));
+    }
+    Ok(corners)
+}
+
+/// What fragments stand for.
+#[derive(Clone, Copy)]
+pub(crate) enum Meaning<'a> {
+    /// One for each of so many bins.
+    Bins(u64),
+    /// Objects, by the number [`object_of`] takes back.
+    Objects,
+    /// Runs of objects, which this names for each fragment of a chunk.
+    Runs(&'a (dyn Fn(u32) -> &'a [i64] + Sync)),
+}
+
+/// The columns that vertices have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout<'a> {
+    /// Type of a coordinate.
+    pub(crate) positions: Dtype,
+    /// Attributes of vertices.
+    pub(crate) vertex: &'a [Attribute],
+    /// Attributes of fragments, which each row repeats.
+    pub(crate) fragment: &'a [Attribute],
+}
+
+/// What is known of the chunks when their cells are written.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    /// The fragments that have rows, of each chunk by its number.
+    pub(crate) groups: Vec<Vec<Group>>,
+    /// Bytes of all cells, before they are coded.
+    pub(crate) bytes: u64,
+    /// All cells.
+    pub(crate) cells: u64,
+}
+
+/// Writes the cells of vertices, fragments and attributes.
+pub(crate) async fn write(
+    frame: &Frame<'_>,
+    buffer: &Buffer,
+    layout: Layout<'_>,
+    meaning: Meaning<'_>,
+    places: Option<&Places>,
+) -> Result<Summary, WriteError> {
+    let arrays = Arrays::new(frame, layout, &meaning)?;
+    let chunks = frame.each(&frame.order.chunks, &arrays.all(), |chunk| {
+        let held = buffer.chunk(chunk)?;
+        let rows = gather(&held.pieces(), places.is_some());
+        if let Some(places) = places {
+            places.put(chunk, &rows.numbers);
+        }
+        let (groups, bytes) = arrays.put(frame, chunk, rows, meaning)?;
+        Ok((chunk, groups, bytes))
+    })?;
+    let mut summary = Summary { groups: vec![Vec::new(); frame.table.len()], ..Summary::default() };
+    for (chunk, groups, bytes) in chunks {
+        summary.bytes = summary.bytes.saturating_add(bytes);
+        if let Some(to) = summary.groups.get_mut(place(chunk)) {
+            *to = groups;
+        }
+    }
+    let arrays = arrays.finish().await?;
+    summary.cells = arrays.saturating_mul(to_u64(frame.table.len()));
+    Ok(summary)
+}
+
+/// The arrays, being written.
+struct Arrays {
+    vertices: CellSink,
+    fragments: CellSink,
+    owners: Option<CellSink>,
+    attributes: Vec<(CellSink, Written)>,
+    of_fragments: Vec<(CellSink, Written)>,
+}
+
+impl Arrays {
+    fn new(frame: &Frame<'_>, layout: Layout<'_>, meaning: &Meaning<'_>) -> Result<Self, WriteError> {
+        let vertices = Vertices::new(layout.positions, Vec::new()).to_attributes();
+        let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+        let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;
+        let owners = || {
+            let column = ColumnAttributes::new(FRAGMENT, OWNER, Dtype::INT64, 1, Vec::new());
+            frame.cells(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
+        };
+        let columns = |folder: &str, tag: &str, attributes: &[Attribute]| {
+            let each = attributes.iter().map(|attribute| {
+                let written = attribute.written();
+                let column = described(tag, attribute, &written);
+                let path = format!("{folder}/{}", attribute.name);
+                Ok((frame.cells(&path, column.to_attributes())?, written))
+            });
+            each.collect::<Result<Vec<_>, WriteError>>()
+        };
+        Ok(Self {
+            vertices: frame.cells("vertices", vertices)?,
+            fragments: frame.cells("vertex_fragments", fragments)?,
+            owners: if owned { Some(owners()?) } else { None },
+            attributes: columns("vertex_attributes", "attribute", layout.vertex)?,
+            of_fragments: columns("fragment_attributes", FRAGMENT, layout.fragment)?,
+        })
+    }
+
+    fn all(&self) -> Vec<&CellSink> {
+        let columns = self.attributes.iter().chain(&self.of_fragments).map(|(sink, _)| sink);
+        [&self.vertices, &self.fragments].into_iter().chain(&self.owners).chain(columns).collect()
+    }
+
+    /// Writes the cells of one chunk.
+    fn put(
+        &self,
+        frame: &Frame<'_>,
+        chunk: u32,
+        rows: ChunkRows,
+        meaning: Meaning<'_>,
+    ) -> Result<(Vec<Group>, u64), WriteError> {
+        let key = frame.table.key(chunk)?;
+        let ChunkRows { positions, fields, groups, .. } = rows;
+        let mut bytes = to_u64(positions.len());
+        let mut put = |sink: &CellSink, payload: bytes::Bytes| {
+            bytes = bytes.saturating_add(to_u64(payload.len()));
+            sink.put(&key, payload)
+        };
+        put(&self.fragments, index(&groups, meaning)?.into())?;
+        let owners = match meaning {
+            Meaning::Bins(_) => None,
+            Meaning::Objects => Some(groups.iter().map(|g| object_of(g.group)).collect()),
+            Meaning::Runs(owners) => Some(owners(chunk).to_vec()),
+        };
+        if let (Some(sink), Some(owners)) = (&self.owners, owners) {
+            put(sink, bytes_of(&owners).into())?;
+        }
+        let mut fields = fields.into_iter();
+        for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
+            put(sink, written.cell(values))?;
+        }
+        let total = groups.iter().fold(0_u64, |all, group| all.saturating_add(group.count));
+        for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
+            let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
+            let firsts = groups.iter().flat_map(|group| {
+                let start = crate::num::to_usize(group.start.saturating_mul(stride));
+                let end = start.saturating_add(crate::num::to_usize(stride));
+                values.get(start..end).unwrap_or(&[])
+            });
+            put(sink, written.cell(firsts.copied().collect()))?;
+        }
+        self.vertices.put(&key, positions.into())?;
+        Ok((groups, bytes))
+    }
+
+    /// Ends the arrays and counts them.
+    async fn finish(self) -> Result<u64, WriteError> {
+        let mut arrays = 0_u64;
+        let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
+        let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
+        for sink in fixed.chain(columns) {
+            sink.finish(|_| {}).await?;
+            arrays = arrays.saturating_add(1);
+        }
+        Ok(arrays)
+    }
+}
+
+/// The fragments of a chunk: one for each group, or one for each bin.
+fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> {
+    let mut index = FragmentIndexBuilder::new();
+    let Meaning::Bins(bins) = meaning else {
+        for group in groups {
+            index.range(group.start, group.count)?;
+        }
+        return Ok(index.encode());
+    };
+    let mut groups = groups.iter().peekable();
+    let mut row = 0_u64;
+    for bin in 0..bins {
+        let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
+        index.range(row, count)?;
+        row = row.saturating_add(count);
+    }
+    Ok(index.encode())
+}
+
+/// The attributes of a column's array.
+fn described(tag: &str, attribute: &Attribute, written: &Written) -> ColumnAttributes {
+    let (name, width) = (&attribute.name, attribute.width);
+    let column = ColumnAttributes::new(tag, name, written.dtype, width, Vec::new());
+    ColumnAttributes {
+        encoding: written.dictionary.as_ref().map(|_| CellEncoding::Dictionary.into()),
+        dictionary: written.dictionary.clone(),
+        declared_categorical: attribute.categorical,
+        unit: attribute.unit.as_deref().map(str::to_owned),
+        description: attribute.description.as_deref().map(str::to_owned),
+        ..column
+    }
+}
+
+/// The group of an object: numbers that sort as ids do.
+pub(crate) const fn group_of(object: i64) -> u64 {
+    object.cast_unsigned() ^ (1 << 63)
+}
+
+/// The object of a group; that of vertices without an object is -1.
+pub(crate) const fn object_of(group: u64) -> i64 {
+    if group == UNOWNED { -1 } else { (group ^ (1 << 63)).cast_signed() }
+}
+
+/// The group of vertices without an object: that of the lowest id, which is then not possible.
+pub(crate) const UNOWNED: u64 = 0;
+
+/// The column that says which object a fragment belongs to.
+pub(crate) const OWNER: &str = "object_id";
+const FRAGMENT: &str = "fragment_attribute";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bin_has_a_fragment() {
+        let group = |group, start, count| Group { group, start, count };
+        let blob = index(&[group(0, 0, 1), group(3, 1, 2)], Meaning::Bins(4)).unwrap();
+        let index = zvf_format::fragment::FragmentIndex::parse_strict(&blob).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|f| index.row_count(f)), [1, 0, 0, 2].map(Some));
+        assert!(index.tiles(3));
+    }
+
+    #[test]
+    fn groups_sort_as_ids_do() {
+        let ids = [i64::MIN + 1, -1, 0, 1, i64::MAX];
+        assert!(ids.map(group_of).is_sorted());
+        assert_eq!(ids.map(group_of).map(object_of), ids);
+        assert_eq!(object_of(UNOWNED), -1);
+    }
+}

@@ -1,0 +1,201 @@
+//! The chunks that hold anything, numbered in the order in which they were first met.
+//!
+//! Rows carry the number of their chunk, four bytes, and not its key. At the end the chunks are put in
+//! the order in which they are written: shard by shard, and numerically in each.
+//!
+//! Not here: which chunk a position lies in (`route`).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use zvf_format::key::ChunkKey;
+
+use crate::WriteError;
+use crate::num::{place, to_u32, to_u64};
+
+/// Keys and their numbers.
+#[derive(Debug)]
+pub(crate) struct ChunkTable {
+    rank: usize,    // components of a key, not 0
+    keys: Vec<i64>, // `rank` for each chunk
+    numbers: HashMap<Box<[i64]>, u32, Fast>,
+}
+
+impl ChunkTable {
+    /// No chunks yet, of keys with `rank` components.
+    pub(crate) fn new(rank: usize) -> Self {
+        Self { rank: rank.max(1), keys: Vec::new(), numbers: HashMap::default() }
+    }
+
+    /// Components of a key.
+    pub(crate) const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many chunks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The number of the chunk `key`.
+    pub(crate) fn number(&mut self, key: &[i64]) -> Result<u32, WriteError> {
+        if let Some(number) = self.numbers.get(key) {
+            return Ok(*number);
+        }
+        let next = self.len();
+        if to_u64(next) >= u64::from(u32::MAX) {
+            let (what, most) = ("chunks of a level", u64::from(u32::MAX));
+            return Err(WriteError::TooMuch { what, most, found: most.saturating_add(1) });
+        }
+        self.keys.extend_from_slice(key);
+        self.numbers.insert(key.into(), to_u32(next));
+        Ok(to_u32(next))
+    }
+
+    /// The components of chunk `number`.
+    pub(crate) fn components(&self, number: u32) -> &[i64] {
+        let start = place(number).saturating_mul(self.rank);
+        self.keys.get(start..start.saturating_add(self.rank)).unwrap_or(&[])
+    }
+
+    /// The key of chunk `number`.
+    pub(crate) fn key(&self, number: u32) -> Result<ChunkKey, WriteError> {
+        Ok(ChunkKey::new(self.components(number))?)
+    }
+
+    /// The lowest and the highest component on every axis, when there is a chunk.
+    pub(crate) fn extent(&self) -> Option<[Vec<i64>; 2]> {
+        let mut keys = self.keys.chunks_exact(self.rank);
+        let first = keys.next()?;
+        let [mut low, mut high] = [first.to_vec(), first.to_vec()];
+        for key in keys {
+            for ((low, high), at) in low.iter_mut().zip(&mut high).zip(key) {
+                *low = (*low).min(*at);
+                *high = (*high).max(*at);
+            }
+        }
+        Some([low, high])
+    }
+
+    /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
+    /// `origin` on, then numerically.
+    pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
+        let mut chunks: Vec<u32> = (0..to_u32(self.len())).collect();
+        let shard_of = |number: u32| {
+            let axes = self.components(number).iter().zip(origin);
+            let axes = axes.zip(shard.unwrap_or(&[]));
+            axes.map(|((at, from), cells)| {
+                at.saturating_sub(*from).cast_unsigned().checked_div(*cells).unwrap_or(0)
+            })
+            .collect::<Vec<_>>()
+        };
+        chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
+        let ranks = inverse(&chunks);
+        if shard.is_none() {
+            return Order { places: ranks.clone(), shards: ranks.clone(), ranks, chunks };
+        }
+        chunks.sort_by_cached_key(|number| shard_of(*number));
+        let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
+        for same in chunks.chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
+            for number in same {
+                if let Some(to) = shards.get_mut(place(*number)) {
+                    *to = shard;
+                }
+            }
+            shard = shard.saturating_add(1);
+        }
+        Order { places: inverse(&chunks), shards, ranks, chunks }
+    }
+}
+
+/// Where each number stands in a list of all numbers.
+fn inverse(numbers: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; numbers.len()];
+    for (at, number) in (0_u32..).zip(numbers) {
+        if let Some(to) = places.get_mut(place(*number)) {
+            *to = at;
+        }
+    }
+    places
+}
+
+/// The chunks in order.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// Numbers of chunks, in the order of writing.
+    pub(crate) chunks: Vec<u32>,
+    places: Vec<u32>, // of each chunk, where it stands in that order
+    ranks: Vec<u32>,  // of each chunk, where it stands in numeric order
+    shards: Vec<u32>, // of each chunk, the number of its shard
+}
+
+impl Order {
+    /// Where the chunk `number` stands among all in numeric order.
+    pub(crate) fn rank(&self, number: u32) -> u32 {
+        self.ranks.get(place(number)).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Where the chunk `number` stands in the order of writing.
+    pub(crate) fn place(&self, number: u32) -> u32 {
+        self.places.get(place(number)).copied().unwrap_or(u32::MAX)
+    }
+
+    /// The shard that chunk `number` lies in; one of its own without shards.
+    pub(crate) fn shard(&self, number: u32) -> u32 {
+        self.shards.get(place(number)).copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// Hashing of numbers that nobody chose to collide: keys come from positions, and a table of chunks
+/// that degenerates is slow, not wrong.
+pub(crate) type Fast = BuildHasherDefault<Multiply>;
+
+/// Multiplies and turns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(to_u64(n));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_written_shard_by_shard_and_ranked_numerically() {
+        let mut table = ChunkTable::new(2);
+        for key in [[3, 0], [0, 3], [0, 1], [-1, 9], [0, 3]] {
+            table.number(&key).unwrap();
+        }
+        assert_eq!((table.len(), table.extent()), (4, Some([vec![-1, 0], vec![3, 9]])));
+        assert_eq!(table.order(&[0, 0], None).chunks, [3, 2, 1, 0]);
+        let order = table.order(&[-1, 0], Some(&[2, 2]));
+        assert_eq!(order.chunks, [2, 1, 3, 0]);
+        assert_eq!([0, 1, 2, 3].map(|n| order.rank(n)), [3, 2, 1, 0]);
+        assert_eq!([0, 1, 2, 3].map(|n| order.place(n)), [3, 1, 0, 2]);
+        assert_eq!([0, 1, 2, 3].map(|n| order.shard(n)), [3, 1, 0, 2]);
+        assert_eq!(table.key(3).unwrap().to_string(), "-1.9");
+        assert_eq!(ChunkTable::new(1).extent(), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! Which columns there are: the first batch says so, and all others must have the same.
+//!
+//! Text becomes codes on the way: a cell of codes is small, and readers give back the text. Codes are
+//! numbered as texts are met, and put in the order of the texts when cells are written; how many bytes
+//! a code has is known only then.
+//!
+//! Not here: where columns are stored (`cells`, `link`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use zvf_format::metadata::arrays::Dictionary;
+use zvf_format::metadata::{AttributeSpec, Dtype, DtypeKind};
+use zvf_model::{Categories, Column, Field, Kind, Value};
+
+use crate::WriteError;
+use crate::num::{place, to_u32};
+
+/// What is known of one column.
+#[derive(Clone, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) name: Arc<str>,
+    dtype: Dtype, // as given
+    pub(crate) width: u32,
+    categories: Option<Categories>,
+    pub(crate) unit: Option<Arc<str>>,
+    pub(crate) description: Option<Arc<str>>,
+    pub(crate) categorical: Option<bool>,
+    texts: Option<Texts>, // where the type given is text and cells hold codes
+}
+
+/// Texts and their provisional codes.
+#[derive(Clone, Debug, Default)]
+struct Texts {
+    codes: HashMap<String, u32>,
+}
+
+/// How a column is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) dtype: Dtype,
+    pub(crate) dictionary: Option<Dictionary>,
+    recode: Option<Vec<u32>>, // the final code of each provisional one
+}
+
+impl Attribute {
+    /// What the first batch says of a column, and the schema adds to it.
+    pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
+        let dtype = field.column.dtype();
+        let said = |own: &Option<Arc<str>>, declared: Option<&String>| {
+            own.clone().or_else(|| declared.map(|text| text.as_str().into()))
+        };
+        let coded = codes_text && dtype.kind == DtypeKind::Text && field.column.width() == 1;
+        Self {
+            name: field.name.clone(),
+            dtype,
+            width: field.column.width(),
+            categories: field.categories.clone(),
+            unit: said(&field.unit, spec.and_then(|spec| spec.unit.as_ref())),
+            description: said(&field.description, spec.and_then(|spec| spec.description.as_ref())),
+            categorical: spec.filter(|spec| spec.categorical).map(|_| true),
+            texts: coded.then(Texts::default),
+        }
+    }
+
+    /// The column of this attribute in another batch, as it is kept until cells are written.
+    pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column, WriteError> {
+        let column = &field.column;
+        let unfit = |expected: &dyn ToString, found: &dyn ToString| {
+            let what = format!("the attribute {:?}", &*self.name);
+            WriteError::unfit(kind, what, expected.to_string(), found.to_string())
+        };
+        if let Some(texts) = &mut self.texts
+            && column.dtype().kind == DtypeKind::Text
+            && column.width() == 1
+        {
+            return texts.encode(column);
+        }
+        if (column.dtype(), column.width()) != (self.dtype, self.width) {
+            let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
+            return Err(unfit(
+                &say(self.dtype, self.width),
+                &say(column.dtype(), column.width()),
+            ));
+        }
+        if field.categories != self.categories {
+            return Err(unfit(&"of the categories of the first batch", &"others"));
+        }
+        if let Some(categories) = &field.categories {
+            let code = |source| WriteError::Code { name: self.name.to_string(), source };
+            categories.check(column).map_err(code)?;
+        }
+        Ok(column.clone())
+    }
+
+    /// How it is written, when all batches are there.
+    pub(crate) fn written(&self) -> Written {
+        if let Some(texts) = &self.texts {
+            return texts.written();
+        }
+        let dictionary = self.categories.as_ref().map(|categories| Dictionary {
+            categories: categories.values().iter().map(json).collect(),
+            ordered: false,
+            missing: categories.missing(),
+        });
+        Written { dtype: self.dtype, dictionary, recode: None }
+    }
+}
+
+impl Texts {
+    fn encode(&mut self, column: &Column) -> Result<Column, WriteError> {
+        let mut codes = Vec::with_capacity(column.len().saturating_mul(4));
+        for row in 0..column.len() {
+            let Value::Text(text) = column.value(row, 0) else { continue };
+            let next = to_u32(self.codes.len());
+            let code = *self.codes.entry(text).or_insert(next);
+            codes.extend_from_slice(&code.to_le_bytes());
+        }
+        Ok(Column::new(code_type(4), 1, codes.into())?)
+    }
+
+    fn written(&self) -> Written {
+        let mut texts: Vec<(&String, u32)> = self.codes.iter().map(|(t, code)| (t, *code)).collect();
+        texts.sort_unstable();
+        let mut recode = vec![0; texts.len()];
+        for (code, (_, provisional)) in (0_u32..).zip(&texts) {
+            if let Some(to) = recode.get_mut(place(*provisional)) {
+                *to = code;
+            }
+        }
+        let size = match texts.len() {
+            0..=255 => 1,
+            256..=65_535 => 2,
+            _ => 4,
+        };
+        let categories = texts.iter().map(|(text, _)| Json::from(text.as_str())).collect();
+        let dictionary = Dictionary { categories, ordered: false, missing: None };
+        Written { dtype: code_type(size), dictionary: Some(dictionary), recode: Some(recode) }
+    }
+}
+
+impl Written {
+    /// The bytes of a cell, given those that were kept.
+    pub(crate) fn cell(&self, kept: Vec<u8>) -> Bytes {
+        let Some(recode) = &self.recode else { return kept.into() };
+        let size = usize::try_from(self.dtype.size).unwrap_or(4);
+        let (codes, _) = kept.as_chunks::<4>();
+        let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
+        for code in codes {
+            let code = recode.get(place(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
+            out.extend(code.to_le_bytes().iter().take(size));
+        }
+        out.into()
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::UInt(value) => (*value).into(),
+        Value::Float(value) => (*value).into(),
+        Value::Text(value) => value.as_str().into(),
+    }
+}
+
+/// The values of a column in place of the codes: for arrays that cannot say what codes stand for.
+pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
+    let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
+    let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
+    let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+    let size = to_u32(units).saturating_mul(4);
+    let dtype = Dtype { kind: DtypeKind::Text, size: size.into(), big_endian: false };
+    let (width, mut bytes) = (place(field.column.width()), Vec::new());
+    for row in 0..field.column.len() {
+        for c in 0..width {
+            let code = |source| WriteError::Code { name: field.name.to_string(), source };
+            let value = field.value(row, c).map_err(code)?;
+            let text = if value == Value::Null { String::new() } else { value.to_string() };
+            bytes.extend_from_slice(&utf32(&text, place(size)));
+        }
+    }
+    Ok(Column::new(dtype, field.column.width(), bytes.into())?)
+}
+
+/// Text in UTF-32, cut or padded with zeros to `size` bytes.
+pub(crate) fn utf32(text: &str, size: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    bytes.resize(size, 0);
+    bytes
+}
+
+const fn code_type(size: u64) -> Dtype {
+    Dtype { kind: DtypeKind::UInt, size, big_endian: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(texts: &[&str]) -> Field {
+        let bytes = texts.iter().flat_map(|text| utf32(text, 8)).collect::<Vec<_>>();
+        let dtype = Dtype::parse("<U2").unwrap();
+        Field::new("label", Column::new(dtype, 1, bytes.into()).unwrap())
+    }
+
+    #[test]
+    fn text_becomes_codes_in_the_order_of_the_text() {
+        let mut attribute = Attribute::new(&texts(&[]), None, true);
+        let first = attribute.take(Kind::PointCloud, &texts(&["b", "é", "b"])).unwrap();
+        let wider = Column::new(Dtype::parse("<U1").unwrap(), 1, utf32("a", 4).into()).unwrap();
+        let second = attribute.take(Kind::PointCloud, &Field::new("label", wider)).unwrap();
+        let written = attribute.written();
+        assert_eq!(written.dtype.to_string(), "uint8");
+        assert_eq!(written.dictionary.as_ref().unwrap().categories, ["a", "b", "é"]);
+        assert_eq!(written.cell(first.bytes().to_vec())[..], [1, 2, 1]);
+        assert_eq!(written.cell(second.bytes().to_vec())[..], [0]);
+    }
+
+    #[test]
+    fn batches_must_agree() {
+        let byte = |bytes: Vec<u8>| Column::new(Dtype::parse("int8").unwrap(), 1, bytes.into()).unwrap();
+        let categories = Categories::new(vec![Value::from("a")], Some(-1));
+        let field = Field::new("label", byte(vec![0, 255])).with_categories(categories.clone());
+        let mut attribute = Attribute::new(&field, None, true);
+        assert!(attribute.take(Kind::Graph, &field).is_ok());
+        let dictionary = attribute.written().dictionary.unwrap();
+        assert_eq!((dictionary.categories[0].as_str(), dictionary.missing), (Some("a"), Some(-1)));
+        let wide = Column::new(Dtype::INT64, 1, vec![0; 8].into()).unwrap();
+        let stray = Field::new("label", byte(vec![3])).with_categories(categories);
+        let errors = [
+            attribute.take(Kind::Graph, &Field::new("label", wide)),
+            attribute.take(Kind::Graph, &Field::new("label", byte(vec![]))),
+            attribute.take(Kind::Graph, &stray),
+        ];
+        let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap_err().to_string()).collect();
+        assert_eq!(
+            messages,
+            [
+                "a batch of graph: the attribute \"label\" must be int8 × 1, found int64 × 1",
+                "a batch of graph: the attribute \"label\" must be of the categories of the first \
+                 batch, found others",
+                "label: code 3 is none of 1 categories",
+            ]
+        );
+        assert_eq!(spelled_out(&field).unwrap().value(0, 0), Value::from("a"));
+        assert_eq!(spelled_out(&field).unwrap().value(1, 0), Value::from(""));
+    }
+}

@@ -1,0 +1,182 @@
+//! What can go wrong between geometry and cells.
+//!
+//! The caller's faults (columns that do not go together, a vertex outside the bounds, a tree with two
+//! roots) are told apart from those of the store and of the scratch folder. After any error the store
+//! is as if nothing had been written: nothing of it was visible yet.
+
+use std::io;
+
+use thiserror::Error;
+use zvf_format::metadata::MetadataError;
+use zvf_format::{Class, FormatError};
+use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
+use zvf_store::StoreError;
+
+/// Geometry that cannot be written, or a place it cannot be written to.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_model::ObjectId;
+/// use zvf_write::WriteError;
+///
+/// let error = WriteError::Roots { object: ObjectId(3), roots: 2 };
+/// assert_eq!(error.class(), Class::InvalidArgument);
+/// assert_eq!(
+///     error.to_string(),
+///     "object 3 of a skeleton must be one tree, found 2 vertices without a parent",
+/// );
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The store could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A number does not fit the format: a coordinate without a chunk, a blob that is too large.
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    /// A document could not be made.
+    #[error("{0}")]
+    Metadata(#[from] MetadataError),
+    /// A store that is copied could not be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Columns that do not go together.
+    #[error("{0}")]
+    Batch(#[from] BadBatch),
+    /// Bytes that are no column.
+    #[error("{0}")]
+    Column(#[from] BadColumn),
+    /// A code that is none of the categories.
+    #[error("{name}: {source}")]
+    Code {
+        /// The attribute.
+        name: String,
+        /// The code.
+        source: BadCode,
+    },
+    /// The scratch folder could not be used.
+    #[error("cannot use the scratch folder: {0}")]
+    Scratch(#[source] io::Error),
+    /// A setting that makes no sense.
+    #[error("{what}: expected {expected}, found {found}")]
+    Setting {
+        /// What was set.
+        what: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A batch that is not what this writer takes.
+    #[error("a batch of {kind}: {what} must be {expected}, found {found}")]
+    Unfit {
+        /// What is being written.
+        kind: Kind,
+        /// The part of the batch.
+        what: String,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// Vertices outside the declared bounds.
+    #[error(
+        "{points} of {of} vertices lie outside the bounds, the first is vertex {first} at {at:?}; \
+         leave them out or let the bounds grow, if that is wanted"
+    )]
+    Outside {
+        /// How many.
+        points: u64,
+        /// Of how many in the batch.
+        of: u64,
+        /// The number of the first, counted over all batches.
+        first: u64,
+        /// Where it is.
+        at: Vec<f64>,
+    },
+    /// A skeleton's object that is no tree.
+    #[error("object {object} of a skeleton must be one tree, found {roots} vertices without a parent")]
+    Roots {
+        /// The object.
+        object: ObjectId,
+        /// Vertices without a parent.
+        roots: u64,
+    },
+    /// A skeleton's vertex with two parents, or none that leads to a root.
+    #[error("vertex {vertex} of a skeleton {fault}")]
+    Parent {
+        /// The vertex, counted over all batches.
+        vertex: u64,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// An element that names a vertex that was not given.
+    #[error("element {element} names vertex {vertex} of {vertices}")]
+    NoSuchVertex {
+        /// The element, counted over all batches.
+        element: u64,
+        /// The vertex it names.
+        vertex: u64,
+        /// How many vertices there are.
+        vertices: u64,
+    },
+    /// More than can be held in memory or counted.
+    #[error("{what}: {found} is more than {most}")]
+    TooMuch {
+        /// What there is too much of.
+        what: &'static str,
+        /// The most there can be.
+        most: u64,
+        /// How much there is.
+        found: u64,
+    },
+}
+
+impl WriteError {
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Store(error) => error.class(),
+            Self::Format(error) => error.class,
+            Self::Metadata(error) => error.class(),
+            Self::Model(error) => error.class(),
+            Self::Scratch(error) => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::NoSpace,
+                io::ErrorKind::PermissionDenied => Class::PermissionDenied,
+                io::ErrorKind::NotFound => Class::NotFound,
+                _ => Class::Io,
+            },
+            Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
+            Self::TooMuch { .. } => Class::LimitExceeded,
+            Self::Batch(_)
+            | Self::Column(_)
+            | Self::Code { .. }
+            | Self::Setting { .. }
+            | Self::Unfit { .. }
+            | Self::Roots { .. }
+            | Self::Parent { .. } => Class::InvalidArgument,
+        }
+    }
+
+    /// A setting that makes no sense.
+    pub(crate) fn setting(
+        what: &'static str,
+        expected: impl Into<String>,
+        found: impl ToString,
+    ) -> Self {
+        Self::Setting { what, expected: expected.into(), found: found.to_string() }
+    }
+
+    /// A batch that does not fit.
+    pub(crate) fn unfit(
+        kind: Kind,
+        what: impl Into<String>,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        Self::Unfit { kind, what: what.into(), expected, found }
+    }
+}

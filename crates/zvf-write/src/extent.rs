@@ -1,0 +1,113 @@
+//! The box around positions, and which of them lie in one.
+
+use rayon::prelude::*;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Bounds, Column};
+
+use crate::num::place;
+use crate::route::floats;
+
+/// The box around all positions so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Extent {
+    low: Vec<f64>,  // infinite while there is none
+    high: Vec<f64>, // likewise
+}
+
+impl Extent {
+    /// Around nothing.
+    pub(crate) fn new(axes: usize) -> Self {
+        Self { low: vec![f64::INFINITY; axes], high: vec![f64::NEG_INFINITY; axes] }
+    }
+
+    /// Takes in more positions.
+    pub(crate) fn add(&mut self, positions: &Column) {
+        let axes = self.low.len().max(1);
+        let found = if let Some(values) = positions.as_slice::<f32>() {
+            corners(values, axes)
+        } else if let Some(values) = positions.as_slice::<f64>() {
+            corners(values, axes)
+        } else {
+            corners(&floats(positions), axes)
+        };
+        let [low, high] = found;
+        self.low.iter_mut().zip(low).for_each(|(to, x)| *to = to.min(x));
+        self.high.iter_mut().zip(high).for_each(|(to, x)| *to = to.max(x));
+    }
+
+    /// Its corners, when there was a position.
+    pub(crate) fn corners(&self) -> Option<[Vec<f64>; 2]> {
+        let some = self.low.iter().chain(&self.high).all(|x| x.is_finite());
+        some.then(|| [self.low.clone(), self.high.clone()])
+    }
+}
+
+fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 2] {
+    let none = || [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
+    let blocks = values.par_chunks(axes.saturating_mul(BLOCK)).map(|block| {
+        let [mut low, mut high] = none();
+        for row in block.chunks_exact(axes) {
+            for ((low, high), x) in low.iter_mut().zip(&mut high).zip(row) {
+                let x = (*x).into();
+                *low = if x < *low { x } else { *low };
+                *high = if x > *high { x } else { *high };
+            }
+        }
+        [low, high]
+    });
+    blocks.reduce(none, |[mut low, mut high], [l, h]| {
+        low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
+        high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
+        [low, high]
+    })
+}
+
+/// For each position, whether it lies in `bounds` as they are in its type; NaN lies nowhere.
+pub(crate) fn inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
+    let dtype = positions.dtype();
+    let cast = |x: &f64| in_type(*x, dtype);
+    let low: Vec<f64> = bounds.low().iter().map(cast).collect();
+    let high: Vec<f64> = bounds.high().iter().map(cast).collect();
+    let axes = place(positions.width()).max(1);
+    let within = |row: &[f64]| {
+        row.iter().zip(low.iter().zip(&high)).all(|(x, (low, high))| low <= x && x <= high)
+    };
+    floats(positions).par_chunks_exact(axes).map(within).collect()
+}
+
+/// A number as the nearest one of a type.
+fn in_type(x: f64, dtype: Dtype) -> f64 {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),
+        (DtypeKind::Float, 4) => f64::from(narrow(x)),
+        _ => x,
+    }
+}
+
+#[expect(clippy::as_conversions, reason = "rounding is what is asked for")]
+const fn narrow(x: f64) -> f32 {
+    x as f32
+}
+
+const BLOCK: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_compared_in_the_type_of_positions() {
+        let column = |values: &[f32]| {
+            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap()
+        };
+        let bounds = Bounds::new(&[-0.1], &[0.1]).unwrap();
+        let found = inside(&column(&[0.1, -0.1, 0.100_001, f32::NAN]), &bounds);
+        assert_eq!(found, [true, true, false, false]);
+        let mut extent = Extent::new(1);
+        assert_eq!(extent.corners(), None);
+        extent.add(&column(&[2.0, f32::NAN, -3.0]));
+        extent.add(&column(&[]));
+        assert_eq!(extent.corners(), Some([vec![-3.0], vec![2.0]]));
+    }
+}

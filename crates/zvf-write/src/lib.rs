@@ -1,0 +1,50 @@
+//! Geometry to cells: writes Zarr Vectors stores of every kind.
+//!
+//! Batches go in, in any number and order; rows are routed to their chunks as they come, what does not
+//! fit in memory is put aside, and at the end every cell is written once: vertices and attributes,
+//! fragments, links, objects, then what is said of them. A [`Schema`] says what the store will hold,
+//! [`WriteOptions`] how to write it, a [`Writer`] does it.
+//!
+//! What the reference implementation gets wrong is written right here; where it cannot read the right
+//! form, `WriteOptions::compat` asks for the one it reads.
+//!
+//! Not here: answering questions, and where bytes lie.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod buffer;
+mod cells;
+mod chunks;
+mod columns;
+mod elements;
+mod error;
+mod extent;
+mod ingest;
+mod link;
+mod num;
+mod objects;
+mod options;
+mod parametric;
+mod report;
+mod route;
+mod run;
+mod schema;
+mod spill;
+mod types;
+mod writer;
+
+pub use error::WriteError;
+pub use options::{Outside, WriteOptions};
+pub use parametric::ShapeTable;
+pub use report::{Notice, Report};
+pub use schema::Schema;
+pub use writer::Writer;

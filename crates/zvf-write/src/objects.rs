@@ -1,0 +1,324 @@
+//! Objects: which there are, what fragments they have, what is said of them, and groups of them.
+//!
+//! Rows of the index ascend by id. An object without vertices has a row too, with an empty manifest.
+//! Attributes are stored by row: one value for each, and a value that means "none" where nothing was
+//! said.
+//!
+//! Not here: how vertices become fragments (`cells`, `types`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_format::metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
+use zvf_format::metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
+use zvf_model::{Field, Kind, Members, ObjectId};
+use zvf_store::{DensePlan, RowPlan};
+
+use crate::WriteError;
+use crate::cells::Frame;
+use crate::columns::spelled_out;
+use crate::num::{bytes_of, place, to_u64, to_usize};
+
+/// One fragment of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) object: i64,
+    /// The chunk's number.
+    pub(crate) chunk: u32,
+    /// The fragment in that chunk.
+    pub(crate) fragment: u32,
+    /// Its first row, where it is a run of a chain.
+    pub(crate) first: u64,
+    /// Its last row, likewise.
+    pub(crate) last: u64,
+}
+
+/// What was said of objects and groups.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    declared: Vec<i64>,
+    fields: Vec<(Arc<[i64]>, Field)>,
+    groups: Vec<(Option<String>, Members)>,
+    group_fields: Vec<Field>,
+}
+
+impl Objects {
+    /// Whether anything was said that only an index can hold.
+    pub(crate) fn any(&self) -> bool {
+        !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
+    }
+
+    /// These objects exist, with or without vertices.
+    pub(crate) fn declare(&mut self, ids: impl Iterator<Item = i64>) {
+        self.declared.extend(ids);
+    }
+
+    /// Attributes of these objects.
+    pub(crate) fn fields(
+        &mut self,
+        kind: Kind,
+        ids: &[ObjectId],
+        fields: &[Field],
+    ) -> Result<(), WriteError> {
+        let ids: Arc<[i64]> = ids.iter().map(|id| id.0).collect();
+        for field in fields {
+            if field.column.len() != ids.len() {
+                let what = format!("the object attribute {:?}", &*field.name);
+                let expected = format!("of {} rows", ids.len());
+                return Err(WriteError::unfit(kind, what, expected, field.column.len()));
+            }
+            let field = field.with_column(spelled_out(field)?);
+            self.fields.push((ids.clone(), field));
+        }
+        self.declared.extend(ids.iter());
+        Ok(())
+    }
+
+    /// A group, and the row it has.
+    pub(crate) fn group(&mut self, name: Option<String>, members: Members) -> u64 {
+        self.groups.push((name, members));
+        to_u64(self.groups.len()).saturating_sub(1)
+    }
+
+    /// Attributes of groups, one row for each.
+    pub(crate) fn group_field(&mut self, field: Field) {
+        self.group_fields.push(field);
+    }
+
+    /// The ids of all objects, ascending, given those with fragments, which ascend.
+    pub(crate) fn ids(&self, entries: &[Entry]) -> Vec<i64> {
+        let mut ids: Vec<i64> = entries.iter().map(|entry| entry.object).collect();
+        ids.dedup();
+        ids.extend(&self.declared);
+        ids.par_sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Writes the index of these objects, their attributes and the groups; `entries` ascend by object.
+    pub(crate) async fn write(
+        &self,
+        frame: &Frame<'_>,
+        kind: Kind,
+        ids: &[i64],
+        entries: &[Entry],
+    ) -> Result<(), WriteError> {
+        let rank = to_u64(frame.table.rank());
+        let rows = to_u64(ids.len());
+        let path = frame.path("object_index/manifests");
+        let mut sink = frame.build.rows(&path, RowPlan::manifests())?;
+        let mut present = 0_u64;
+        for ids in ids.chunks(ROWS) {
+            let blobs = ids.par_iter().map(|id| manifest(frame, entries, *id, rank));
+            for blob in blobs.collect::<Result<Vec<Bytes>, WriteError>>()? {
+                present = present.saturating_add(u64::from(blob.len() > EMPTY));
+                sink.push(&blob)?;
+            }
+        }
+        sink.finish(|_| {}).await?;
+        let path = frame.path("object_index/object_ids");
+        let mut sink = frame.build.dense(&path, DensePlan::new(Dtype::INT64))?;
+        sink.push(&bytes_of(ids))?;
+        sink.finish(|_| {}).await?;
+        let index = ObjectIndex::new(rows, present, rank, true);
+        let path = frame.path("object_index");
+        frame.build.group(&path, &GroupDoc::new(index.to_attributes())).await?;
+        self.write_fields(frame, kind, ids).await?;
+        self.write_groups(frame, kind).await
+    }
+
+    async fn write_fields(
+        &self,
+        frame: &Frame<'_>,
+        kind: Kind,
+        ids: &[i64],
+    ) -> Result<(), WriteError> {
+        let mut names: Vec<&Arc<str>> = self.fields.iter().map(|(_, field)| &field.name).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let given = || self.fields.iter().filter(|(_, field)| field.name == *name);
+            let (dtype, width) = common_type(kind, given().map(|(_, field)| field))?;
+            let stride = to_usize(dtype.size).saturating_mul(place(width));
+            let mut bytes = absent(dtype, ids.len().saturating_mul(place(width)));
+            for (of, field) in given() {
+                for (row, id) in of.iter().enumerate() {
+                    let Ok(at) = ids.binary_search(id) else { continue };
+                    let start = at.saturating_mul(stride);
+                    let to = bytes.get_mut(start..start.saturating_add(stride)).unwrap_or(&mut []);
+                    put_values(to, field.column.row(row), place(width));
+                }
+            }
+            let rows = to_u64(ids.len());
+            let shape = [rows].into_iter().chain((width != 1).then_some(width.into())).collect();
+            let mut says = Rows::object_attribute(name, dtype, shape);
+            for (_, field) in given().take(1) {
+                let text = [("unit", &field.unit), ("description", &field.description)];
+                for (key, text) in text {
+                    if let Some(text) = text {
+                        says.extras.insert(key.to_owned(), (&**text).into());
+                    }
+                }
+            }
+            if dtype.kind == DtypeKind::Bool {
+                says.fill_sentinel_meaning = None; // each of its values is one that is meant
+            }
+            let columns = (width != 1).then_some(width.into());
+            let plan = DensePlan {
+                attributes: says.to_attributes(),
+                ..DensePlan::object_attribute(dtype, columns, sentinel(dtype))
+            };
+            let path = frame.path(&format!("object_attributes/{name}"));
+            let mut sink = frame.build.dense(&path, plan)?;
+            sink.push(&bytes)?;
+            sink.finish(|_| {}).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_groups(&self, frame: &Frame<'_>, kind: Kind) -> Result<(), WriteError> {
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        let count = to_u64(self.groups.len());
+        let mut says = GroupAttributes::new(count);
+        if self.groups.iter().any(|(name, _)| name.is_some()) {
+            let named = (0_u64..).zip(&self.groups);
+            let named = named.map(|(i, (name, _))| name.clone().unwrap_or(format!("group_{i}")));
+            says.names = Some(named.collect());
+        }
+        let (mut ranges, mut rows) = (Vec::new(), Vec::new());
+        for (group, (_, members)) in (0_u64..).zip(&self.groups) {
+            match members {
+                Members::Range { start, stop } => {
+                    ranges.push(GroupRange { group, start: *start, stop: *stop });
+                    rows.push(Bytes::new());
+                }
+                Members::Ids(ids) => {
+                    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+                    rows.push(bytes_of(&ids).into());
+                }
+            }
+        }
+        says.ranges = (!ranges.is_empty()).then_some(ranges);
+        let plan = RowPlan { attributes: says.to_attributes(), ..RowPlan::default() };
+        let mut sink = frame.build.rows(&frame.path("groups"), plan)?;
+        for row in rows {
+            sink.push(&row)?;
+        }
+        sink.finish(|_| {}).await?;
+        for field in &self.group_fields {
+            let column = spelled_out(field)?;
+            if to_u64(column.len()) != count {
+                let what = format!("the group attribute {:?}", &*field.name);
+                let expected = format!("of {count} rows");
+                return Err(WriteError::unfit(kind, what, expected, column.len()));
+            }
+            let (dtype, width) = (column.dtype(), column.width());
+            let shape = [count].into_iter().chain((width != 1).then_some(width.into())).collect();
+            let plan = DensePlan {
+                columns: (width != 1).then_some(width.into()),
+                attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
+                ..DensePlan::new(dtype)
+            };
+            let path = frame.path(&format!("group_attributes/{}", field.name));
+            let mut sink = frame.build.dense(&path, plan)?;
+            sink.push(column.bytes())?;
+            sink.finish(|_| {}).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The manifest of one object.
+fn manifest(
+    frame: &Frame<'_>,
+    entries: &[Entry],
+    id: i64,
+    rank: u64,
+) -> Result<Bytes, WriteError> {
+    let start = entries.partition_point(|entry| entry.object < id);
+    let own = entries.get(start..).unwrap_or(&[]).iter().take_while(|entry| entry.object == id);
+    let mut manifest = ManifestBuilder::new(rank)?;
+    for entry in own {
+        manifest.single(frame.table.components(entry.chunk), entry.fragment.into())?;
+    }
+    Ok(manifest.encode().into())
+}
+
+/// The type that holds the values of all these columns: that of all, or the longest text.
+fn common_type<'a>(
+    kind: Kind,
+    fields: impl Iterator<Item = &'a Field>,
+) -> Result<(Dtype, u32), WriteError> {
+    let mut found: Option<(Dtype, u32)> = None;
+    for field in fields {
+        let (dtype, width) = (field.column.dtype(), field.column.width());
+        found = match found {
+            None => Some((dtype, width)),
+            Some((known, w)) if w == width && known.kind == dtype.kind
+                && (known.size == dtype.size || known.kind == DtypeKind::Text) =>
+            {
+                Some((Dtype { size: known.size.max(dtype.size), ..known }, w))
+            }
+            Some((known, w)) => {
+                let what = format!("the object attribute {:?}", &*field.name);
+                let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
+                return Err(WriteError::unfit(kind, what, say(known, w), say(dtype, width)));
+            }
+        };
+    }
+    Ok(found.unwrap_or((Dtype::FLOAT32, 1)))
+}
+
+/// Copies the values of one row, which may be shorter texts than there is room for.
+fn put_values(to: &mut [u8], from: &[u8], width: usize) {
+    let (room, size) = (to.len().checked_div(width), from.len().checked_div(width));
+    let (Some(room @ 1..), Some(size @ 1..)) = (room, size) else { return };
+    for (to, from) in to.chunks_exact_mut(room).zip(from.chunks_exact(size)) {
+        to.fill(0);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+}
+
+/// So many values that mean "none".
+fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
+    let size = to_usize(dtype.size);
+    let one: Vec<u8> = match (dtype.kind, size) {
+        (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Int, _) => {
+            let mut lowest = vec![0; size];
+            lowest.last_mut().into_iter().for_each(|byte| *byte = 0x80);
+            lowest
+        }
+        (DtypeKind::UInt, _) => vec![0xff; size],
+        (DtypeKind::Bool | DtypeKind::Text, _) => vec![0; size],
+    };
+    one.repeat(values)
+}
+
+/// The same as a fill value.
+fn sentinel(dtype: Dtype) -> FillValue {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, _) => FillValue::float(f64::NAN),
+        (DtypeKind::Int, 1) => FillValue::int(i8::MIN.into()),
+        (DtypeKind::Int, 2) => FillValue::int(i16::MIN.into()),
+        (DtypeKind::Int, 4) => FillValue::int(i32::MIN.into()),
+        (DtypeKind::Int, _) => FillValue::int(i64::MIN),
+        (DtypeKind::UInt, 1) => FillValue::uint(u8::MAX.into()),
+        (DtypeKind::UInt, 2) => FillValue::uint(u16::MAX.into()),
+        (DtypeKind::UInt, 4) => FillValue::uint(u32::MAX.into()),
+        (DtypeKind::UInt, _) => FillValue::uint(u64::MAX),
+        (DtypeKind::Bool, _) => FillValue::flag(false),
+        (DtypeKind::Text, _) => FillValue::text(""),
+    }
+}
+
+/// Rows of manifests in one piece.
+const ROWS: usize = 16_384;
+/// Bytes of a manifest of nothing.
+const EMPTY: usize = 4;

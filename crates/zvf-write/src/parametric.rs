@@ -1,0 +1,146 @@
+//! Objects that are coefficients of an equation: planes, lines, spheres, and types of one's own.
+//!
+//! They lie outside the levels, in `parametric`.
+
+use zvf_format::metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
+use zvf_format::metadata::{Dtype, DtypeKind, GroupDoc};
+use zvf_store::{Build, DensePlan, RowPlan};
+
+use crate::WriteError;
+use crate::num::{to_f64, to_u32, to_u64};
+
+/// Shapes by type, with names.
+///
+/// ```
+/// use zvf_write::ShapeTable;
+///
+/// let mut shapes = ShapeTable::new();
+/// shapes.add(ShapeTable::SPHERE, "ball", &[0.0, 0.0, 0.0, 2.5])?;
+/// assert!(shapes.add(ShapeTable::SPHERE, "flat", &[1.0]).is_err());
+/// assert_eq!(shapes.len(), 1);
+/// # Ok::<(), zvf_write::WriteError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ShapeTable {
+    types: ParametricTypes,
+    shapes: Vec<(u32, String, Vec<f64>)>, // type, name, coefficients
+}
+
+impl Default for ShapeTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ShapeTable {
+    /// `A x + B y + C z = D`.
+    pub const PLANE: u32 = 0;
+    /// A point and a direction.
+    pub const LINE: u32 = 1;
+    /// A centre and a radius.
+    pub const SPHERE: u32 = 2;
+
+    /// No shapes, of the types that every reader knows.
+    #[must_use]
+    pub fn new() -> Self {
+        let types = BUILT_IN.iter().zip(0_i64..).map(|((name, coefficients), id)| ParametricType {
+            id,
+            name: (*name).to_owned(),
+            coefficients: coefficients.iter().map(|c| (*c).to_owned()).collect(),
+            ..ParametricType::default()
+        });
+        let types = ParametricTypes { types: types.collect(), ..ParametricTypes::default() };
+        Self { types, shapes: Vec::new() }
+    }
+
+    /// Adds a type and gives its number.
+    pub fn add_type(&mut self, name: &str, coefficients: &[&str]) -> u32 {
+        let id = to_u32(self.types.types.len());
+        self.types.types.push(ParametricType {
+            id: id.into(),
+            name: name.to_owned(),
+            coefficients: coefficients.iter().map(|c| (*c).to_owned()).collect(),
+            ..ParametricType::default()
+        });
+        id
+    }
+
+    /// Adds a shape.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such type, or it has another number of coefficients.
+    pub fn add(&mut self, of: u32, name: &str, coefficients: &[f64]) -> Result<(), WriteError> {
+        let Some(known) = self.types.find(of.into()) else {
+            return Err(WriteError::setting("the type of a shape", "one that was added", of));
+        };
+        if known.coefficients.len() != coefficients.len() {
+            let expected = format!("{} ({})", known.coefficients.len(), known.coefficients.join(", "));
+            let what = "coefficients of a shape";
+            return Err(WriteError::setting(what, expected, coefficients.len()));
+        }
+        self.shapes.push((of, name.to_owned(), coefficients.to_vec()));
+        Ok(())
+    }
+
+    /// How many shapes there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// Writes the group `parametric`.
+    pub(crate) async fn write(&self, build: &Build) -> Result<(), WriteError> {
+        let group = GroupDoc::new(self.types.to_attributes());
+        build.group("parametric", &group).await?;
+        let longest = self.shapes.iter().map(|(.., c)| c.len()).max().unwrap_or(0);
+        let width = longest.saturating_add(1);
+        let rows = to_u64(self.shapes.len());
+        let number = |n: u64| Some(n);
+        let objects = ParametricArray {
+            zv_array: Some("parametric_objects".to_owned()),
+            num_objects: number(rows),
+            max_row_length: number(to_u64(width)),
+            dtype: Some("float64".to_owned()),
+            ..ParametricArray::default()
+        };
+        let plan = DensePlan {
+            columns: Some(to_u64(width)),
+            attributes: objects.to_attributes(),
+            ..DensePlan::new(Dtype { kind: DtypeKind::Float, size: 8, big_endian: false })
+        };
+        let mut sink = build.dense("parametric/objects", plan)?;
+        for (of, _, coefficients) in &self.shapes {
+            let mut row = vec![to_f64((*of).into())];
+            row.extend(coefficients);
+            row.resize(width, f64::NAN);
+            let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
+            sink.push(&bytes)?;
+        }
+        sink.finish(|_| {}).await?;
+        let names = ParametricArray {
+            zv_array: Some("parametric_names".to_owned()),
+            num_objects: number(rows),
+            ..ParametricArray::default()
+        };
+        let plan = RowPlan { attributes: names.to_attributes(), ..RowPlan::default() };
+        let mut sink = build.rows("parametric/names", plan)?;
+        for (_, name, _) in &self.shapes {
+            sink.push(name.as_bytes())?;
+        }
+        sink.finish(|_| {}).await?;
+        Ok(())
+    }
+}
+
+const BUILT_IN: [(&str, &[&str]); 3] = [
+    ("plane", &["A", "B", "C", "D"]),
+    ("line", &["x0", "y0", "z0", "dx", "dy", "dz"]),
+    ("sphere", &["cx", "cy", "cz", "r"]),
+];

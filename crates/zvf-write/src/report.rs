@@ -1,0 +1,68 @@
+//! What was written, in numbers.
+
+use std::fmt;
+
+/// What a writer did.
+///
+/// ```
+/// let report = zvf_write::Report { vertices: 5, chunks: 2, ..zvf_write::Report::default() };
+/// assert_eq!(report.to_string(), "5 vertices in 2 chunks, 0 objects, 0 links");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Vertices in the store.
+    pub vertices: u64,
+    /// Vertices left out, because they lie outside the bounds.
+    pub left_out: u64,
+    /// Chunks that hold anything.
+    pub chunks: u64,
+    /// Fragments that hold anything.
+    pub fragments: u64,
+    /// Objects, those without vertices included.
+    pub objects: u64,
+    /// Links that are stored, each counted once.
+    pub links: u64,
+    /// Rows they take.
+    pub link_rows: u64,
+    /// Arrays of links between chunks.
+    pub link_segments: u64,
+    /// Bytes of vertices, fragments and their attributes, before they are coded.
+    pub cell_bytes: u64,
+    /// Bytes that were put aside in the scratch folder.
+    pub spilled_bytes: u64,
+    /// What a reader may trip over.
+    pub notices: Vec<Notice>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vertices, chunks, objects, links, left_out, .. } = self;
+        write!(f, "{vertices} vertices in {chunks} chunks, {objects} objects, {links} links")?;
+        if *left_out > 0 {
+            write!(f, ", {left_out} vertices left out")?;
+        }
+        self.notices.iter().try_for_each(|notice| write!(f, "; {notice}"))
+    }
+}
+
+/// Something that is right, and that some reader takes otherwise.
+///
+/// ```
+/// assert!(zvf_write::Notice::SparseIds.to_string().starts_with("objects are not"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Chains whose ids are not 0, 1, 2 and so on.
+    SparseIds,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SparseIds => f.write_str(
+                "objects are not numbered 0, 1, 2, …: zarr-vectors finds them only by their ids",
+            ),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Rows to chunks: where every position lies, and the rows of each chunk together.
+//!
+//! One pass over the positions gives each its chunk (and its bin), a second, stable one puts the
+//! numbers of the rows in the order of their chunks. No row is moved: it is copied once, from the
+//! batch into its cell.
+//!
+//! Not here: the arithmetic (`zvf_format::grid`).
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+use zvf_format::grid::Bins;
+use zvf_model::{Column, Element};
+
+use crate::WriteError;
+use crate::chunks::{ChunkTable, Fast};
+use crate::num::{place, to_u32, to_u64};
+
+/// The chunk of every row, and its bin there.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// `rank` components a row.
+    pub(crate) chunks: Vec<i64>,
+    /// The flat bin index of each row; empty where bins were not asked for.
+    pub(crate) bins: Vec<u64>,
+}
+
+/// Finds the chunk of each position: by its bin, which is then found too, or by its coordinates.
+pub(crate) fn route(positions: &Column, bins: &Bins, by_bin: bool) -> Result<Routes, WriteError> {
+    if let Some(values) = positions.as_slice::<f32>() {
+        return axes(values, bins, by_bin);
+    }
+    if let Some(values) = positions.as_slice::<f64>() {
+        return axes(values, bins, by_bin);
+    }
+    axes(&floats(positions), bins, by_bin)
+}
+
+/// All values of a column as floats, rounded where they are large integers.
+pub(crate) fn floats(column: &Column) -> Vec<f64> {
+    if let Some(values) = column.as_slice::<f32>() {
+        return values.iter().copied().map(f64::from).collect();
+    }
+    if let Some(values) = column.as_slice::<f64>() {
+        return values.to_vec();
+    }
+    let width = place(column.width());
+    let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+    places.map(|(row, c)| column.float(row, c).unwrap_or(f64::NAN)).collect()
+}
+
+fn axes<T: Element + Into<f64> + Sync>(
+    values: &[T],
+    bins: &Bins,
+    by_bin: bool,
+) -> Result<Routes, WriteError> {
+    match bins.chunk_shape().axes() {
+        1 => assign::<T, 1>(values, bins, by_bin),
+        2 => assign::<T, 2>(values, bins, by_bin),
+        3 => assign::<T, 3>(values, bins, by_bin),
+        4 => assign::<T, 4>(values, bins, by_bin),
+        5 => assign::<T, 5>(values, bins, by_bin),
+        6 => assign::<T, 6>(values, bins, by_bin),
+        7 => assign::<T, 7>(values, bins, by_bin),
+        _ => assign::<T, 8>(values, bins, by_bin),
+    }
+}
+
+fn assign<T: Element + Into<f64> + Sync, const D: usize>(
+    values: &[T],
+    bins: &Bins,
+    by_bin: bool,
+) -> Result<Routes, WriteError> {
+    let (rows, _) = values.as_chunks::<D>();
+    let mut chunks = vec![[0; D]; rows.len()];
+    let mut numbers = vec![0; if by_bin { rows.len() } else { 0 }];
+    let blocks = rows.par_chunks(BLOCK).zip(chunks.par_chunks_mut(BLOCK));
+    if by_bin {
+        let blocks = blocks.zip(numbers.par_chunks_mut(BLOCK));
+        blocks.try_for_each(|((rows, chunks), bin)| bins.assign(rows, chunks, bin))?;
+    } else {
+        blocks.try_for_each(|(rows, chunks)| bins.chunk_shape().assign(rows, chunks))?;
+    }
+    Ok(Routes { chunks: chunks.into_flattened(), bins: numbers })
+}
+
+/// Rows that are routed together.
+const BLOCK: usize = 1 << 14;
+
+/// The rows of one chunk in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The chunk's number.
+    pub(crate) chunk: u32,
+    /// The first of its places among the rows in order.
+    pub(crate) start: u32,
+    /// How many rows there are.
+    pub(crate) count: u32,
+}
+
+/// The number of each row's chunk, given the components of all: `table.rank()` a row.
+pub(crate) fn number(chunks: &[i64], table: &mut ChunkTable) -> Result<Vec<u32>, WriteError> {
+    let rank = table.rank();
+    let rows = chunks.chunks_exact(rank);
+    let mut numbers = Vec::with_capacity(rows.len());
+    let Some(lines) = Lines::over(chunks, rank) else {
+        for key in rows {
+            numbers.push(table.number(key)?);
+        }
+        return Ok(numbers);
+    };
+    let mut known = lines.known(rows.len());
+    let mut last = (u64::MAX, 0); // no cell has this line
+    for key in rows {
+        let line = lines.of(key);
+        if line != last.0 {
+            last = (line, known.get(line, || table.number(key))?);
+        }
+        numbers.push(last.1);
+    }
+    Ok(numbers)
+}
+
+/// The rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
+/// order in which `order` has them.
+pub(crate) fn sorted(
+    numbers: &[u32],
+    order: impl Iterator<Item = u32> + Clone,
+    chunks: usize,
+) -> (Vec<u32>, Vec<Segment>) {
+    if chunks / 4 > numbers.len() {
+        return sparsely(numbers, order);
+    }
+    let mut counts = vec![0_u32; chunks];
+    for number in numbers {
+        if let Some(count) = counts.get_mut(place(*number)) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let (mut segments, mut next) = (Vec::new(), 0_u32);
+    for (chunk, count) in (0_u32..).zip(&mut counts) {
+        if *count > 0 {
+            segments.push(Segment { chunk, start: next, count: *count });
+        }
+        let start = next;
+        next = next.saturating_add(*count);
+        *count = start;
+    }
+    let mut rows = vec![0; numbers.len()];
+    for row in order {
+        let chunk = numbers.get(place(row)).map_or(usize::MAX, |number| place(*number));
+        if let Some(at) = counts.get_mut(chunk) {
+            if let Some(to) = rows.get_mut(place(*at)) {
+                *to = row;
+            }
+            *at = at.saturating_add(1);
+        }
+    }
+    (rows, segments)
+}
+
+/// The same for few rows in one of many chunks.
+fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
+    let of = |row: &u32| numbers.get(place(*row)).copied().unwrap_or(u32::MAX);
+    let mut rows: Vec<u32> = order.collect();
+    rows.sort_by_key(of);
+    let mut start = 0_u32;
+    let segments = rows.chunk_by(|a, b| of(a) == of(b)).map(|rows| {
+        let chunk = rows.first().map_or(u32::MAX, of);
+        let segment = Segment { chunk, start, count: to_u32(rows.len()) };
+        start = start.saturating_add(segment.count);
+        segment
+    });
+    let segments = segments.collect();
+    (rows, segments)
+}
+
+/// The cells between the lowest and highest chunk of a batch, in one line.
+struct Lines {
+    low: Vec<i64>,
+    steps: Vec<u64>,
+    cells: u64, // below 2^63
+}
+
+impl Lines {
+    /// `None` when there are too many to number.
+    fn over(chunks: &[i64], rank: usize) -> Option<Self> {
+        let mut rows = chunks.chunks_exact(rank);
+        let first = rows.next()?;
+        let (mut low, mut high) = (first.to_vec(), first.to_vec());
+        for row in rows {
+            for ((low, high), at) in low.iter_mut().zip(&mut high).zip(row) {
+                *low = (*low).min(*at);
+                *high = (*high).max(*at);
+            }
+        }
+        let (mut steps, mut cells) = (vec![0; rank], 1_u64);
+        for (step, (low, high)) in steps.iter_mut().zip(low.iter().zip(&high)).rev() {
+            *step = cells;
+            cells = cells.checked_mul(high.abs_diff(*low).checked_add(1)?)?;
+        }
+        (cells < 1 << 63).then_some(Self { low, steps, cells })
+    }
+
+    fn of(&self, key: &[i64]) -> u64 {
+        let axes = key.iter().zip(&self.low).zip(&self.steps);
+        axes.fold(0, |line, ((at, low), step)| {
+            line.wrapping_add(at.abs_diff(*low).wrapping_mul(*step))
+        })
+    }
+
+    fn known(&self, rows: usize) -> Known {
+        let dense = to_u64(rows).saturating_mul(4).saturating_add(1024);
+        if self.cells <= dense {
+            let cells = usize::try_from(self.cells).unwrap_or(0);
+            return Known::Dense(vec![u32::MAX; cells]);
+        }
+        Known::Sparse(HashMap::default())
+    }
+}
+
+/// The numbers of the cells met so far.
+enum Known {
+    Dense(Vec<u32>),
+    Sparse(HashMap<u64, u32, Fast>),
+}
+
+impl Known {
+    fn get(
+        &mut self,
+        line: u64,
+        number: impl FnOnce() -> Result<u32, WriteError>,
+    ) -> Result<u32, WriteError> {
+        match self {
+            Self::Dense(known) => {
+                let known = usize::try_from(line).ok().and_then(|line| known.get_mut(line));
+                let Some(known) = known else { return number() };
+                if *known == u32::MAX {
+                    *known = number()?;
+                }
+                Ok(*known)
+            }
+            Self::Sparse(known) => {
+                if let Some(number) = known.get(&line) {
+                    return Ok(*number);
+                }
+                let number = number()?;
+                known.insert(line, number);
+                Ok(number)
+            }
+        }
+    }
+}
+
+/// Refuses a batch with more rows than places are counted in.
+pub(crate) fn check_rows(rows: usize) -> Result<(), WriteError> {
+    let most = u64::from(u32::MAX);
+    if to_u64(rows) < most {
+        return Ok(());
+    }
+    Err(WriteError::TooMuch { what: "rows of one batch", most, found: to_u64(rows) })
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::grid::ChunkShape;
+    use zvf_format::metadata::Dtype;
+
+    use super::*;
+
+    fn bins(chunk: &[f64], bin: &[f64]) -> Bins {
+        Bins::new(&ChunkShape::new(chunk).unwrap(), bin).unwrap()
+    }
+
+    #[test]
+    fn types_of_positions_route_alike() {
+        let bins = bins(&[10.0, 10.0], &[5.0, 5.0]);
+        let wide = [-1.0_f64, 0.0, 10.0, 19.0].map(f64::to_le_bytes).concat();
+        let narrow = [-1.0_f32, 0.0, 10.0, 19.0].map(f32::to_le_bytes).concat();
+        let whole = [-1_i16, 0, 10, 19].map(i16::to_le_bytes).concat();
+        for (dtype, bytes) in [("float64", wide), ("float32", narrow), ("int16", whole)] {
+            let column = Column::new(Dtype::parse(dtype).unwrap(), 2, bytes.into()).unwrap();
+            let routes = route(&column, &bins, true).unwrap();
+            assert_eq!((routes.chunks, routes.bins), (vec![-1, 0, 1, 1], vec![2, 1]), "{dtype}");
+            assert_eq!(route(&column, &bins, false).unwrap().bins, [0; 0], "{dtype}");
+        }
+    }
+
+    #[test]
+    fn rows_of_a_chunk_keep_their_order() {
+        let mut table = ChunkTable::new(1);
+        let numbers = number(&[7, -2, 7, 1 << 40, -2], &mut table).unwrap();
+        assert_eq!(numbers, [0, 1, 0, 2, 1]);
+        let (rows, segments) = sorted(&numbers, 0..5, table.len());
+        assert_eq!(rows, [0, 2, 1, 4, 3]);
+        let (chunk, start, count) = (1, 2, 2);
+        assert_eq!(segments[1], Segment { chunk, start, count });
+        assert_eq!(sorted(&numbers, (0..5).rev(), table.len()).0, [2, 0, 4, 1, 3]);
+        assert_eq!(sorted(&numbers, 0..5, 1000), (rows, segments));
+        // Cells that cannot be numbered in one line.
+        let mut far = ChunkTable::new(2);
+        let numbers = number(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX], &mut far).unwrap();
+        assert_eq!((numbers, far.len()), (vec![0, 1], 2));
+    }
+}

@@ -1,0 +1,292 @@
+//! Routed batches, and the rows of one chunk put together from them.
+//!
+//! A run holds a batch as it was given, columns untouched, and beside it the order of its rows by
+//! chunk. A chunk is then a piece of each run that has rows of it, in the order of the runs: that is
+//! the order in which rows were given. Within the chunk rows are sorted, stably, by their *group*:
+//! what a fragment is made of, a bin, an object or a run of a chain.
+//!
+//! Not here: what the groups are (`types`), and how cells are stored.
+
+use zvf_model::Column;
+
+use crate::num::{place, to_u64};
+use crate::route::Segment;
+
+/// A batch in the order of its chunks.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Where the vertices are.
+    pub(crate) positions: Column,
+    /// What else is stored of each vertex.
+    pub(crate) fields: Vec<Column>,
+    /// The group of each vertex; empty where all are in one.
+    pub(crate) groups: Vec<u64>,
+    /// The numbers of the vertices over all batches.
+    pub(crate) numbers: Numbers,
+    /// Rows, chunk by chunk.
+    pub(crate) rows: Vec<u32>,
+    /// Where in `rows` each chunk's are, ascending by chunk.
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// Running numbers of vertices.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// Row after row from this one.
+    From(u64),
+    /// One for each row.
+    Listed(Vec<u64>),
+}
+
+impl Numbers {
+    fn of(&self, row: u32) -> u64 {
+        match self {
+            Self::From(first) => first.saturating_add(row.into()),
+            Self::Listed(numbers) => numbers.get(place(row)).copied().unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Run {
+    /// About how many bytes of memory it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
+        let beside = to_u64(self.groups.len()).saturating_mul(8);
+        let rows = to_u64(self.rows.len()).saturating_mul(4);
+        let segments = to_u64(self.segments.len()).saturating_mul(24);
+        columns.fold(beside.saturating_add(rows).saturating_add(segments), u64::saturating_add)
+    }
+
+    /// The piece of it that one of its segments is.
+    pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
+        let segment = self.segments.get(segment);
+        let rows = segment.and_then(|segment| {
+            let start = place(segment.start);
+            self.rows.get(start..start.saturating_add(place(segment.count)))
+        });
+        Piece { run: self, rows: rows.unwrap_or(&[]) }
+    }
+}
+
+/// Rows of one chunk in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    /// The run.
+    pub(crate) run: &'a Run,
+    /// Its rows.
+    pub(crate) rows: &'a [u32],
+}
+
+impl Piece<'_> {
+    fn group(&self, row: u32) -> u64 {
+        self.run.groups.get(place(row)).copied().unwrap_or(0)
+    }
+}
+
+/// The rows of one chunk.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkRows {
+    /// Positions, row after row.
+    pub(crate) positions: Vec<u8>,
+    /// One for each of the run's fields.
+    pub(crate) fields: Vec<Vec<u8>>,
+    /// The groups there are, ascending, each with its rows.
+    pub(crate) groups: Vec<Group>,
+    /// The running number of each row, where it was asked for.
+    pub(crate) numbers: Vec<u64>,
+}
+
+/// Consecutive rows of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Which group.
+    pub(crate) group: u64,
+    /// Its first row.
+    pub(crate) start: u64,
+    /// Its number of rows.
+    pub(crate) count: u64,
+}
+
+/// Puts the rows of a chunk together.
+pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
+    let keys = pieces.iter().flat_map(|piece| piece.rows.iter().map(|row| piece.group(*row)));
+    let groups: Vec<u64> = keys.collect();
+    let sorted = groups.is_sorted();
+    let mut rows = ChunkRows { groups: runs_of(&groups, sorted), ..ChunkRows::default() };
+    let Some(first) = pieces.first() else { return rows };
+    let columns = first.run.fields.len();
+    if sorted {
+        rows.positions = column(pieces.iter().map(|p| (&p.run.positions, p.rows)));
+        rows.fields = (0..columns)
+            .map(|c| column(pieces.iter().filter_map(|p| Some((p.run.fields.get(c)?, p.rows)))))
+            .collect();
+        if wants_numbers {
+            let numbers = pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.of(*row)));
+            rows.numbers = numbers.collect();
+        }
+        return rows;
+    }
+    let places = pieces.iter().zip(0_u32..);
+    let mut places: Vec<(u64, u32, u32)> = places
+        .flat_map(|(piece, at)| piece.rows.iter().map(move |row| (piece.group(*row), at, *row)))
+        .collect();
+    places.sort_by_key(|(group, ..)| *group);
+    let scattered = |of: &dyn Fn(&Run) -> Option<&Column>| {
+        let mut out = Vec::new();
+        for (_, piece, row) in &places {
+            let column = pieces.get(place(*piece)).and_then(|piece| of(piece.run));
+            out.extend_from_slice(column.map_or(&[], |column| column.row(place(*row))));
+        }
+        out
+    };
+    if let [only] = pieces {
+        // One run, as for input that was given in one batch.
+        let order: Vec<u32> = places.iter().map(|(.., row)| *row).collect();
+        rows.positions = column([(&only.run.positions, order.as_slice())].into_iter());
+        let fields = only.run.fields.iter();
+        rows.fields = fields.map(|f| column([(f, order.as_slice())].into_iter())).collect();
+    } else {
+        rows.positions = scattered(&|run| Some(&run.positions));
+        rows.fields = (0..columns).map(|c| scattered(&|run| run.fields.get(c))).collect();
+    }
+    if wants_numbers {
+        let numbers = places.iter().filter_map(|(_, piece, row)| {
+            pieces.get(place(*piece)).map(|piece| piece.run.numbers.of(*row))
+        });
+        rows.numbers = numbers.collect();
+    }
+    rows
+}
+
+/// The rows of a chunk in the order given, as they are put aside.
+#[derive(Debug)]
+pub(crate) struct GivenRows {
+    /// Positions, then each field.
+    pub(crate) columns: Vec<Vec<u8>>,
+    /// The group of each row.
+    pub(crate) groups: Vec<u64>,
+    /// The running number of each row.
+    pub(crate) numbers: Vec<u64>,
+}
+
+/// Puts the rows of a chunk together without sorting them.
+pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
+    let rows = || pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| (piece, *row)));
+    let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
+    let fields = pieces.first().map_or(0, |piece| piece.run.fields.len());
+    columns.extend((0..fields).map(|c| {
+        column(pieces.iter().filter_map(move |p| Some((p.run.fields.get(c)?, p.rows))))
+    }));
+    GivenRows {
+        columns,
+        groups: rows().map(|(piece, row)| piece.group(row)).collect(),
+        numbers: rows().map(|(piece, row)| piece.run.numbers.of(row)).collect(),
+    }
+}
+
+fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
+    let mut own;
+    let groups = if sorted {
+        groups
+    } else {
+        own = groups.to_vec();
+        own.sort_unstable();
+        own.as_slice()
+    };
+    let mut start = 0_u64;
+    let runs = groups.chunk_by(|a, b| a == b).map(|run| {
+        let count = to_u64(run.len());
+        let group = Group { group: run.first().copied().unwrap_or(0), start, count };
+        start = start.saturating_add(count);
+        group
+    });
+    runs.collect()
+}
+
+/// Copies rows of columns of one type, each row once.
+fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> Vec<u8> {
+    let total = parts.clone().map(|(column, rows)| rows.len().saturating_mul(column.stride()));
+    let mut out = Vec::with_capacity(total.fold(0, usize::saturating_add));
+    for (column, rows) in parts {
+        match column.stride() {
+            1 => fixed::<1>(column, rows, &mut out),
+            2 => fixed::<2>(column, rows, &mut out),
+            4 => fixed::<4>(column, rows, &mut out),
+            8 => fixed::<8>(column, rows, &mut out),
+            12 => fixed::<12>(column, rows, &mut out),
+            16 => fixed::<16>(column, rows, &mut out),
+            24 => fixed::<24>(column, rows, &mut out),
+            _ => {
+                for row in rows {
+                    out.extend_from_slice(column.row(place(*row)));
+                }
+            }
+        }
+    }
+    out
+}
+
+fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
+    let (all, _) = column.bytes().as_chunks::<N>();
+    if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
+        // Input in the order of its chunks is copied in one piece.
+        let (first, last) = (place(*first), place(*last));
+        let ascending = rows.is_sorted() && last.saturating_sub(first) < rows.len();
+        if let Some(run) = all.get(first..=last).filter(|_| ascending) {
+            out.extend_from_slice(run.as_flattened());
+            return;
+        }
+    }
+    out.extend(rows.iter().filter_map(|row| all.get(place(*row))).flatten());
+}
+
+/// The rows of `column` that `keep` names.
+pub(crate) fn only(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
+    let bytes = column([(col, keep)].into_iter());
+    Column::new(col.dtype(), col.width(), bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+
+    use super::*;
+    use crate::num::to_u32;
+
+    fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> Run {
+        let byte = Dtype::parse("uint8").unwrap();
+        let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
+        let count = to_u32(rows.len());
+        Run {
+            positions: column(values.to_vec()),
+            fields: vec![column(values.iter().map(|v| v + 100).collect())],
+            groups: groups.to_vec(),
+            numbers: Numbers::From(first),
+            rows: rows.to_vec(),
+            segments: vec![Segment { chunk: 0, start: 0, count }],
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_group_and_otherwise_stay() {
+        let a = run(&[1, 2, 3], &[5, 1, 5], &[0, 1, 2], 0);
+        let b = run(&[4, 5], &[1, 5], &[1, 0], 3);
+        let rows = gather(&[a.piece(0), b.piece(0)], true);
+        assert_eq!(rows.positions, [2, 4, 1, 3, 5]);
+        assert_eq!(rows.fields, [[102, 104, 101, 103, 105]]);
+        assert_eq!(rows.numbers, [1, 3, 0, 2, 4]);
+        let group = |group, start, count| Group { group, start, count };
+        assert_eq!(rows.groups, [group(1, 0, 2), group(5, 2, 3)]);
+        let one = gather(&[a.piece(0)], false);
+        assert_eq!((one.positions, one.fields), (vec![2, 1, 3], vec![vec![102, 101, 103]]));
+    }
+
+    #[test]
+    fn rows_without_groups_are_copied_in_order() {
+        let a = run(&[1, 2, 3], &[], &[1, 2], 7);
+        let rows = gather(&[a.piece(0)], true);
+        assert_eq!((rows.positions, rows.numbers), (vec![2, 3], vec![8, 9]));
+        assert_eq!(rows.groups, [Group { group: 0, start: 0, count: 2 }]);
+        assert!(gather(&[], false).groups.is_empty());
+    }
+}

@@ -1,0 +1,276 @@
+//! What a store will hold: kind, axes, chunks and bins, what is said of attributes, how cells are kept.
+//!
+//! A schema is what must be known before the first vertex. The columns themselves are not declared:
+//! their names, types, units and categories come with the batches, and the first batch decides.
+//!
+//! Not here: how much memory may be used and what to do with strays ([`WriteOptions`]).
+//!
+//! [`WriteOptions`]: crate::WriteOptions
+
+use serde_json::Value as Json;
+use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
+use zvf_model::{Bounds, Kind, Value};
+use zvf_store::Codecs;
+
+use crate::WriteError;
+
+/// What a store will hold.
+///
+/// ```
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_format::metadata::Axis;
+/// use zvf_model::Kind;
+/// use zvf_write::Schema;
+///
+/// let axes = Axis::spatial(3).unwrap();
+/// let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[100.0; 3])?)?
+///     .with_bins(&[25.0; 3])?;
+/// assert_eq!(schema.bins().per_chunk(), [4, 4, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schema {
+    pub(crate) kind: Kind,
+    pub(crate) axes: Vec<Axis>, // as many as the bins have; names unique
+    pub(crate) bins: Bins,
+    pub(crate) binned: bool, // whether bins were asked for
+    pub(crate) bounds: Option<Bounds>, // finite, as many axes
+    pub(crate) by_attribute: Option<(String, Vec<Value>)>, // values distinct, at least one
+    pub(crate) directed: bool,
+    pub(crate) links: LinkStore,
+    pub(crate) explicit: bool,
+    pub(crate) codecs: Codecs,
+    pub(crate) shard: Option<Vec<u64>>, // cells on each axis of a key, none 0
+    pub(crate) crs: Option<Json>,
+    pub(crate) user_metadata: Object,
+    pub(crate) specs: AttributeSpecs,
+    pub(crate) name: Option<String>,
+}
+
+impl Schema {
+    /// Geometry of `kind` on these axes, in chunks of this shape.
+    ///
+    /// # Errors
+    ///
+    /// When there are not as many axes as the chunk has, or two have one name.
+    pub fn new(kind: Kind, axes: Vec<Axis>, chunk: ChunkShape) -> Result<Self, WriteError> {
+        if axes.len() != chunk.axes() {
+            return Err(WriteError::setting("axes", chunk.axes().to_string(), axes.len()));
+        }
+        let mut names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some([twice, _]) = names.array_windows().find(|[a, b]| a == b) {
+            return Err(WriteError::setting("names of axes", "each once", twice));
+        }
+        Ok(Self {
+            kind,
+            axes,
+            bins: Bins::undivided(&chunk),
+            binned: false,
+            bounds: None,
+            by_attribute: None,
+            directed: false,
+            links: LinkStore::Canonical,
+            explicit: false,
+            codecs: Codecs::default(),
+            shard: None,
+            crs: None,
+            user_metadata: Object::new(),
+            specs: AttributeSpecs::default(),
+            name: None,
+        })
+    }
+
+    /// The same with chunks divided into bins of this shape: what loose points are found by.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk is not a whole number of them.
+    pub fn with_bins(self, bin: &[f64]) -> Result<Self, WriteError> {
+        Ok(Self { bins: Bins::new(self.bins.chunk_shape(), bin)?, binned: true, ..self })
+    }
+
+    /// The same with declared bounds: the store says them, and vertices outside are refused, left out
+    /// or let in, as [`Outside`](crate::Outside) says. Without, the bounds are those of the vertices.
+    ///
+    /// # Errors
+    ///
+    /// When there are not as many axes, or a bound is infinite.
+    pub fn with_bounds(self, bounds: Bounds) -> Result<Self, WriteError> {
+        if bounds.axes() != self.axes.len() {
+            return Err(WriteError::setting("bounds", self.axes.len().to_string(), bounds.axes()));
+        }
+        let mut corners = bounds.low().iter().chain(bounds.high());
+        if let Some(infinite) = corners.find(|x| !x.is_finite()) {
+            return Err(WriteError::setting("bounds", "finite corners", infinite));
+        }
+        Ok(Self { bounds: Some(bounds), ..self })
+    }
+
+    /// The same with a chunk for each value of the vertex attribute `name`, in the order of `values`:
+    /// who asks for one value reads nothing of the others. The attribute is then not stored again.
+    ///
+    /// # Errors
+    ///
+    /// When there is no value, or one is there twice.
+    pub fn binned_by(self, name: &str, values: Vec<Value>) -> Result<Self, WriteError> {
+        let twice = values.iter().enumerate().find(|(i, value)| {
+            values.iter().take(*i).any(|before| before == *value)
+        });
+        if let Some((_, value)) = twice {
+            return Err(WriteError::setting("values of the binned attribute", "each once", value));
+        }
+        if values.is_empty() {
+            return Err(WriteError::setting("values of the binned attribute", "one or more", 0));
+        }
+        Ok(Self { by_attribute: Some((name.to_owned(), values)), ..self })
+    }
+
+    /// The same with links that have a direction: they are stored as given, and never turned round.
+    #[must_use]
+    pub fn directed(self) -> Self {
+        Self { directed: true, ..self }
+    }
+
+    /// The same with every link that crosses chunks stored once, or in each chunk it touches.
+    #[must_use]
+    pub fn with_links(self, links: LinkStore) -> Self {
+        Self { links, ..self }
+    }
+
+    /// The same with every edge of a skeleton stored, instead of those that the order of the vertices
+    /// does not say. Edges that carry attributes need it. Graphs and meshes always are so, chains never.
+    #[must_use]
+    pub fn explicit(self) -> Self {
+        Self { explicit: true, ..self }
+    }
+
+    /// The same with cells coded so.
+    #[must_use]
+    pub fn with_codecs(self, codecs: Codecs) -> Self {
+        Self { codecs, ..self }
+    }
+
+    /// The same with this many cells on each axis of a chunk key in one object. A key has one component
+    /// for each axis, and one in front where chunks are binned by an attribute.
+    ///
+    /// # Errors
+    ///
+    /// When there is another number of axes, or an axis has no cells. Say [`Schema::binned_by`] first.
+    pub fn sharded(self, cells: &[u64]) -> Result<Self, WriteError> {
+        if cells.len() != self.key_rank() {
+            return Err(WriteError::setting("shard", self.key_rank().to_string(), cells.len()));
+        }
+        if cells.contains(&0) {
+            return Err(WriteError::setting("shard", "at least 1 cell on each axis", 0));
+        }
+        Ok(Self { shard: Some(cells.to_vec()), ..self })
+    }
+
+    /// The same with a coordinate reference system, kept as it is.
+    #[must_use]
+    pub fn with_crs(self, crs: Json) -> Self {
+        Self { crs: Some(crs), ..self }
+    }
+
+    /// The same with what an application keeps in the root, under a name of its own.
+    #[must_use]
+    pub fn with_user_metadata(mut self, namespace: &str, value: Json) -> Self {
+        self.user_metadata.insert(namespace.to_owned(), value);
+        self
+    }
+
+    /// The same with an attribute declared: its unit and description go to the root and, when it is
+    /// written, to its array. `scope` is `vertex`, `object` or `link`.
+    #[must_use]
+    pub fn declare(mut self, scope: &str, name: &str, spec: AttributeSpec) -> Self {
+        let entry = (name.to_owned(), spec);
+        match self.specs.scopes.iter_mut().find(|(known, _)| known == scope) {
+            Some((_, names)) => names.push(entry),
+            None => self.specs.scopes.push((scope.to_owned(), vec![entry])),
+        }
+        self
+    }
+
+    /// The same under this name; without, the store is called what its folder is.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// What is written.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The axes.
+    #[must_use]
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// The chunks, and the bins they are divided into.
+    #[must_use]
+    pub const fn bins(&self) -> &Bins {
+        &self.bins
+    }
+
+    /// Components of a chunk key.
+    pub(crate) fn key_rank(&self) -> usize {
+        self.axes.len().saturating_add(usize::from(self.by_attribute.is_some()))
+    }
+
+    /// What is declared of an attribute.
+    pub(crate) fn spec(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
+        self.specs.find(scope, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Schema {
+        let axes = Axis::spatial(2).unwrap();
+        Schema::new(Kind::Graph, axes, ChunkShape::new(&[4.0, 4.0]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let chunk = ChunkShape::new(&[1.0]).unwrap();
+        let twice = vec![Axis::space("x"), Axis::space("x")];
+        let two = ChunkShape::new(&[1.0, 1.0]).unwrap();
+        let bounds = |high: &[f64]| Bounds::new(&vec![0.0; high.len()], high).unwrap();
+        let errors = [
+            Schema::new(Kind::Line, Axis::spatial(2).unwrap(), chunk).err(),
+            Schema::new(Kind::Line, twice, two).err(),
+            plain().with_bins(&[3.0, 4.0]).err(),
+            plain().with_bounds(bounds(&[1.0])).err(),
+            plain().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),
+            plain().binned_by("label", vec![]).err(),
+            plain().binned_by("label", vec![1_i64.into(), 1_i64.into()]).err(),
+            plain().sharded(&[2]).err(),
+            plain().sharded(&[2, 0]).err(),
+            plain().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
+        ];
+        let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap().to_string()).collect();
+        assert_eq!(
+            messages,
+            [
+                "axes: expected 1, found 2",
+                "names of axes: expected each once, found x",
+                "BadShape in grid, bin_shape at byte 0: expected a whole number of bins in a chunk, \
+                 found 1.3333333333333333",
+                "bounds: expected 2, found 1",
+                "bounds: expected finite corners, found inf",
+                "values of the binned attribute: expected one or more, found 0",
+                "values of the binned attribute: expected each once, found 1",
+                "shard: expected 2, found 1",
+                "shard: expected at least 1 cell on each axis, found 0",
+                "shard: expected 3, found 2",
+            ]
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Skeletons: the order in which the vertices of trees are stored.
+//!
+//! In a stored skeleton the parent of a vertex is the row before it, unless a link says otherwise, and
+//! the first row of a fragment has none. So each tree goes depth first from its root, children in the
+//! order of their edges; then most edges need no link, and a root is the first row of its object's
+//! fragment. (The reference implementation goes depth first through one tree only, and can put the root
+//! of another behind a row that is not its parent.)
+//!
+//! Trees come whole: an edge names vertices of its own batch.
+
+use zvf_model::{Kind, ObjectId};
+
+use crate::WriteError;
+use crate::num::{place, to_u32};
+
+/// The rows of a batch, tree by tree.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    /// Rows, depth first.
+    pub(crate) order: Vec<u32>,
+    /// For each row, which tree it is in.
+    pub(crate) tree: Vec<u32>,
+    /// The root of each tree.
+    pub(crate) roots: Vec<u32>,
+}
+
+/// Puts `rows` vertices in order, given their edges as (child, parent).
+///
+/// `first` is the running number of row 0, for messages.
+pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, WriteError> {
+    let fault = |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
+    let (pairs, _) = edges.as_chunks::<2>();
+    let mut parents = vec![NONE; place(rows)];
+    let mut ends = vec![0_u32; place(rows)]; // first how many children, then where they end
+    for [child, parent] in pairs {
+        let slot = parents.get_mut(*child);
+        if let Some(slot) = slot {
+            if *slot != NONE {
+                return Err(fault(to_u32(*child), "has two parents"));
+            }
+            *slot = to_u32(*parent);
+        }
+        if let Some(count) = ends.get_mut(*parent) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let mut total = 0_u32;
+    for end in &mut ends {
+        total = total.saturating_add(*end);
+        *end = total;
+    }
+    // Filled from the back, so that children stay in the order of their edges.
+    let mut children = vec![0_u32; pairs.len()];
+    let mut starts = ends.clone();
+    for [child, parent] in pairs.iter().rev() {
+        if let Some(start) = starts.get_mut(*parent) {
+            *start = start.saturating_sub(1);
+            if let Some(to) = children.get_mut(place(*start)) {
+                *to = to_u32(*child);
+            }
+        }
+    }
+    let of = |row: u32| {
+        let from = starts.get(place(row)).copied().unwrap_or(0);
+        let to = ends.get(place(row)).copied().unwrap_or(0);
+        children.get(place(from)..place(to)).unwrap_or(&[])
+    };
+    let roots = (0..rows).zip(&parents).filter(|(_, parent)| **parent == NONE).map(|(row, _)| row);
+    let roots: Vec<u32> = roots.collect();
+    let (mut order, mut tree) = (Vec::with_capacity(place(rows)), vec![NONE; place(rows)]);
+    let mut stack = Vec::new();
+    for (number, root) in (0_u32..).zip(&roots) {
+        stack.push(*root);
+        while let Some(row) = stack.pop() {
+            order.push(row);
+            if let Some(slot) = tree.get_mut(place(row)) {
+                *slot = number;
+            }
+            stack.extend(of(row).iter().rev());
+        }
+    }
+    match (0..rows).zip(&tree).find(|(_, tree)| **tree == NONE) {
+        Some((row, _)) => Err(fault(row, "is its own ancestor, or behind one that is")),
+        None => Ok(Trees { order, tree, roots }),
+    }
+}
+
+impl Trees {
+    /// Checks that every object of the batch is one tree, given the object of each row, and returns
+    /// them.
+    pub(crate) fn objects(
+        &self,
+        objects: &[i64],
+        edges: &[usize],
+        first: u64,
+    ) -> Result<Vec<i64>, WriteError> {
+        let of = |row: usize| objects.get(row).copied();
+        let (pairs, _) = edges.as_chunks::<2>();
+        if let Some([child, _]) = pairs.iter().find(|[child, parent]| of(*child) != of(*parent)) {
+            let vertex = first.saturating_add(to_u32(*child).into());
+            return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
+        }
+        let mut rooted: Vec<i64> = self.roots.iter().filter_map(|root| of(place(*root))).collect();
+        rooted.sort_unstable();
+        check_once(&rooted)?;
+        Ok(rooted)
+    }
+}
+
+/// Refuses an object with several roots, given the objects of all roots in order.
+pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
+    let several = rooted.chunk_by(|a, b| a == b).find(|same| same.len() > 1);
+    match several {
+        Some(same) => {
+            let object = ObjectId(same.first().copied().unwrap_or(0));
+            Err(WriteError::Roots { object, roots: to_u32(same.len()).into() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// A skeleton's edges have two ends.
+pub(crate) fn check_width(width: usize) -> Result<(), WriteError> {
+    if width == 2 {
+        return Ok(());
+    }
+    Err(WriteError::unfit(Kind::Skeleton, "an edge", "2 vertices, the child first", width))
+}
+
+const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_come_in_the_order_of_their_edges() {
+        // 4 is a root with children 2 and 0; 0 has 3; 1 stands alone.
+        let trees = trees(5, &[2, 4, 0, 4, 3, 0], 0).unwrap();
+        assert_eq!(trees.roots, [1, 4]);
+        assert_eq!(trees.order, [1, 4, 2, 0, 3]);
+        assert_eq!(trees.tree, [1, 0, 1, 1, 1]);
+        assert_eq!(trees.objects(&[7, 3, 7, 7, 7], &[2, 4], 0).unwrap(), [3, 7]);
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused() {
+        let one = trees(3, &[1, 0], 0).unwrap();
+        let errors = [
+            trees(3, &[0, 1, 0, 2], 10).unwrap_err(),
+            trees(3, &[1, 2, 2, 1], 10).unwrap_err(),
+            one.objects(&[1, 2, 3], &[1, 0], 10).unwrap_err(),
+            one.objects(&[1, 1, 1], &[1, 0], 0).unwrap_err(),
+            check_width(3).unwrap_err(),
+        ];
+        assert_eq!(
+            errors.map(|error| error.to_string()),
+            [
+                "vertex 10 of a skeleton has two parents",
+                "vertex 11 of a skeleton is its own ancestor, or behind one that is",
+                "vertex 11 of a skeleton has its parent in another object",
+                "object 1 of a skeleton must be one tree, found 2 vertices without a parent",
+                "a batch of skeleton: an edge must be 2 vertices, the child first, found 3",
+            ]
+        );
+    }
+}

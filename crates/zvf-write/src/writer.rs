@@ -1,0 +1,231 @@
+//! Batches in, a store out.
+//!
+//! Nothing can be seen of a store until [`Writer::finish`] has written all of it and then its root
+//! document. Whatever fails before leaves no store.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use zvf_format::metadata::{
+    Capability, CrossChunkStrategy, Dataset, GroupDoc, ObjectIndexConvention, Object, Ome, Root,
+    Version, ZarrVectors,
+};
+use zvf_model::{Batch, Column, Field, Members, ObjectId};
+use zvf_store::Build;
+
+use crate::ingest::{Ingest, Outcome, convention, geometry_type};
+use crate::parametric::ShapeTable;
+use crate::{Report, Schema, WriteError, WriteOptions, elements};
+
+/// Writes one store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use object_store::memory::InMemory;
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_model::{Batch, Column, Field, Kind, Level, LevelReader};
+/// use zvf_store::{OpenOptions, Store};
+/// use zvf_write::{Schema, WriteOptions, Writer};
+///
+/// let memory = Arc::new(InMemory::new());
+/// let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap(), ChunkShape::new(&[10.0; 2])?)?;
+/// let options = WriteOptions::default();
+/// let mut writer = Writer::in_object_store(memory.clone(), "points.zv", schema, options).await?;
+///
+/// let floats = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+/// let positions = Column::new(Dtype::FLOAT32, 2, floats(&[1.0, 1.0, 12.0, 3.0, 2.0, 2.0]).into())?;
+/// let mass = Column::new(Dtype::FLOAT32, 1, floats(&[0.5, 0.7, 0.9]).into())?;
+/// writer.push(&Batch::new(Kind::PointCloud, positions).with_field(Field::new("mass", mass))?)?;
+/// let report = writer.finish().await?;
+/// assert_eq!(report.to_string(), "3 vertices in 2 chunks, 0 objects, 0 links");
+///
+/// let store = Store::from_object_store(memory, &"points.zv".into(), OpenOptions::default()).await?;
+/// let level = LevelReader::open(&store, Level(0)).await?;
+/// assert_eq!(level.chunks().await?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    build: Build,
+    ingest: Ingest,
+    shapes: Option<ShapeTable>,
+    headers: Vec<(String, Object)>,
+    name: String,
+}
+
+impl Writer {
+    /// Starts a store at `address`: a path, or the URL of a bucket.
+    ///
+    /// # Errors
+    ///
+    /// When there is a store already, or the place cannot be written to.
+    pub async fn create(
+        address: &str,
+        schema: Schema,
+        options: WriteOptions,
+    ) -> Result<Self, WriteError> {
+        let build = Build::begin(address, options.build.clone()).await?;
+        Ok(Self::over(build, address, schema, &options))
+    }
+
+    /// Starts a store below `prefix` of an object store of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::create`].
+    pub async fn in_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        schema: Schema,
+        options: WriteOptions,
+    ) -> Result<Self, WriteError> {
+        let build = Build::in_object_store(store, prefix, options.build.clone()).await?;
+        Ok(Self::over(build, prefix, schema, &options))
+    }
+
+    fn over(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
+        let folder = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned());
+        let ingest = Ingest::new(schema, options);
+        Self { build, ingest, shapes: None, headers: Vec::new(), name }
+    }
+
+    /// Adds vertices, their attributes, the objects they belong to, and elements that join them.
+    ///
+    /// One part is one object, or one more run of an object that an earlier part began. Chains need
+    /// parts. Loose points may do without objects; vertices of a graph or a mesh without are those of
+    /// object 0; each tree of a skeleton without is an object. The edges of a skeleton come with their
+    /// vertices; those of graphs, and faces, may also come later ([`Writer::push_elements`]).
+    ///
+    /// # Errors
+    ///
+    /// When the batch is not what the schema and the first batch say, a vertex lies outside the
+    /// declared bounds, an object of a skeleton is no tree, or the scratch folder fails.
+    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        self.ingest.push(batch, &[])
+    }
+
+    /// As [`Writer::push`], with attributes of the parts of the batch: each fragment that a part makes
+    /// has the part's values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::push`], and when a field has not one row for each part.
+    pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
+        self.ingest.push(batch, parts)
+    }
+
+    /// Adds elements between vertices of any batches, one row for each: the running numbers of its
+    /// vertices, counted from 0 over all batches.
+    ///
+    /// # Errors
+    ///
+    /// When the column holds no numbers of vertices, or the attributes are not those of the first
+    /// elements. Numbers of vertices that never come are found by [`Writer::finish`].
+    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
+        let kind = self.ingest.schema.kind;
+        if kind == zvf_model::Kind::Skeleton {
+            let expected = "in the batch of its vertices";
+            return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
+        }
+        let numbers = elements::numbers(kind, vertices)?;
+        let width = crate::num::place(vertices.width());
+        let schema = &self.ingest.schema;
+        self.ingest.elements.push(schema, width, numbers.into_iter(), fields)
+    }
+
+    /// How many vertices were given so far: the running number of the next one.
+    #[must_use]
+    pub const fn vertices(&self) -> u64 {
+        self.ingest.given
+    }
+
+    /// Says of which attributes objects have, one row for each id. An object that has no vertices is
+    /// one nevertheless.
+    ///
+    /// # Errors
+    ///
+    /// When a field has another number of rows than there are ids.
+    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
+        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
+    }
+
+    /// Says that objects exist, with or without vertices.
+    pub fn declare_objects(&mut self, ids: &[ObjectId]) {
+        self.ingest.objects.declare(crate::ingest::numbers_of(ids));
+    }
+
+    /// Adds a group of objects, and gives the number it has.
+    pub fn group(&mut self, name: Option<&str>, members: Members) -> u64 {
+        self.ingest.objects.group(name.map(str::to_owned), members)
+    }
+
+    /// Adds an attribute of groups, one row for each group.
+    pub fn group_field(&mut self, field: Field) {
+        self.ingest.objects.group_field(field);
+    }
+
+    /// Adds the header of another format, to be given back when the store is converted to it.
+    pub fn header(&mut self, format: &str, header: Object) {
+        self.headers.push((format.to_owned(), header));
+    }
+
+    /// Adds objects that are coefficients of an equation.
+    pub fn parametric(&mut self, shapes: ShapeTable) {
+        self.shapes = Some(shapes);
+    }
+
+    /// Writes everything and makes the store visible.
+    ///
+    /// # Errors
+    ///
+    /// When an element names a vertex that never came, an object of a skeleton has several roots, or
+    /// the store cannot be written. Then there is no store.
+    pub async fn finish(self) -> Result<Report, WriteError> {
+        let Self { build, ingest, shapes, headers, name } = self;
+        let outcome = ingest.finish(&build).await?;
+        if let Some(shapes) = shapes {
+            shapes.write(&build).await?;
+        }
+        for (format, header) in headers {
+            build.group(&format!("headers/{format}"), &GroupDoc::new(header)).await?;
+        }
+        let root = root(&outcome, &name);
+        build.publish(&root).await?;
+        Ok(outcome.report)
+    }
+}
+
+/// The root document.
+fn root(outcome: &Outcome, name: &str) -> Root {
+    let schema = &outcome.schema;
+    let chunk = schema.bins.chunk_shape().sizes().to_vec();
+    let bin = schema.bins.bin_shape().to_vec();
+    let mut block = ZarrVectors::new(chunk, outcome.bounds.clone());
+    block.zv_version = Version::KNOWN;
+    block.geometry_types = geometry_type(schema.kind).map(Into::into).into_iter().collect();
+    block.base_bin_shape = schema.binned.then(|| bin.clone());
+    block.crs.clone_from(&schema.crs);
+    block.links_convention = Some(convention(schema.kind, outcome.explicit).into());
+    block.object_index_convention = Some(ObjectIndexConvention::Standard.into());
+    block.cross_chunk_strategy = Some(CrossChunkStrategy::ExplicitLinks.into());
+    if outcome.grouped {
+        block.format_capabilities.push(Capability::FragmentLinkGroups.into());
+    }
+    if !schema.specs.scopes.is_empty() {
+        block.attribute_specs = Some(schema.specs.to_value());
+    }
+    let mut root = Root::new(block, schema.axes.clone());
+    let half = bin.iter().map(|size| size / 2.0).collect();
+    if let Some(block) = root.multiscales.first_mut() {
+        block.datasets.push(Dataset::new("0", vec![1.0; schema.axes.len()], half));
+    }
+    root.ome = Some(Ome::new(name, &schema.axes, ["0"]).to_value());
+    root.user_metadata = (!schema.user_metadata.is_empty()).then(|| schema.user_metadata.clone());
+    root
+}

@@ -1,0 +1,212 @@
+//! Geometry as a test knows it, written and read back.
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts, Value};
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
+
+/// Vertices in parts, and elements between them.
+#[derive(Clone, Debug)]
+pub struct Given {
+    pub kind: Kind,
+    pub axes: usize,
+    pub narrow: bool,              // coordinates of 32 bits
+    pub positions: Vec<Vec<f64>>,
+    pub parts: Vec<(i64, usize)>,  // object and number of vertices
+    pub owned: bool,               // whether parts are given to the writer
+    pub elements: Vec<Vec<usize>>,
+}
+
+impl Given {
+    pub fn schema(&self, chunk: f64) -> Schema {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let axes = names[..self.axes].iter().map(|name| Axis::space(name)).collect();
+        Schema::new(self.kind, axes, ChunkShape::new(&vec![chunk; self.axes]).unwrap()).unwrap()
+    }
+
+    /// The vertices from `from` to `to`, parts cut there too; their running number is an attribute.
+    pub fn batch(&self, from: usize, to: usize) -> Batch {
+        let flat = self.positions[from..to].iter().flatten();
+        let (dtype, bytes): (_, Vec<u8>) = if self.narrow {
+            #[allow(clippy::cast_possible_truncation)]
+            let narrow = flat.flat_map(|x| (*x as f32).to_le_bytes());
+            (Dtype::FLOAT32, narrow.collect())
+        } else {
+            (Dtype::parse("float64").unwrap(), flat.flat_map(|x| x.to_le_bytes()).collect())
+        };
+        let positions = Column::new(dtype, self.axes as u32, bytes.into()).unwrap();
+        let numbers: Vec<u8> = (from..to).flat_map(|n| (n as u32).to_le_bytes()).collect();
+        let numbers = Column::new(Dtype::parse("uint32").unwrap(), 1, numbers.into()).unwrap();
+        let batch = Batch::new(self.kind, positions).with_field(Field::new("n", numbers)).unwrap();
+        if !self.owned {
+            return batch;
+        }
+        let (mut offsets, mut objects, mut start) = (vec![0], Vec::new(), 0);
+        for (object, count) in &self.parts {
+            let (first, last) = (start.max(from), (start + count).min(to));
+            if first < last || (*count == 0 && from <= start && (start < to || from == to)) {
+                offsets.push(last.max(first) - from);
+                objects.push(ObjectId(*object));
+            }
+            start += count;
+        }
+        batch.with_parts(Parts::new(offsets, objects).unwrap()).unwrap()
+    }
+
+    /// Writes everything into memory, in batches of about `size` vertices.
+    pub async fn write(
+        &self,
+        schema: Schema,
+        options: WriteOptions,
+        size: usize,
+    ) -> Result<(Arc<InMemory>, Report), WriteError> {
+        let memory = Arc::new(InMemory::new());
+        let mut writer =
+            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
+        // Trees come whole.
+        let size = if self.kind == Kind::Skeleton { usize::MAX } else { size.max(1) };
+        let mut from = 0;
+        while from < self.positions.len() {
+            let to = from.saturating_add(size).min(self.positions.len());
+            let batch = self.batch(from, to);
+            let batch = if self.kind == Kind::Skeleton && !self.elements.is_empty() {
+                batch.with_elements(Elements::new(2, self.elements.concat()).unwrap()).unwrap()
+            } else {
+                batch
+            };
+            writer.push(&batch)?;
+            from = to;
+        }
+        writer.declare_objects(&self.parts.iter().map(|(o, _)| ObjectId(*o)).collect::<Vec<_>>()[..if self.owned { self.parts.len() } else { 0 }]);
+        if self.kind != Kind::Skeleton && !self.elements.is_empty() {
+            let rows: Vec<u8> =
+                self.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes()).collect();
+            let width = self.elements[0].len() as u32;
+            let rows = Column::new(Dtype::parse("uint64").unwrap(), width, rows.into()).unwrap();
+            let weight: Vec<u8> =
+                (0..self.elements.len()).flat_map(|n| (n as i16).to_le_bytes()).collect();
+            let weight = Column::new(Dtype::parse("int16").unwrap(), 1, weight.into()).unwrap();
+            writer.push_elements(&rows, &[Field::new("weight", weight)])?;
+        }
+        let report = writer.finish().await?;
+        Ok((memory, report))
+    }
+
+    /// Writes, reads everything back, and compares.
+    pub async fn check(&self, schema: Schema, options: WriteOptions, size: usize) -> Report {
+        let (memory, report) = self.write(schema, options, size).await.unwrap();
+        let batch = read(memory.clone()).await;
+        let numbers = integers(&batch, "n");
+        let mut seen = numbers.clone();
+        seen.sort_unstable();
+        let kept: Vec<i64> = (0..self.positions.len() as i64).collect();
+        assert_eq!(seen, kept, "each vertex once");
+        let given = self.batch(0, self.positions.len());
+        for (row, number) in numbers.iter().enumerate() {
+            let wanted = given.positions().row(*number as usize);
+            assert_eq!(batch.positions().row(row), wanted, "vertex {number}");
+        }
+        if self.kind.is_chain() {
+            self.check_chains(&batch, &numbers);
+        } else if self.owned {
+            self.check_objects(open(memory).await).await;
+        }
+        if self.kind.has_links() {
+            self.check_elements(&batch, &numbers);
+        }
+        report
+    }
+
+    fn check_chains(&self, batch: &Batch, numbers: &[i64]) {
+        let mut wanted = std::collections::BTreeMap::<i64, Vec<i64>>::new();
+        let mut start = 0;
+        for (object, count) in &self.parts {
+            let chain = wanted.entry(*object).or_default();
+            chain.extend(start..start + *count as i64);
+            start += *count as i64;
+        }
+        wanted.retain(|_, chain| !chain.is_empty());
+        let mut found = std::collections::BTreeMap::<i64, Vec<i64>>::new();
+        for part in batch.parts().iter() {
+            found.entry(part.object.0).or_default().extend(&numbers[part.rows]);
+        }
+        assert_eq!(found, wanted);
+    }
+
+    /// Asks for each object by its id.
+    async fn check_objects(&self, store: Store) {
+        let reader = Reader::new(store);
+        let mut start = 0;
+        for (object, count) in &self.parts {
+            let wanted: Vec<i64> = (start..start + *count as i64).collect();
+            start += *count as i64;
+            let answer = reader.run(&Query::objects([ObjectId(*object)])).await.unwrap();
+            assert!(answer.unknown_objects.is_empty(), "object {object}");
+            let mut found = integers(&answer.batch, "n");
+            found.sort_unstable();
+            assert_eq!(found, wanted, "object {object}");
+        }
+    }
+
+    fn check_elements(&self, batch: &Batch, numbers: &[i64]) {
+        let mut wanted: Vec<Vec<i64>> =
+            self.elements.iter().map(|e| e.iter().map(|n| *n as i64).collect()).collect();
+        let mut found: Vec<Vec<i64>> = batch.elements().map_or_else(Vec::new, |elements| {
+            elements.iter().map(|e| e.iter().map(|row| numbers[*row]).collect()).collect()
+        });
+        if let Some(elements) = batch.elements()
+            && let Some(weight) = elements.fields().iter().find(|f| &*f.name == "weight")
+        {
+            for (row, element) in found.iter().enumerate() {
+                let Value::Int(of) = weight.column.value(row, 0) else { panic!("a number") };
+                assert_eq!(*element, wanted[of as usize], "the attribute of an element");
+            }
+        }
+        wanted.sort();
+        found.sort();
+        assert_eq!(found, wanted);
+    }
+}
+
+/// All of a store.
+pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
+    let store = Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
+    let answer = Reader::new(store).run(&Query::all()).await.unwrap();
+    assert!(answer.complete && answer.missing.is_empty());
+    answer.batch
+}
+
+/// Opens what was written.
+pub async fn open(memory: Arc<dyn ObjectStore>) -> Store {
+    Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
+}
+
+/// The bytes of every object, by path.
+pub async fn objects(memory: &InMemory) -> Vec<(String, Vec<u8>)> {
+    use futures_util::TryStreamExt as _;
+    let listed: Vec<_> = memory.list(None).try_collect().await.unwrap();
+    let mut objects = Vec::new();
+    for meta in listed {
+        let bytes = memory.get(&meta.location).await.unwrap().bytes().await.unwrap();
+        objects.push((meta.location.to_string(), bytes.to_vec()));
+    }
+    objects.sort();
+    objects
+}
+
+fn integers(batch: &Batch, name: &str) -> Vec<i64> {
+    let column = &batch.field(name).expect("the column").column;
+    (0..column.len())
+        .map(|row| match column.value(row, 0) {
+            Value::Int(n) => n,
+            Value::UInt(n) => n as i64,
+            other => panic!("{other}"),
+        })
+        .collect()
+}

@@ -1,0 +1,7 @@
+//! What is written reads back: every kind, given in any number of batches, in little memory or much.
+
+mod attributes;
+mod given;
+mod golden;
+mod refused;
+mod round_trip;

@@ -1,0 +1,135 @@
+//! What cannot be written is refused by name, and nothing is there then.
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
+use zvf_write::{Outside, Schema, WriteError, WriteOptions, Writer};
+
+use crate::given::objects;
+
+fn floats(values: &[f32], width: u32) -> Column {
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
+}
+
+fn schema(kind: Kind) -> Schema {
+    let axes = Axis::spatial(1).unwrap();
+    Schema::new(kind, axes, ChunkShape::new(&[10.0]).unwrap()).unwrap()
+}
+
+async fn refusal(schema: Schema, outside: Outside, batches: &[Batch]) -> String {
+    let memory = Arc::new(InMemory::new());
+    let write = async {
+        let options = WriteOptions { outside, ..WriteOptions::default() };
+        let mut writer =
+            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
+        batches.iter().try_for_each(|batch| writer.push(batch))?;
+        writer.finish().await
+    };
+    let error: WriteError = write.await.unwrap_err();
+    assert!(objects(&memory).await.iter().all(|(path, _)| path != "store.zv/zarr.json"));
+    error.to_string()
+}
+
+#[tokio::test]
+async fn batches_that_do_not_fit_are_refused() {
+    use Kind::{Graph, Line, Mesh, PointCloud, Polyline, Skeleton};
+    let points = |kind: Kind, values: &[f32]| Batch::new(kind, floats(values, 1));
+    let parts = |batch: Batch, offsets: &[usize]| {
+        let ids = (0..).map(ObjectId).take(offsets.len() - 1).collect();
+        batch.with_parts(Parts::new(offsets.to_vec(), ids).unwrap()).unwrap()
+    };
+    let edges = |batch: Batch, width: usize, rows: &[usize]| {
+        batch.with_elements(Elements::new(width, rows.to_vec()).unwrap()).unwrap()
+    };
+    let with = |batch: Batch, name: &str| {
+        let column = floats(&vec![0.0; batch.len()], 1);
+        batch.with_field(Field::new(name, column)).unwrap()
+    };
+    let one = || points(PointCloud, &[1.0]);
+    let bounded = || schema(PointCloud).with_bounds(Bounds::new(&[0.0], &[5.0]).unwrap()).unwrap();
+    let raise = Outside::Raise;
+    let cases: Vec<(Schema, Outside, Vec<Batch>, &str)> = vec![
+        (schema(PointCloud), raise, vec![points(Graph, &[1.0])],
+         "a batch of point_cloud: its kind must be point_cloud, found graph"),
+        (schema(PointCloud), raise, vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
+         "a batch of point_cloud: a position must be 1 coordinates, found 2"),
+        (schema(PointCloud), raise, vec![one(), with(one(), "a")],
+         "a batch of point_cloud: a vertex attribute must be one of the first batch (), found \"a\""),
+        (schema(PointCloud), raise, vec![with(one(), "a"), one()],
+         "a batch of point_cloud: a vertex attribute must be \"a\", once, as in the first batch, \
+          found none or several"),
+        (schema(PointCloud), raise, vec![one(), parts(one(), &[0, 1])],
+         "a batch of point_cloud: the vertices must be without objects, as in the first batch, \
+          found some"),
+        (schema(PointCloud), raise, vec![points(PointCloud, &[f32::NAN])],
+         "OutOfBounds in grid, position at byte 0: expected a number, found NaN"),
+        (schema(PointCloud), raise, vec![points(PointCloud, &[f32::INFINITY])],
+         "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of \
+          64 bits, found inf"),
+        (bounded(), raise, vec![one(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
+         "2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
+          or let the bounds grow, if that is wanted"),
+        (schema(Polyline), raise, vec![points(Polyline, &[1.0])],
+         "a batch of polyline: the vertices must be divided into parts, one for each chain, found \
+          no parts"),
+        (schema(Polyline), raise, vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
+         "a batch of polyline: an element must be none: this kind has no elements, found 2"),
+        (schema(Line), raise, vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
+         "a batch of line: object 0 must be two vertices, found 3"),
+        (schema(Graph), raise, vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
+         "a batch of graph: an element must be 2 vertices, found 3"),
+        (schema(Mesh), raise, vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
+         "a batch of mesh: an element must be 3 to 8 vertices, found 2"),
+        (schema(Skeleton), raise, vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
+         "vertex 0 of a skeleton is its own ancestor, or behind one that is"),
+        (schema(Skeleton), raise, vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
+         "object 0 of a skeleton must be one tree, found 2 vertices without a parent"),
+        (schema(Skeleton), raise, vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
+         "object 0 of a skeleton must be one tree, found 2 vertices without a parent"),
+    ];
+    for (schema, outside, batches, message) in cases {
+        assert_eq!(refusal(schema, outside, &batches).await, message);
+    }
+}
+
+#[tokio::test]
+async fn an_element_of_a_vertex_that_never_comes_is_refused() {
+    let memory = Arc::new(InMemory::new());
+    let (schema, options) = (schema(Kind::Graph), WriteOptions::default());
+    let mut writer = Writer::in_object_store(memory, "store.zv", schema, options).await.unwrap();
+    writer.push(&Batch::new(Kind::Graph, floats(&[1.0, 2.0], 1))).unwrap();
+    let rows = [0_i64, 1, 1, 2].map(i64::to_le_bytes).concat();
+    let rows = Column::new(Dtype::INT64, 2, rows.into()).unwrap();
+    writer.push_elements(&rows, &[]).unwrap();
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.to_string(), "element 1 names vertex 2 of 2");
+}
+
+#[tokio::test]
+async fn strays_are_left_out_or_let_in() {
+    for (outside, vertices, left_out, high) in
+        [(Outside::Ignore, 2, 2, 5.0), (Outside::Expand, 4, 0, 90.0)]
+    {
+        let memory = Arc::new(InMemory::new());
+        let bounds = Bounds::new(&[0.0], &[5.0]).unwrap();
+        let schema = schema(Kind::PointCloud).with_bounds(bounds).unwrap();
+        let options = WriteOptions { outside, ..WriteOptions::default() };
+        let mut writer =
+            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
+        let batch = Batch::new(Kind::PointCloud, floats(&[5.0, 90.0, -3.0, 1.0], 1));
+        let batch = batch.with_field(Field::new("a", floats(&[1.0, 2.0, 3.0, 4.0], 1))).unwrap();
+        writer.push(&batch).unwrap();
+        let report = writer.finish().await.unwrap();
+        assert_eq!((report.vertices, report.left_out), (vertices, left_out));
+        let store = crate::given::open(memory.clone()).await;
+        assert_eq!(store.root().zarr_vectors.bounds[1], [high]);
+        let batch = crate::given::read(memory).await;
+        let kept = |row: usize| (batch.positions().float(row, 0), batch.fields()[0].column.float(row, 0));
+        let rows: Vec<_> = (0..batch.len()).map(kept).collect();
+        assert!(rows.contains(&(Some(5.0), Some(1.0))) && rows.contains(&(Some(1.0), Some(4.0))));
+    }
+}
