@@ -155,6 +155,11 @@ impl fmt::Display for HintText {
 }
 
 /// A place in a file.
+///
+/// ```
+/// let place = zvf_convert::Place::Column { line: 3, column: "y".into() };
+/// assert_eq!(place.to_string(), "line 3, column \"y\"");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {

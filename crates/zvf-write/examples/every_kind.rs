@@ -122,7 +122,9 @@ impl Case {
         let mut batch = Batch::new(self.kind, positions)
             .with_field(Field::new("n", column("uint32", 1, numbers)))
             .and_then(|batch| batch.with_field(Field::new("v", column("float32", 2, vector))))
-            .and_then(|batch| batch.with_field(Field::new("label", column("<U1", 1, labels.collect()))))
+            .and_then(|batch| {
+                batch.with_field(Field::new("label", column("<U1", 1, labels.collect())))
+            })
             .unwrap();
         if self.owned {
             let ends = counts.iter().scan(0, |end, n| {
@@ -174,9 +176,11 @@ impl Case {
                 Kind::Skeleton => {
                     // The root is the last vertex, each other one hangs on a later one.
                     let hung = (0..count.saturating_sub(1)).rev();
-                    elements.extend(hung.map(|at| {
-                        vec![start + at, start + at + 1 + random.below(count - 1 - at)]
-                    }));
+                    elements.extend(
+                        hung.map(|at| {
+                            vec![start + at, start + at + 1 + random.below(count - 1 - at)]
+                        }),
+                    );
                 }
                 Kind::Graph | Kind::Mesh => {
                     let width = match (self.kind, self.has("quads")) {

@@ -91,9 +91,9 @@ pub(crate) fn pieces<'a>(
     runs: &'a [Run],
     places: &'a [(u32, u32)],
 ) -> Vec<Piece<'a>> {
-    let held = places.iter().filter_map(|(run, segment)| {
-        runs.get(place(*run)).map(|run| run.piece(place(*segment)))
-    });
+    let held = places
+        .iter()
+        .filter_map(|(run, segment)| runs.get(place(*run)).map(|run| run.piece(place(*segment))));
     loaded.map(|run| run.piece(0)).chain(held).collect()
 }
 

@@ -190,7 +190,11 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(frame: &Frame<'_>, layout: Layout<'_>, meaning: &Meaning<'_>) -> Result<Self, WriteError> {
+    fn new(
+        frame: &Frame<'_>,
+        layout: Layout<'_>,
+        meaning: &Meaning<'_>,
+    ) -> Result<Self, WriteError> {
         let vertices = Vertices::new(layout.positions, Vec::new()).to_attributes();
         let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
         let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;

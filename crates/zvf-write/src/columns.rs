@@ -80,10 +80,7 @@ impl Attribute {
         }
         if (column.dtype(), column.width()) != (self.dtype, self.width) {
             let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
-            return Err(unfit(
-                &say(self.dtype, self.width),
-                &say(column.dtype(), column.width()),
-            ));
+            return Err(unfit(&say(self.dtype, self.width), &say(column.dtype(), column.width())));
         }
         if field.categories != self.categories {
             return Err(unfit(&"of the categories of the first batch", &"others"));
@@ -122,7 +119,8 @@ impl Texts {
     }
 
     fn written(&self) -> Written {
-        let mut texts: Vec<(&String, u32)> = self.codes.iter().map(|(t, code)| (t, *code)).collect();
+        let mut texts: Vec<(&String, u32)> =
+            self.codes.iter().map(|(t, code)| (t, *code)).collect();
         texts.sort_unstable();
         let mut recode = vec![0; texts.len()];
         for (code, (_, provisional)) in (0_u32..).zip(&texts) {
@@ -223,7 +221,8 @@ mod tests {
 
     #[test]
     fn batches_must_agree() {
-        let byte = |bytes: Vec<u8>| Column::new(Dtype::parse("int8").unwrap(), 1, bytes.into()).unwrap();
+        let byte =
+            |bytes: Vec<u8>| Column::new(Dtype::parse("int8").unwrap(), 1, bytes.into()).unwrap();
         let categories = Categories::new(vec![Value::from("a")], Some(-1));
         let field = Field::new("label", byte(vec![0, 255])).with_categories(categories.clone());
         let mut attribute = Attribute::new(&field, None, true);
@@ -237,7 +236,8 @@ mod tests {
             attribute.take(Kind::Graph, &Field::new("label", byte(vec![]))),
             attribute.take(Kind::Graph, &stray),
         ];
-        let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap_err().to_string()).collect();
+        let messages: Vec<String> =
+            errors.into_iter().map(|e| e.unwrap_err().to_string()).collect();
         assert_eq!(
             messages,
             [

@@ -47,9 +47,8 @@ impl Elements {
         check_width(kind, width)?;
         if self.width == 0 {
             self.width = width;
-            let attribute = |field: &Field| {
-                Attribute::new(field, schema.spec("link", &field.name), false)
-            };
+            let attribute =
+                |field: &Field| Attribute::new(field, schema.spec("link", &field.name), false);
             self.attributes = fields.iter().map(attribute).collect();
             self.columns = fields.iter().map(|field| ColumnBuilder::like(&field.column)).collect();
         }
@@ -222,9 +221,8 @@ pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError>
         Value::UInt(n) => Some(n),
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     };
-    let unfit = |(row, c)| {
-        WriteError::unfit(kind, "an element", "numbers of vertices", rows.value(row, c))
-    };
+    let unfit =
+        |(row, c)| WriteError::unfit(kind, "an element", "numbers of vertices", rows.value(row, c));
     places.map(|at| number(at).ok_or_else(|| unfit(at))).collect()
 }
 

@@ -96,7 +96,9 @@ pub enum WriteError {
         at: Vec<f64>,
     },
     /// A skeleton's object that is no tree.
-    #[error("object {object} of a skeleton must be one tree, found {roots} vertices without a parent")]
+    #[error(
+        "object {object} of a skeleton must be one tree, found {roots} vertices without a parent"
+    )]
     Roots {
         /// The object.
         object: ObjectId,

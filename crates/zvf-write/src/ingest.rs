@@ -66,9 +66,9 @@ enum Grouping {
 struct Taken {
     positions: Column,
     fields: Vec<Column>,
-    groups: Vec<u64>,   // of objects; empty otherwise
-    leading: Vec<i64>,  // bins of the attribute, where chunks have them
-    parts: Vec<Part>,   // of chains
+    groups: Vec<u64>,        // of objects; empty otherwise
+    leading: Vec<i64>,       // bins of the attribute, where chunks have them
+    parts: Vec<Part>,        // of chains
     order: Option<Vec<u32>>, // rows of a skeleton, depth first
 }
 
@@ -117,7 +117,8 @@ impl Ingest {
         let numbers = Numbers::From(first);
         let Taken { positions, fields, .. } = taken;
         self.extent.add(&positions);
-        self.buffer.push(Run { positions, fields, groups, numbers, rows, segments }, &self.table)?;
+        self.buffer
+            .push(Run { positions, fields, groups, numbers, rows, segments }, &self.table)?;
         if let Some(elements) = batch.elements() {
             let vertices = elements.rows().iter().map(|row| first.saturating_add(to_u64(*row)));
             let fields = elements.fields();
@@ -135,7 +136,12 @@ impl Ingest {
         let (dtype, axes) = (batch.positions().dtype(), self.schema.axes.len());
         if place(batch.positions().width()) != axes {
             let found = batch.positions().width();
-            return Err(WriteError::unfit(kind, "a position", format!("{axes} coordinates"), found));
+            return Err(WriteError::unfit(
+                kind,
+                "a position",
+                format!("{axes} coordinates"),
+                found,
+            ));
         }
         if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
             return Err(WriteError::unfit(kind, "a coordinate", "a number", dtype));
@@ -289,7 +295,8 @@ impl Ingest {
         };
         let objects = match batch.vertex_objects() {
             Some(objects) => {
-                taken.groups = objects.iter().map(|o| o.map_or(UNOWNED, |o| group_of(o.0))).collect();
+                taken.groups =
+                    objects.iter().map(|o| o.map_or(UNOWNED, |o| group_of(o.0))).collect();
                 objects.iter().map(|object| object.map_or(-1, |object| object.0)).collect()
             }
             None if !batch.parts().is_empty() => {
@@ -349,7 +356,8 @@ impl Ingest {
                 at: at.collect(),
             });
         }
-        let keep: Vec<u32> = (0..rows).zip(&inside).filter(|(_, in_)| **in_).map(|(r, _)| r).collect();
+        let keep: Vec<u32> =
+            (0..rows).zip(&inside).filter(|(_, in_)| **in_).map(|(r, _)| r).collect();
         taken.positions = only(&taken.positions, &keep)?;
         for field in &mut taken.fields {
             *field = only(field, &keep)?;
@@ -404,8 +412,8 @@ impl Ingest {
                 && !self.compat);
         let (links, grouped) = match &places {
             Some(places) => {
-                let implied =
-                    (self.schema.kind == Kind::Skeleton && !explicit).then_some(&summary.groups[..]);
+                let implied = (self.schema.kind == Kind::Skeleton && !explicit)
+                    .then_some(&summary.groups[..]);
                 let schema = &self.schema;
                 write_elements(&frame, schema, &mut elements, places, &summary.groups, implied)
                     .await?
@@ -429,8 +437,7 @@ impl Ingest {
         };
         build.group("0", &written.level().to_group()).await?;
         let dense = to_u64(ids.len());
-        let sparse = self.schema.kind.is_chain()
-            && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
+        let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
             vertices: written.vertices,
             left_out: self.left_out,
@@ -472,12 +479,7 @@ impl Ingest {
     }
 
     /// The fragments of each object, by object, in the order of its manifest.
-    fn entries(
-        &self,
-        mut runs: Vec<Entry>,
-        groups: &[Vec<Group>],
-        order: &Order,
-    ) -> Vec<Entry> {
+    fn entries(&self, mut runs: Vec<Entry>, groups: &[Vec<Group>], order: &Order) -> Vec<Entry> {
         let objects = self.columns.as_ref().is_some_and(|c| c.grouping == Grouping::Objects);
         if !objects {
             runs.par_sort_by_key(|entry| entry.object);
@@ -605,8 +607,7 @@ impl Written<'_> {
             let axes = self.schema.axes.iter().map(|axis| &axis.name);
             level.chunk_dims = Some([name].into_iter().chain(axes).cloned().collect());
             level.chunk_attribute_name = Some(name.clone());
-            level.chunk_attribute_values =
-                Some(values.iter().map(crate::columns::json).collect());
+            level.chunk_attribute_values = Some(values.iter().map(crate::columns::json).collect());
         }
         level
     }

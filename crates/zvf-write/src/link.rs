@@ -131,22 +131,23 @@ impl Links {
         }
         let sinks: Vec<&CellSink> =
             [&fragments, &segment.links].into_iter().chain(&segment.columns).collect();
-        let grouped = frame.each(&frame.order.chunks, &sinks, |chunk| -> Result<_, WriteError> {
-            let (start, end) = of_chunk.get(place(chunk)).copied().unwrap_or((0, 0));
-            let inside = inside.get(start..end).unwrap_or(&[]);
-            let groups = groups.get(place(chunk)).map_or(&[][..], Vec::as_slice);
-            if inside.is_empty() && frame.compat {
-                return Ok(false);
-            }
-            let rows = Rows::of(inside, elements, places, groups, frame.compat);
-            let key = frame.table.key(chunk)?;
-            fragments.put(&key, rows.index()?.into())?;
-            segment.links.put(&key, rows.cell(elements, places).into())?;
-            for (sink, (written, values)) in segment.columns.iter().zip(&segment.values) {
-                sink.put(&key, written.cell(values_of(values, rows.order.iter().copied())))?;
-            }
-            Ok(rows.grouped)
-        })?;
+        let grouped =
+            frame.each(&frame.order.chunks, &sinks, |chunk| -> Result<_, WriteError> {
+                let (start, end) = of_chunk.get(place(chunk)).copied().unwrap_or((0, 0));
+                let inside = inside.get(start..end).unwrap_or(&[]);
+                let groups = groups.get(place(chunk)).map_or(&[][..], Vec::as_slice);
+                if inside.is_empty() && frame.compat {
+                    return Ok(false);
+                }
+                let rows = Rows::of(inside, elements, places, groups, frame.compat);
+                let key = frame.table.key(chunk)?;
+                fragments.put(&key, rows.index()?.into())?;
+                segment.links.put(&key, rows.cell(elements, places).into())?;
+                for (sink, (written, values)) in segment.columns.iter().zip(&segment.values) {
+                    sink.put(&key, written.cell(values_of(values, rows.order.iter().copied())))?;
+                }
+                Ok(rows.grouped)
+            })?;
         let grouped = grouped.into_iter().all(|grouped| grouped);
         fragments.finish(|_| {}).await?;
         segment.finish().await?;
@@ -173,7 +174,8 @@ impl Links {
             let mut sources: Vec<u32> = records.iter().map(|record| record.source).collect();
             sources.dedup();
             let shape = self.family.row_shape(Element::I64, false);
-            let sinks: Vec<&CellSink> = [&segment.links].into_iter().chain(&segment.columns).collect();
+            let sinks: Vec<&CellSink> =
+                [&segment.links].into_iter().chain(&segment.columns).collect();
             frame.each(&sources, &sinks, |source| -> Result<(), WriteError> {
                 let Some(cell) = cells.get(&source) else { return Ok(()) };
                 let key = frame.table.key(source)?;
@@ -238,7 +240,8 @@ impl Links {
             let shape = (attribute.width != 1).then(|| attribute.width.into()).into_iter();
             let shape = shape.collect();
             let (name, steps) = (&attribute.name, steps.clone());
-            let mut array = LinkAttribute::segment(name, written.dtype, steps, 0, shape, Vec::new());
+            let mut array =
+                LinkAttribute::segment(name, written.dtype, steps, 0, shape, Vec::new());
             if let Some(dictionary) = &written.dictionary {
                 let encoding = zvf_format::metadata::Token::from(CellEncoding::Dictionary);
                 array.extras.insert("encoding".to_owned(), encoding.into());

@@ -233,12 +233,7 @@ impl Objects {
 }
 
 /// The manifest of one object.
-fn manifest(
-    frame: &Frame<'_>,
-    entries: &[Entry],
-    id: i64,
-    rank: u64,
-) -> Result<Bytes, WriteError> {
+fn manifest(frame: &Frame<'_>, entries: &[Entry], id: i64, rank: u64) -> Result<Bytes, WriteError> {
     let start = entries.partition_point(|entry| entry.object < id);
     let own = entries.get(start..).unwrap_or(&[]).iter().take_while(|entry| entry.object == id);
     let mut manifest = ManifestBuilder::new(rank)?;
@@ -258,8 +253,10 @@ fn common_type<'a>(
         let (dtype, width) = (field.column.dtype(), field.column.width());
         found = match found {
             None => Some((dtype, width)),
-            Some((known, w)) if w == width && known.kind == dtype.kind
-                && (known.size == dtype.size || known.kind == DtypeKind::Text) =>
+            Some((known, w))
+                if w == width
+                    && known.kind == dtype.kind
+                    && (known.size == dtype.size || known.kind == DtypeKind::Text) =>
             {
                 Some((Dtype { size: known.size.max(dtype.size), ..known }, w))
             }

@@ -75,7 +75,8 @@ impl ShapeTable {
             return Err(WriteError::setting("the type of a shape", "one that was added", of));
         };
         if known.coefficients.len() != coefficients.len() {
-            let expected = format!("{} ({})", known.coefficients.len(), known.coefficients.join(", "));
+            let expected =
+                format!("{} ({})", known.coefficients.len(), known.coefficients.join(", "));
             let what = "coefficients of a shape";
             return Err(WriteError::setting(what, expected, coefficients.len()));
         }

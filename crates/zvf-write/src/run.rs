@@ -121,7 +121,8 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
             .map(|c| column(pieces.iter().filter_map(|p| Some((p.run.fields.get(c)?, p.rows)))))
             .collect();
         if wants_numbers {
-            let numbers = pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.of(*row)));
+            let numbers =
+                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.of(*row)));
             rows.numbers = numbers.collect();
         }
         return rows;
@@ -174,9 +175,11 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
     let rows = || pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| (piece, *row)));
     let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
     let fields = pieces.first().map_or(0, |piece| piece.run.fields.len());
-    columns.extend((0..fields).map(|c| {
-        column(pieces.iter().filter_map(move |p| Some((p.run.fields.get(c)?, p.rows))))
-    }));
+    columns.extend(
+        (0..fields).map(|c| {
+            column(pieces.iter().filter_map(move |p| Some((p.run.fields.get(c)?, p.rows))))
+        }),
+    );
     GivenRows {
         columns,
         groups: rows().map(|(piece, row)| piece.group(row)).collect(),

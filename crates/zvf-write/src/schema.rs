@@ -34,7 +34,7 @@ pub struct Schema {
     pub(crate) kind: Kind,
     pub(crate) axes: Vec<Axis>, // as many as the bins have; names unique
     pub(crate) bins: Bins,
-    pub(crate) binned: bool, // whether bins were asked for
+    pub(crate) binned: bool,           // whether bins were asked for
     pub(crate) bounds: Option<Bounds>, // finite, as many axes
     pub(crate) by_attribute: Option<(String, Vec<Value>)>, // values distinct, at least one
     pub(crate) directed: bool,
@@ -115,9 +115,10 @@ impl Schema {
     ///
     /// When there is no value, or one is there twice.
     pub fn binned_by(self, name: &str, values: Vec<Value>) -> Result<Self, WriteError> {
-        let twice = values.iter().enumerate().find(|(i, value)| {
-            values.iter().take(*i).any(|before| before == *value)
-        });
+        let twice = values
+            .iter()
+            .enumerate()
+            .find(|(i, value)| values.iter().take(*i).any(|before| before == *value));
         if let Some((_, value)) = twice {
             return Err(WriteError::setting("values of the binned attribute", "each once", value));
         }

@@ -170,7 +170,8 @@ impl Spill {
         for (dtype, width, stride) in &self.columns {
             columns.push(Column::new(*dtype, *width, take(*stride))?);
         }
-        let numbers = |bytes: &[u8]| bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect();
+        let numbers =
+            |bytes: &[u8]| bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect();
         let groups = if self.grouped { numbers(&take(8)) } else { Vec::new() };
         let numbers = Numbers::Listed(numbers(&take(8)));
         let mut columns = columns.into_iter();
@@ -222,7 +223,10 @@ mod tests {
         assert_eq!(back.positions, bytes(&[2, 1, 5, 4]));
         assert_eq!(back.groups, [2, 1, 5, 4]);
         assert!(matches!(back.numbers, Numbers::Listed(numbers) if numbers == [1, 0, 4, 3]));
-        assert_eq!((spill.load(5).unwrap().unwrap().rows.len(), spill.load(0).unwrap().is_none()), (2, true));
+        assert_eq!(
+            (spill.load(5).unwrap().unwrap().rows.len(), spill.load(0).unwrap().is_none()),
+            (2, true)
+        );
         assert_eq!(spill.bytes(), 6 * 18);
         drop(spill);
         drop(scratch);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use zvf_format::metadata::{
-    Capability, CrossChunkStrategy, Dataset, GroupDoc, ObjectIndexConvention, Object, Ome, Root,
+    Capability, CrossChunkStrategy, Dataset, GroupDoc, Object, ObjectIndexConvention, Ome, Root,
     Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Members, ObjectId};

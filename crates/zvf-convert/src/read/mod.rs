@@ -46,6 +46,13 @@ pub use piece::{ElementHeader, Header, Piece};
 use crate::ConvertError;
 
 /// A format that can be read.
+///
+/// ```
+/// use zvf_convert::read::Format;
+///
+/// assert_eq!(Format::of_bytes(b"\x93NUMPY\x01\0"), Some(Format::Npy));
+/// assert_eq!(Format::Trk.to_string(), "TRK");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -172,6 +179,17 @@ pub fn open(
 }
 
 /// What a file holds, and then its pieces in order. Nothing follows an error.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, ReadOptions};
+///
+/// let mut reader = read::open(Input::reader(&b"x\n1\nx\n"[..]), Some(Format::Csv), &ReadOptions {
+///     memory: 1, // too little for a sample that shows the second line
+///     ..ReadOptions::default()
+/// })?;
+/// assert!(reader.next().unwrap().is_err() && reader.next().is_none());
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
 pub struct Reader {
     header: Header,
     pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,

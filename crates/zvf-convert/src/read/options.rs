@@ -49,6 +49,17 @@ impl Default for ReadOptions {
 }
 
 /// Which columns are what, by name.
+///
+/// ```
+/// use zvf_convert::read::{self, ColumnRoles, Format, Input, ReadOptions};
+///
+/// let columns = ColumnRoles { positions: vec!["lon".into(), "lat".into()], ..ColumnRoles::default() };
+/// let options = ReadOptions { columns, ..ReadOptions::default() };
+/// let text: &[u8] = b"name,lon,lat\nhere,10,50\n";
+/// let reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
+/// assert_eq!((reader.header().axes.len(), reader.header().fields.len()), (2, 1));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ColumnRoles {
     /// The columns of positions, one an axis [default: `x`, `y`, `z`, `t`, as far as there are any].
@@ -62,6 +73,13 @@ pub struct ColumnRoles {
 }
 
 /// What to do with faces.
+///
+/// ```
+/// use zvf_convert::read::{Polygons, ReadOptions};
+///
+/// let options = ReadOptions { polygons: Polygons::Triangles, ..ReadOptions::default() };
+/// assert_ne!(options.polygons, ReadOptions::default().polygons);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polygons {
     /// They all have as many corners as the first, or it is an error.

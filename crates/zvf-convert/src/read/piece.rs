@@ -5,6 +5,17 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 /// What a file holds.
 ///
 /// Columns have no rows here: they say name, type and width.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, ReadOptions};
+///
+/// let tree: &[u8] = b"1 1 0 0 0 2.5 -1\n2 3 0 0 9 1 1\n";
+/// let reader = read::open(Input::reader(tree), Some(Format::Swc), &ReadOptions::default())?;
+/// let header = reader.header();
+/// assert_eq!((header.kind, header.unit), (zvf_model::Kind::Skeleton, Some("micrometer")));
+/// assert_eq!(header.fields.iter().map(|field| &*field.name).collect::<Vec<_>>(), ["radius", "type"]);
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// What the geometry is.
@@ -48,6 +59,13 @@ impl Header {
 }
 
 /// Edges or faces to come.
+///
+/// ```
+/// use zvf_convert::read::ElementHeader;
+///
+/// let triangles = ElementHeader { width: Some(3), fields: Vec::new() };
+/// assert_eq!(triangles.width, Some(3));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElementHeader {
     /// Vertices of each; not known before they are read where a mesh comes from a stream.
@@ -57,10 +75,23 @@ pub struct ElementHeader {
 }
 
 /// Some of what a file holds.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
+///
+/// let text: &[u8] = b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\n\
+///     element edge 1\nproperty int vertex1\nproperty int vertex2\nend_header\n0\n1\n2\n2 0\n";
+/// let reader = read::open(Input::reader(text), None, &ReadOptions::default())?;
+/// let pieces: Vec<Piece> = reader.collect::<Result<_, _>>()?;
+/// let [Piece::Vertices(batch), Piece::Elements { rows, .. }] = &pieces[..] else { panic!() };
+/// assert_eq!((batch.len(), rows.as_slice::<i64>()), (3, Some(&[2, 0][..])));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// Vertices with their attributes; the parts or owners say which objects they belong to. A part is
-    /// an object, or one more run of the object of an earlier part.
+    /// an object, or one more run of the object of an earlier part. Trees come with their edges, which
+    /// name vertices of the batch.
     Vertices(Batch),
     /// Edges or faces.
     Elements {

@@ -5,15 +5,17 @@
 //! id type x y z radius parent    parent -1: the node is a root
 //! ```
 //!
-//! Every tree is an object, numbered as its root comes in the file; edges go from a node to its parent.
-//! Nodes may come in any order, so all of them are held: [`ReadOptions::memory`] bounds how many. Every
-//! parent is there and nothing goes in a circle, or the file is refused.
+//! Every tree is an object, numbered as its root comes in the file; edges go from a node to its parent
+//! and come in the batch of both, which holds whole trees. Nodes may come in any order, so all of them
+//! are held: [`ReadOptions::memory`] bounds how many. Every parent is there and nothing goes in a circle,
+//! or the file is refused.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use zvf_format::Class;
 use zvf_format::metadata::{Dtype, DtypeKind};
-use zvf_model::{Batch, Column, Field, Kind, ObjectId};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
 use super::input::Bytes;
 use super::lines::Lines;
@@ -58,12 +60,29 @@ pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: nodes.left_out(),
         ..Header::new(kind, axes(3), positions.slice(0..0))
     };
-    let parents = if kind.has_links() { parents } else { Vec::new() };
+    let cuts = cuts(&owners);
     let batch_rows = options.batch_rows.max(1);
     Ok(Reader::new(
         header,
-        Pieces { kind, positions, fields, owners, parents, at: 0, edge: 0, batch_rows },
+        Pieces { kind, positions, fields, owners, parents, cuts, at: 0, batch_rows },
     ))
+}
+
+/// Where the file can be cut so that no tree is: after these rows, the last one included.
+fn cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
+    let mut last = HashMap::new();
+    for (row, owner) in owners.iter().enumerate() {
+        last.insert(*owner, row);
+    }
+    let mut reach = 0_usize;
+    let mut cuts = Vec::new();
+    for (row, owner) in owners.iter().enumerate() {
+        reach = reach.max(last.get(owner).copied().unwrap_or(row));
+        if row == reach {
+            cuts.push(row.saturating_add(1));
+        }
+    }
+    cuts
 }
 
 /// Nodes in the order of the file.
@@ -246,9 +265,9 @@ struct Pieces {
     positions: Column,
     fields: Vec<Field>,
     owners: Vec<Option<ObjectId>>,
-    parents: Vec<Option<usize>>, // empty where edges are not wanted
+    parents: Vec<Option<usize>>, // by row
+    cuts: Vec<usize>,            // ascending; the last is the number of nodes
     at: usize,                   // nodes given
-    edge: usize,                 // nodes whose edges were given
     batch_rows: usize,
 }
 
@@ -256,34 +275,32 @@ impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at < self.positions.len() {
-            return Some(self.nodes());
-        }
-        let mut rows = Values::new(Dtype::INT64, 2);
-        let mut count = 0_usize;
-        while let Some(parent) = self.parents.get(self.edge).filter(|_| count < self.batch_rows) {
-            if let Some(parent) = parent {
-                for end in [self.edge, *parent] {
-                    rows.push_bytes(&i64::try_from(end).unwrap_or(i64::MAX).to_le_bytes());
-                }
-                count = count.saturating_add(1);
-            }
-            self.edge = self.edge.saturating_add(1);
-        }
-        let piece = || Ok(Piece::Elements { rows: rows.take()?, fields: Vec::new() });
-        (count > 0).then(piece)
+        let most = self.at.saturating_add(self.batch_rows);
+        let within = self.cuts.partition_point(|cut| *cut <= most).checked_sub(1);
+        let within = within.and_then(|at| self.cuts.get(at)).filter(|cut| **cut > self.at);
+        // A tree that is larger than a batch is one nevertheless.
+        let next = || self.cuts.get(self.cuts.partition_point(|cut| *cut <= self.at));
+        let end = within.or_else(next).copied()?;
+        let rows = std::mem::replace(&mut self.at, end)..end;
+        Some(self.trees(rows))
     }
 }
 
 impl Pieces {
-    fn nodes(&mut self) -> Result<Piece, ConvertError> {
-        let end = self.at.saturating_add(self.batch_rows).min(self.positions.len());
-        let rows = self.at..end;
-        self.at = end;
-        let batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
-        let fields = self.fields.iter();
-        let fields = fields.map(|field| field.with_column(field.column.slice(rows.clone())));
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+    fn trees(&self, rows: Range<usize>) -> Result<Piece, ConvertError> {
+        let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
+        for field in &self.fields {
+            let field = field.with_column(field.column.slice(rows.clone()));
+            batch = batch.with_field(field).map_err(no_batch)?;
+        }
+        if self.kind.has_links() {
+            let parents = rows.clone().zip(self.parents.get(rows.clone()).unwrap_or_default());
+            let edges = parents.filter_map(|(row, parent)| {
+                Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
+            });
+            let edges = Elements::new(2, edges.flatten().collect()).map_err(no_batch)?;
+            batch = batch.with_elements(edges).map_err(no_batch)?;
+        }
         let owners = self.owners.get(rows).unwrap_or_default().to_vec();
         Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
     }
@@ -292,7 +309,7 @@ impl Pieces {
 /// The parent of a root.
 const ROOT: i64 = -1;
 /// Memory that a node takes while its file is read: values, its id among all, its line, its parent.
-const NODE: u64 = 128;
+const NODE: u64 = 192;
 const COLUMNS: &str = "id, type, x, y, z, radius and parent";
 /// Characters of a wrong value that a message shows.
 const SHOWN: usize = 40;

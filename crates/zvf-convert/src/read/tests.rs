@@ -7,7 +7,7 @@ use zvf_format::metadata::Dtype;
 use zvf_model::{Batch, Kind};
 
 use super::*;
-use crate::CsvWriter;
+use crate::{CsvWriter, elements_as_rows};
 
 /// Everything in a file as text: first what the header says, then the pieces.
 pub(super) fn told(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
@@ -30,6 +30,7 @@ fn all(reader: Result<Reader, ConvertError>) -> Result<String, String> {
     let reader = reader.map_err(|error| error.to_string())?;
     let mut text = header(reader.header());
     let said = reader.header().clone();
+    let mut vertices = 0;
     for piece in reader {
         match piece.map_err(|error| error.to_string())? {
             Piece::Vertices(batch) => {
@@ -45,12 +46,15 @@ fn all(reader: Result<Reader, ConvertError>) -> Result<String, String> {
                 let owned = batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty();
                 assert_eq!(owned, said.objects);
                 text.push_str(&rows(&batch, &said.axes));
+                if let Some(ends) = elements_as_rows(&batch, vertices).unwrap() {
+                    text.push_str(&rows(&ends, &names_of_ends()));
+                }
+                vertices += u64::try_from(batch.len()).unwrap();
             }
             Piece::Elements { rows: vertices, fields } => {
                 let batch = Batch::new(Kind::Graph, vertices);
                 let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
-                let names = ["v0", "v1", "v2", "v3"].map(str::to_owned);
-                text.push_str(&rows(&batch, &names));
+                text.push_str(&rows(&batch, &names_of_ends()));
             }
             Piece::Objects { ids, fields } => {
                 let ids: Vec<u8> = ids.iter().flat_map(|id| id.0.to_le_bytes()).collect();
@@ -62,6 +66,10 @@ fn all(reader: Result<Reader, ConvertError>) -> Result<String, String> {
         }
     }
     Ok(text)
+}
+
+fn names_of_ends() -> [String; 4] {
+    ["v0", "v1", "v2", "v3"].map(str::to_owned)
 }
 
 fn header(header: &Header) -> String {

@@ -85,9 +85,7 @@ pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>, WriteError> {
 }
 
 /// Refuses a part that is no line.
-pub(crate) fn check_lines<'a>(
-    mut parts: impl Iterator<Item = &'a Part>,
-) -> Result<(), WriteError> {
+pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Result<(), WriteError> {
     match parts.find(|part| part.rows.len() != 2) {
         Some(part) => {
             let what = format!("object {}", part.object);

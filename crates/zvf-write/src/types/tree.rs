@@ -28,7 +28,8 @@ pub(crate) struct Trees {
 ///
 /// `first` is the running number of row 0, for messages.
 pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, WriteError> {
-    let fault = |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
+    let fault =
+        |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
     let (pairs, _) = edges.as_chunks::<2>();
     let mut parents = vec![NONE; place(rows)];
     let mut ends = vec![0_u32; place(rows)]; // first how many children, then where they end

@@ -54,7 +54,8 @@ async fn vertices_have_attributes_of_every_type() {
         for width in [1, 3] {
             let size = Dtype::parse(dtype).unwrap().size as usize * width as usize;
             let bytes = (0..3 * size).map(|n| if dtype == "bool" { n % 2 } else { n } as u8);
-            let field = Field::new(format!("{dtype}_{width}"), column(dtype, width, bytes.collect()));
+            let field =
+                Field::new(format!("{dtype}_{width}"), column(dtype, width, bytes.collect()));
             batch = batch.with_field(field).unwrap();
         }
     }
@@ -103,7 +104,8 @@ async fn vertices_have_attributes_of_every_type() {
     assert_eq!(specs.find("vertex", "float32_1").unwrap().unit.as_deref(), Some("m"));
     let header = zvf_model::header(&store, "las").await.unwrap().unwrap();
     assert_eq!(header["version"], json!([1, 4]));
-    let shapes = zvf_model::Parametric::open(&store).await.unwrap().unwrap().shapes().await.unwrap();
+    let shapes =
+        zvf_model::Parametric::open(&store).await.unwrap().unwrap().shapes().await.unwrap();
     assert_eq!(shapes.len(), 2);
 }
 
@@ -140,7 +142,8 @@ async fn objects_without_vertices_have_attributes_and_groups() {
         ("name", ["null", "seven", "nine"]),
         ("alive", ["false", "true", "false"]),
     ] {
-        let values = level.object_attribute(name).await.unwrap().unwrap().range(0..3).await.unwrap();
+        let values =
+            level.object_attribute(name).await.unwrap().unwrap().range(0..3).await.unwrap();
         assert_eq!([0, 1, 2].map(|row| values.value(row, 0).to_string()), wanted, "{name}");
     }
     let groups = level.groups().await.unwrap().unwrap();

@@ -16,10 +16,10 @@ use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
 pub struct Given {
     pub kind: Kind,
     pub axes: usize,
-    pub narrow: bool,              // coordinates of 32 bits
+    pub narrow: bool, // coordinates of 32 bits
     pub positions: Vec<Vec<f64>>,
-    pub parts: Vec<(i64, usize)>,  // object and number of vertices
-    pub owned: bool,               // whether parts are given to the writer
+    pub parts: Vec<(i64, usize)>, // object and number of vertices
+    pub owned: bool,              // whether parts are given to the writer
     pub elements: Vec<Vec<usize>>,
 }
 
@@ -83,7 +83,10 @@ impl Given {
             writer.push(&batch)?;
             from = to;
         }
-        writer.declare_objects(&self.parts.iter().map(|(o, _)| ObjectId(*o)).collect::<Vec<_>>()[..if self.owned { self.parts.len() } else { 0 }]);
+        writer.declare_objects(
+            &self.parts.iter().map(|(o, _)| ObjectId(*o)).collect::<Vec<_>>()
+                [..if self.owned { self.parts.len() } else { 0 }],
+        );
         if self.kind != Kind::Skeleton && !self.elements.is_empty() {
             let rows: Vec<u8> =
                 self.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes()).collect();
@@ -176,7 +179,8 @@ impl Given {
 
 /// All of a store.
 pub async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
-    let store = Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
+    let store =
+        Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
     let answer = Reader::new(store).run(&Query::all()).await.unwrap();
     assert!(answer.complete && answer.missing.is_empty());
     answer.batch

@@ -135,7 +135,8 @@ async fn cells_are_those_of_the_reference() {
         ("ms3_random_faces", Kind::Mesh, &[]),
     ] {
         let golden = archives::in_memory(&archives::files(id)).await;
-        let golden = Store::from_object_store(golden, &"".into(), OpenOptions::default()).await.unwrap();
+        let golden =
+            Store::from_object_store(golden, &"".into(), OpenOptions::default()).await.unwrap();
         let block = &golden.root().zarr_vectors;
         let chunk = ChunkShape::new(&block.chunk_shape).unwrap();
         let mut schema = Schema::new(kind, golden.root().axes().to_vec(), chunk).unwrap();

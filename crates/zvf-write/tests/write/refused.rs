@@ -53,43 +53,107 @@ async fn batches_that_do_not_fit_are_refused() {
     let bounded = || schema(PointCloud).with_bounds(Bounds::new(&[0.0], &[5.0]).unwrap()).unwrap();
     let raise = Outside::Raise;
     let cases: Vec<(Schema, Outside, Vec<Batch>, &str)> = vec![
-        (schema(PointCloud), raise, vec![points(Graph, &[1.0])],
-         "a batch of point_cloud: its kind must be point_cloud, found graph"),
-        (schema(PointCloud), raise, vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
-         "a batch of point_cloud: a position must be 1 coordinates, found 2"),
-        (schema(PointCloud), raise, vec![one(), with(one(), "a")],
-         "a batch of point_cloud: a vertex attribute must be one of the first batch (), found \"a\""),
-        (schema(PointCloud), raise, vec![with(one(), "a"), one()],
-         "a batch of point_cloud: a vertex attribute must be \"a\", once, as in the first batch, \
-          found none or several"),
-        (schema(PointCloud), raise, vec![one(), parts(one(), &[0, 1])],
-         "a batch of point_cloud: the vertices must be without objects, as in the first batch, \
-          found some"),
-        (schema(PointCloud), raise, vec![points(PointCloud, &[f32::NAN])],
-         "OutOfBounds in grid, position at byte 0: expected a number, found NaN"),
-        (schema(PointCloud), raise, vec![points(PointCloud, &[f32::INFINITY])],
-         "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of \
-          64 bits, found inf"),
-        (bounded(), raise, vec![one(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
-         "2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
-          or let the bounds grow, if that is wanted"),
-        (schema(Polyline), raise, vec![points(Polyline, &[1.0])],
-         "a batch of polyline: the vertices must be divided into parts, one for each chain, found \
-          no parts"),
-        (schema(Polyline), raise, vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
-         "a batch of polyline: an element must be none: this kind has no elements, found 2"),
-        (schema(Line), raise, vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
-         "a batch of line: object 0 must be two vertices, found 3"),
-        (schema(Graph), raise, vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
-         "a batch of graph: an element must be 2 vertices, found 3"),
-        (schema(Mesh), raise, vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
-         "a batch of mesh: an element must be 3 to 8 vertices, found 2"),
-        (schema(Skeleton), raise, vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
-         "vertex 0 of a skeleton is its own ancestor, or behind one that is"),
-        (schema(Skeleton), raise, vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
-         "object 0 of a skeleton must be one tree, found 2 vertices without a parent"),
-        (schema(Skeleton), raise, vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
-         "object 0 of a skeleton must be one tree, found 2 vertices without a parent"),
+        (
+            schema(PointCloud),
+            raise,
+            vec![points(Graph, &[1.0])],
+            "a batch of point_cloud: its kind must be point_cloud, found graph",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
+            "a batch of point_cloud: a position must be 1 coordinates, found 2",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![one(), with(one(), "a")],
+            "a batch of point_cloud: a vertex attribute must be one of the first batch (), found \"a\"",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![with(one(), "a"), one()],
+            "a batch of point_cloud: a vertex attribute must be \"a\", once, as in the first batch, \
+          found none or several",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![one(), parts(one(), &[0, 1])],
+            "a batch of point_cloud: the vertices must be without objects, as in the first batch, \
+          found some",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![points(PointCloud, &[f32::NAN])],
+            "OutOfBounds in grid, position at byte 0: expected a number, found NaN",
+        ),
+        (
+            schema(PointCloud),
+            raise,
+            vec![points(PointCloud, &[f32::INFINITY])],
+            "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of \
+          64 bits, found inf",
+        ),
+        (
+            bounded(),
+            raise,
+            vec![one(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
+            "2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
+          or let the bounds grow, if that is wanted",
+        ),
+        (
+            schema(Polyline),
+            raise,
+            vec![points(Polyline, &[1.0])],
+            "a batch of polyline: the vertices must be divided into parts, one for each chain, found \
+          no parts",
+        ),
+        (
+            schema(Polyline),
+            raise,
+            vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
+            "a batch of polyline: an element must be none: this kind has no elements, found 2",
+        ),
+        (
+            schema(Line),
+            raise,
+            vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
+            "a batch of line: object 0 must be two vertices, found 3",
+        ),
+        (
+            schema(Graph),
+            raise,
+            vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
+            "a batch of graph: an element must be 2 vertices, found 3",
+        ),
+        (
+            schema(Mesh),
+            raise,
+            vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
+            "a batch of mesh: an element must be 3 to 8 vertices, found 2",
+        ),
+        (
+            schema(Skeleton),
+            raise,
+            vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
+            "vertex 0 of a skeleton is its own ancestor, or behind one that is",
+        ),
+        (
+            schema(Skeleton),
+            raise,
+            vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
+            "object 0 of a skeleton must be one tree, found 2 vertices without a parent",
+        ),
+        (
+            schema(Skeleton),
+            raise,
+            vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
+            "object 0 of a skeleton must be one tree, found 2 vertices without a parent",
+        ),
     ];
     for (schema, outside, batches, message) in cases {
         assert_eq!(refusal(schema, outside, &batches).await, message);
@@ -128,7 +192,8 @@ async fn strays_are_left_out_or_let_in() {
         let store = crate::given::open(memory.clone()).await;
         assert_eq!(store.root().zarr_vectors.bounds[1], [high]);
         let batch = crate::given::read(memory).await;
-        let kept = |row: usize| (batch.positions().float(row, 0), batch.fields()[0].column.float(row, 0));
+        let kept =
+            |row: usize| (batch.positions().float(row, 0), batch.fields()[0].column.float(row, 0));
         let rows: Vec<_> = (0..batch.len()).map(kept).collect();
         assert!(rows.contains(&(Some(5.0), Some(1.0))) && rows.contains(&(Some(1.0), Some(4.0))));
     }

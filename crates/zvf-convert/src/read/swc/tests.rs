@@ -29,8 +29,8 @@ fn every_tree_is_an_object() {
         (
             small,
             format!(
-                "skeleton of float64, {said}, elements of Some(2), {more}\n{names}{first}{names}{last}\
-                 v0,v1\n1,2\n2,0\n"
+                "skeleton of float64, {said}, elements of Some(2), {more}\n{names}{first}\
+                 v0,v1\n1,2\n2,0\n{names}{last}v0,v1\n"
             ),
         ),
     ] {
@@ -38,6 +38,27 @@ fn every_tree_is_an_object() {
     }
     let empty = told(Format::Swc, b"# nothing\n", &default()).unwrap();
     assert_eq!(empty, format!("skeleton of float32, {said}, elements of Some(2)\n"));
+}
+
+#[test]
+fn trees_are_never_cut() {
+    // Two trees through one another, then one that is larger than a batch, then a small one.
+    let rows = ["1 -1", "2 -1", "3 1", "4 2", "10 -1", "11 10", "12 11", "20 -1"];
+    let text: String = rows
+        .iter()
+        .map(|row| row.split_once(' ').unwrap())
+        .map(|(id, parent)| format!("{id} 0 0 0 0 1 {parent}\n"))
+        .collect();
+    let trees = |batch_rows| {
+        let options = ReadOptions { batch_rows, ..ReadOptions::default() };
+        let told = told(Format::Swc, text.as_bytes(), &options).unwrap();
+        let batches = told.split("x,y,z,radius,type,object\n").skip(1);
+        batches.map(|batch| batch.replace("0,0,0,1,0,", "").replace('\n', " ")).collect::<Vec<_>>()
+    };
+    let third = "2 2 2 v0,v1 5,4 6,5 ";
+    assert_eq!(trees(1), ["0 1 0 1 v0,v1 2,0 3,1 ", third, "3 v0,v1 "]);
+    assert_eq!(trees(4), ["0 1 0 1 v0,v1 2,0 3,1 ", "2 2 2 3 v0,v1 5,4 6,5 "]);
+    assert_eq!(trees(7), ["0 1 0 1 2 2 2 v0,v1 2,0 3,1 5,4 6,5 ", "3 v0,v1 "]);
 }
 
 #[test]
@@ -105,7 +126,7 @@ fn files_that_are_none() {
             "Unsupported in SWC, the file: expected a type of floats for positions, found int64",
         ),
         (
-            ReadOptions { memory: 256, ..ReadOptions::default() },
+            ReadOptions { memory: 400, ..ReadOptions::default() },
             "LimitExceeded in SWC, line 5: expected at most 2 nodes, for the memory allowed, found more; \
              allow more memory",
         ),
