@@ -165,7 +165,7 @@ fn chunk(sizes: &[f64], vertices: u64, wanted: u64) -> Vec<f64> {
             break;
         }
     }
-    let side = if side < longest { round(side) } else { round_up(longest) };
+    let side = if chunks > 1.0 && side < longest { round(side) } else { round_up(longest) };
     sizes.iter().map(|size| if *size > 0.0 { side.min(round_up(*size)) } else { side }).collect()
 }
 

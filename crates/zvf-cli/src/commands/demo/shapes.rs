@@ -7,14 +7,17 @@ use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 pub(super) fn of(kind: Kind) -> Result<Batch, Error> {
     let mut random = Random(0x5eed);
     let mut shape = Shape::default();
-    match kind {
-        Kind::Line => shape.chains(&mut random, 300, 2),
-        Kind::Polyline => shape.chains(&mut random, 40, 25),
-        Kind::Streamline => shape.chains(&mut random, 80, 40),
-        Kind::Graph => shape.graph(&mut random, 6, 100),
-        Kind::Skeleton => shape.trees(&mut random, 4, 150),
-        Kind::Mesh => shape.surface(33),
-        _ => shape.points.extend((0..5000).map(|_| random.point())),
+    let chains = [(Kind::Line, 300, 2), (Kind::Polyline, 40, 25), (Kind::Streamline, 80, 40)];
+    if let Some((_, count, length)) = chains.into_iter().find(|(of, ..)| *of == kind) {
+        shape.chains(&mut random, count, length);
+    } else if kind == Kind::Graph {
+        shape.graph(&mut random, 6, 100);
+    } else if kind == Kind::Skeleton {
+        shape.trees(&mut random, 4, 150);
+    } else if kind == Kind::Mesh {
+        shape.surface(33);
+    } else {
+        shape.points.extend((0..5000).map(|_| random.point()));
     }
     shape.batch(kind, &mut random)
 }
