@@ -8,6 +8,10 @@ use zvf::{OpenOptions, Timeouts};
 use crate::commands::blob::Blob;
 use crate::commands::cell::Cell;
 use crate::commands::completions::Completions;
+#[cfg(feature = "write")]
+use crate::commands::create::Create;
+#[cfg(feature = "write")]
+use crate::commands::demo::Demo;
 use crate::commands::group::Group;
 use crate::commands::info::Info;
 use crate::commands::ls::Ls;
@@ -19,7 +23,7 @@ use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
 
-/// Look into Zarr Vectors stores, and get points, lines, graphs and meshes out of them.
+/// Look into Zarr Vectors stores, and get points, lines, graphs and meshes into and out of them.
 ///
 /// A store is a folder, or a URL: s3://bucket/prefix, http://host/path, and whichever other backends
 /// this build has.
@@ -46,9 +50,9 @@ pub(crate) struct Common {
     /// A word for the backend, by its object_store name; may be repeated. Goes before the environment.
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = key_value)]
     storage: Vec<(String, String)>,
-    /// Bytes the store may hold in memory, such as 512MiB or 2GB [default: 256MiB].
+    /// Bytes that reading may hold in memory, such as 512MiB or 2GB [default: 256MiB]; writing: 512MiB.
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
-    memory_limit: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
 }
 
 impl Common {
@@ -76,6 +80,10 @@ enum Command {
     Cell(Cell),
     #[command(subcommand)]
     Blob(Blob),
+    #[cfg(feature = "write")]
+    Create(Box<Create>),
+    #[cfg(feature = "write")]
+    Demo(Demo),
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
@@ -100,6 +108,10 @@ impl Cli {
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
+                #[cfg(feature = "write")]
+                Command::Create(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "write")]
+                Command::Demo(command) => command.run(&session, &mut out).await,
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,

@@ -59,8 +59,13 @@ impl Interrupt {
         }
     }
 
+    /// Whether somebody pressed it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.stopped.load(Ordering::Relaxed)
+    }
+
     fn check(&self) -> io::Result<()> {
-        match self.shared.stopped.load(Ordering::Relaxed) {
+        match self.is_stopped() {
             true => Err(io::Error::other(Interrupted)),
             false => Ok(()),
         }

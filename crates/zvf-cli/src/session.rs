@@ -38,6 +38,12 @@ impl Session {
         self.common.options(timeouts)
     }
 
+    /// The memory allowed, where it was said.
+    #[cfg(feature = "write")]
+    pub(crate) const fn memory_limit(&self) -> Option<u64> {
+        self.common.memory_limit
+    }
+
     /// Opens a store for looking into it: somebody waits.
     pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
         let options = self.common.options(Timeouts::Interactive);

@@ -1,4 +1,4 @@
-//! Geometry to files of other formats.
+//! Geometry to files of other formats, and back.
 //!
 //! ```text
 //! npy     one record a vertex: position, attributes, part, object    NumPy opens it as it is
@@ -11,6 +11,8 @@
 //! Each writer takes batches one after the other, so that an answer larger than memory can be written
 //! while it is read. What a format cannot hold is refused with the reason, never changed silently.
 //!
+//! [`read`] has the other direction: npy, CSV, PLY, OBJ, SWC and TRK to batches, in bounded memory.
+//!
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
 
 #[cfg(feature = "arrow")]
@@ -21,13 +23,14 @@ mod error;
 mod jsonl;
 mod npy;
 mod ply;
+pub mod read;
 mod table;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
 pub use csv::CsvWriter;
 pub use elements::elements_as_rows;
-pub use error::ConvertError;
+pub use error::{BadInput, ConvertError, Place};
 pub use jsonl::JsonlWriter;
 pub use npy::NpyWriter;
 pub use ply::write_ply;

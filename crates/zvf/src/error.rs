@@ -53,8 +53,8 @@ impl Error {
         self.0.class
     }
 
-    /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert` or
-    /// `wait`.
+    /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert`,
+    /// `write` or `wait`.
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op
@@ -110,6 +110,29 @@ impl Error {
         let expected = zvf_format::Expected::Rule(expected);
         let class = Class::InvalidArgument;
         StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
+    }
+
+    /// Somebody who was told how far it is did not want more.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn stopped() -> Self {
+        Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())
+    }
+
+    /// A vertex that lies nowhere.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn not_finite(vertex: u64, found: &str) -> Self {
+        let class = Class::InvalidArgument;
+        let text = format!("{class}, vertex {vertex}: expected finite coordinates, found {found}");
+        Self::new(class, "convert", text)
+    }
+
+    /// A file that held another number of vertices when it was looked at.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn changed(file: &str, expected: u64, found: u64) -> Self {
+        let class = Class::FileChanged;
+        let text =
+            format!("{class}, {file}: expected {expected} vertices as before, found {found}");
+        Self::new(class, "convert", text)
     }
 
     /// A call that would wait for a network on a thread that drives other tasks.
@@ -262,11 +285,30 @@ impl From<zvf_query::predicate::BadPredicate> for Error {
     }
 }
 
+#[cfg(feature = "write")]
+impl From<zvf_write::WriteError> for Error {
+    fn from(source: zvf_write::WriteError) -> Self {
+        if let zvf_write::WriteError::Store(store) = source {
+            return Self::from(store);
+        }
+        let class = source.class();
+        let mut error = Self::new(class, "write", format!("{class}, {source}"));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
 #[cfg(feature = "convert")]
 impl From<zvf_convert::ConvertError> for Error {
     fn from(source: zvf_convert::ConvertError) -> Self {
         let class = source.class();
         let mut error = Self::new(class, "convert", format!("{class}, {source}"));
+        if let zvf_convert::ConvertError::Input(bad) = &source {
+            error.0.text = without_hint(&source.to_string(), bad.hint);
+            error.0.expected = Some(bad.expected.clone());
+            error.0.found = Some(bad.found.clone());
+            error.0.hint = bad.hint.map(Cow::Borrowed);
+        }
         error.0.source = Some(source.into());
         error
     }

@@ -26,14 +26,15 @@
 //! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
 //! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
-//! | [`convert`] | answers as files of other formats | `zvf-convert` |
+//! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
+//! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
-//! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them. A
-//! feature adds items and changes none.
+//! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
+//! `write` what makes stores. A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -49,6 +50,8 @@
 
 pub mod blob;
 pub mod blocking;
+#[cfg(all(feature = "convert", feature = "write"))]
+pub mod create;
 mod error;
 pub mod inspect;
 #[cfg(feature = "query")]
@@ -73,6 +76,8 @@ pub use zvf_query::{
     Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
     Reader, UnknownIds, predicate, region,
 };
+#[cfg(feature = "write")]
+pub use zvf_write as write;
 
 /// Opens the store at `address`, a path or a URL, for asking.
 ///

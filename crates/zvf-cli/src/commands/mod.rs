@@ -3,6 +3,10 @@
 pub(crate) mod blob;
 pub(crate) mod cell;
 pub(crate) mod completions;
+#[cfg(feature = "write")]
+pub(crate) mod create;
+#[cfg(feature = "write")]
+pub(crate) mod demo;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod ls;

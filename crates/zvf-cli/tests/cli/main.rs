@@ -1,6 +1,8 @@
 //! The command as users run it, on stores that were written by the reference implementation.
 
 mod answers;
+#[cfg(feature = "write")]
+mod create;
 mod faults;
 mod files;
 mod rearranged;

@@ -1,0 +1,156 @@
+//! `zvf demo`.
+
+mod shapes;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use zvf::format::grid::ChunkShape;
+use zvf::format::metadata::Axis;
+use zvf::write::{Schema, WriteOptions, Writer};
+use zvf::{Bounds, Kind, OpenOptions, Query};
+
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table::{self, Table, count};
+
+/// Make a small store of each kind, ask each for a box, and show what came of it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf demo stores
+  zvf info stores/mesh.zarrvectors
+  zvf query stores/skeleton.zarrvectors --bbox 0,0,0:50,50,50 -o part.ply")]
+pub(crate) struct Demo {
+    /// The folder to make the stores in.
+    folder: PathBuf,
+    /// Replace stores of an earlier demo.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// What came of one store.
+struct Made {
+    kind: Kind,
+    path: PathBuf,
+    vertices: u64,
+    objects: u64,
+    links: u64,
+    inside: usize,
+    seconds: [f64; 2], // to write, to open and ask
+}
+
+impl Demo {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let begun = Instant::now();
+        let folder = &self.folder;
+        let context = || format!("cannot make stores in {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(context)?;
+        let progress = session.progress("making stores");
+        let mut made = Vec::new();
+        for kind in Kind::ALL {
+            progress.set(kind.to_string());
+            made.push(self.make(kind).await.with_context(context)?);
+        }
+        drop(progress);
+        let seconds = begun.elapsed().as_secs_f64();
+        if session.json() {
+            let made: Vec<_> = made.iter().map(Made::json).collect();
+            table::json(&json!({"stores": made, "seconds": seconds}), out)?;
+            return Ok(Outcome::Clean);
+        }
+        let mut table = Table::new(&[
+            "kind",
+            ">vertices",
+            ">objects",
+            ">links",
+            ">in the box",
+            ">written",
+            ">asked",
+            "store",
+        ]);
+        made.iter().for_each(|made| table.row(made.cells()));
+        table.print("", out)?;
+        writeln!(out, "\n{} stores in {seconds:.2} s; the box is 0,0,0:50,50,50", made.len())?;
+        if let Some(Made { path, .. }) = made.last() {
+            writeln!(out, "look into one of them: zvf info {}", path.display())?;
+        }
+        Ok(Outcome::Clean)
+    }
+
+    async fn make(&self, kind: Kind) -> anyhow::Result<Made> {
+        let begun = Instant::now();
+        let path = self.folder.join(format!("{kind}.zarrvectors"));
+        let address = path.to_str().context("the name of the folder is no text")?;
+        let report = self.write(kind, address).await?;
+        let written = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let reader = zvf::open(address, OpenOptions::default()).await?;
+        let bounds = Bounds::new(&[0.0; 3], &[50.0; 3])?;
+        let answer = reader.run(&Query::within(bounds)).await?;
+        Ok(Made {
+            kind,
+            vertices: report.vertices,
+            objects: report.objects,
+            links: report.links,
+            inside: answer.batch.len(),
+            seconds: [written, begun.elapsed().as_secs_f64()],
+            path,
+        })
+    }
+
+    async fn write(&self, kind: Kind, address: &str) -> Result<zvf::write::Report, zvf::Error> {
+        let mut axes: Vec<Axis> = ["x", "y", "z"].map(Axis::space).into();
+        axes.iter_mut().for_each(|axis| axis.unit = Some("micrometer".to_owned()));
+        let mut schema = Schema::new(kind, axes, ChunkShape::new(&[50.0; 3])?)?;
+        if kind == Kind::PointCloud {
+            schema = schema.with_bins(&[25.0; 3])?;
+        }
+        let mut options = WriteOptions::default();
+        options.build.replace = self.overwrite;
+        let mut writer = Writer::create(address, schema, options).await?;
+        writer.push(&shapes::of(kind)?)?;
+        Ok(writer.finish().await?)
+    }
+}
+
+impl Made {
+    fn cells(&self) -> Vec<String> {
+        let [written, asked] = self.seconds.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
+        vec![
+            self.kind.to_string(),
+            count(self.vertices),
+            count(self.objects),
+            count(self.links),
+            count(u64::try_from(self.inside).unwrap_or(u64::MAX)),
+            written,
+            asked,
+            shown(&self.path),
+        ]
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let [written, asked] = self.seconds;
+        json!({
+            "kind": self.kind.to_string(),
+            "store": shown(&self.path),
+            "vertices": self.vertices,
+            "objects": self.objects,
+            "links": self.links,
+            "vertices_of_answer": self.inside,
+            "seconds_to_write": written,
+            "seconds_to_ask": asked,
+        })
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,376 @@
+//! Text with one vertex a line, values between commas or tabs, names in the first line.
+//!
+//! As RFC 4180 has it: a value may stand in quotes, a quote in it is doubled, and a line may break in it.
+//! Lines without anything are skipped. Types that are not stated are told from a sample, the start of
+//! the file: whole numbers are `int64`, other numbers `float64`, `true` and `false` are `bool`, all else
+//! is text as long as the longest. An empty value is not a number where a float is wanted, and an error
+//! where a whole number is.
+
+use std::collections::VecDeque;
+
+use zvf_format::Class;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::ObjectId;
+
+use super::input::Bytes;
+use super::lines::{LONGEST, Lines};
+use super::record::Vertices;
+use super::roles::{AXES, MOST_AXES, OBJECT, PART, point_kind};
+use super::values::{NamedValues, Values, float};
+use super::{Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+pub(super) fn open(
+    bytes: Bytes,
+    options: &ReadOptions,
+    delimiter: u8,
+) -> Result<Reader, ConvertError> {
+    let kind = point_kind(options, bytes.format().name())?;
+    let mut records = Records { lines: Lines::new(bytes), delimiter };
+    let Some(names) = records.next()? else {
+        let bad = records.lines.bytes().bad(
+            Class::Truncated,
+            Place::Line(1),
+            "names of columns",
+            "an empty file",
+        );
+        return Err(bad.into());
+    };
+    let names: Vec<String> = (0..names.len()).map(|at| names.value(at).trim().to_owned()).collect();
+    let roles = Roles::of(&names, &records, options)?;
+    let (sample, whole) = sample(&mut records, options.memory.min(SAMPLE))?;
+    let stated = |name: &String| {
+        options.columns.types.iter().find(|(of, _)| of == name).map(|(_, dtype)| *dtype)
+    };
+    let dtype_of =
+        |at: usize| names.get(at).and_then(stated).unwrap_or_else(|| inferred(&sample, at));
+    let positions = Values::new(options.positions.unwrap_or(FLOAT64), wide(roles.positions.len()));
+    let fields = roles
+        .fields
+        .iter()
+        .map(|at| NamedValues::new(names.get(*at).map_or("", String::as_str), dtype_of(*at), 1));
+    let owned = roles.object.is_some() || kind.is_chain();
+    let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
+    let axes = roles.positions.iter().filter_map(|at| names.get(*at).cloned()).collect();
+    let header = vertices.header(axes)?;
+    let batch_rows = options.batch_rows.max(1);
+    Ok(Reader::new(
+        header,
+        Table { records, sample, whole, names, roles, vertices, batch_rows, parts: (None, 0) },
+    ))
+}
+
+/// Columns by what they are, as places in a line.
+#[derive(Debug, Default)]
+struct Roles {
+    positions: Vec<usize>,
+    object: Option<usize>,
+    part: Option<usize>,
+    fields: Vec<usize>,
+}
+
+impl Roles {
+    fn of(
+        names: &[String],
+        records: &Records,
+        options: &ReadOptions,
+    ) -> Result<Self, ConvertError> {
+        for (at, name) in names.iter().enumerate() {
+            if names.iter().take(at).any(|other| other == name) {
+                let expected = "another name for each column";
+                let found = format!("{name:?} twice");
+                return Err(records.header_bad(Class::Duplicate, expected, found).into());
+            }
+        }
+        let place = |wanted: &String| {
+            names.iter().position(|name| name == wanted).ok_or_else(|| {
+                let expected = format!("a column {wanted:?}");
+                records.header_bad(Class::InvalidArgument, expected, listed(names))
+            })
+        };
+        let columns = &options.columns;
+        let positions: Vec<usize> = if columns.positions.is_empty() {
+            let named = |axis: &str| names.iter().position(|name| name.eq_ignore_ascii_case(axis));
+            AXES.into_iter().map_while(named).collect()
+        } else {
+            columns.positions.iter().map(place).collect::<Result<_, _>>()?
+        };
+        if positions.is_empty() || positions.len() > MOST_AXES {
+            let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
+            let bad = records.header_bad(Class::InvalidArgument, expected, listed(names));
+            return Err(bad.with_hint("say which columns are positions").into());
+        }
+        let usual = names.iter().position(|name| name == OBJECT);
+        let object = columns.object.as_ref().map(place).transpose()?.or(usual);
+        let part = names.iter().position(|name| name == PART).filter(|_| object.is_some());
+        let other = |at: &usize| !positions.contains(at) && object != Some(*at);
+        let fields = match &columns.fields {
+            Some(wanted) => wanted.iter().map(place).collect::<Result<_, _>>()?,
+            None => (0..names.len()).filter(other).filter(|at| part != Some(*at)).collect(),
+        };
+        for (name, _) in &columns.types {
+            place(name)?;
+        }
+        Ok(Self { positions, object, part, fields })
+    }
+}
+
+/// The lines of a file with their values.
+struct Records {
+    lines: Lines,
+    delimiter: u8,
+}
+
+/// One line, or several where one breaks within quotes.
+#[derive(Debug, Default)]
+struct Record {
+    text: String,
+    ends: Vec<usize>, // of each value in the text
+    line: u64,        // where it starts
+}
+
+impl Record {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn value(&self, at: usize) -> &str {
+        let start = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let range = start.zip(self.ends.get(at).copied());
+        range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or("")
+    }
+
+    /// Adds the values of a line; whether it ends within quotes.
+    fn push(&mut self, line: &str, delimiter: u8, mut quoted: bool) -> bool {
+        let delimiter = char::from(delimiter);
+        let mut chars = line.chars().peekable();
+        let mut fresh = !quoted; // at the start of a value
+        while let Some(c) = chars.next() {
+            match c {
+                '"' if quoted && chars.peek() == Some(&'"') => {
+                    chars.next();
+                    self.text.push('"');
+                }
+                '"' if quoted => quoted = false,
+                '"' if fresh => quoted = true,
+                c if c == delimiter && !quoted => {
+                    self.ends.push(self.text.len());
+                    fresh = true;
+                    continue;
+                }
+                c => self.text.push(c),
+            }
+            fresh = false;
+        }
+        if quoted {
+            self.text.push('\n');
+        } else {
+            self.ends.push(self.text.len());
+        }
+        quoted
+    }
+}
+
+impl Records {
+    fn next(&mut self) -> Result<Option<Record>, ConvertError> {
+        let mut record = Record::default();
+        let mut quoted = false;
+        loop {
+            let Some(line) = self.lines.next()? else {
+                if quoted {
+                    let bad = self.bad(record.line, Class::Truncated, "a closing quote", "the end");
+                    return Err(bad.into());
+                }
+                return Ok(None);
+            };
+            if line.is_empty() && !quoted {
+                continue;
+            }
+            quoted = record.push(line, self.delimiter, quoted);
+            if record.line == 0 {
+                record.line = self.lines.number();
+            }
+            if !quoted {
+                return Ok(Some(record));
+            }
+            if record.text.len() > LONGEST {
+                let expected = format!("at most {LONGEST} bytes before the closing quote");
+                return Err(self.bad(record.line, Class::LimitExceeded, expected, "more").into());
+            }
+        }
+    }
+
+    fn bad(
+        &self,
+        line: u64,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        self.lines.bytes().bad(class, Place::Line(line), expected, found)
+    }
+
+    fn header_bad(
+        &self,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        let place = Place::Named("names of columns".to_owned());
+        self.lines.bytes().bad(class, place, expected, found)
+    }
+}
+
+/// The first records, as many as `most` bytes hold; whether these are all.
+fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), ConvertError> {
+    let mut sample = VecDeque::new();
+    let mut bytes = 0_u64;
+    while bytes < most {
+        let Some(record) = records.next()? else { return Ok((sample, true)) };
+        let size = record.text.len().saturating_add(record.ends.len().saturating_mul(8));
+        bytes = bytes.saturating_add(u64::try_from(size).unwrap_or(u64::MAX)).saturating_add(64);
+        sample.push_back(record);
+    }
+    Ok((sample, false))
+}
+
+/// The type that all values of a column in the sample have.
+fn inferred(sample: &VecDeque<Record>, at: usize) -> Dtype {
+    let filled =
+        || sample.iter().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
+    let blank = filled().count() < sample.len();
+    if !blank && filled().all(|text| text.trim().parse::<i64>().is_ok()) {
+        return Dtype::INT64;
+    }
+    if filled().all(|text| float(text.trim()).is_some()) {
+        return FLOAT64;
+    }
+    if !blank
+        && filled()
+            .all(|text| ["true", "false"].contains(&text.trim().to_ascii_lowercase().as_str()))
+    {
+        return Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
+    }
+    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1);
+    let size = u64::try_from(longest).unwrap_or(1).saturating_mul(4);
+    Dtype { kind: DtypeKind::Text, size, big_endian: false }
+}
+
+/// A file in the course of being read.
+struct Table {
+    records: Records,
+    sample: VecDeque<Record>, // read before, and still to be given
+    whole: bool,              // nothing comes after the sample
+    names: Vec<String>,
+    roles: Roles,
+    vertices: Vertices,
+    batch_rows: usize,
+    parts: (Option<String>, i64), // what stood in the column of parts, and which one it was
+}
+
+impl Iterator for Table {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.vertices.rows() < self.batch_rows {
+            let record = match self.sample.pop_front() {
+                Some(record) => Ok(Some(record)),
+                None => self.records.next(),
+            };
+            match record.and_then(|record| record.map(|record| self.push(&record)).transpose()) {
+                Ok(Some(())) => {}
+                Ok(None) => break,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        (self.vertices.rows() > 0).then(|| self.vertices.take())
+    }
+}
+
+impl Table {
+    fn push(&mut self, record: &Record) -> Result<(), ConvertError> {
+        if record.len() != self.names.len() {
+            let expected = format!("{} values", self.names.len());
+            let found = record.len().to_string();
+            return Err(self
+                .records
+                .bad(record.line, Class::CountMismatch, expected, found)
+                .into());
+        }
+        for at in &self.roles.positions {
+            if !self.vertices.positions.push_text(record.value(*at).trim()) {
+                let dtype = self.vertices.positions.dtype();
+                return Err(self.no_value(record, *at, dtype, false).into());
+            }
+        }
+        for (at, field) in self.roles.fields.iter().zip(&mut self.vertices.fields) {
+            let dtype = field.values.dtype();
+            let text = record.value(*at);
+            let text = if dtype.kind == DtypeKind::Text { text } else { text.trim() };
+            let blank = text.is_empty() && dtype.kind == DtypeKind::Float;
+            if !field.values.push_text(if blank { "nan" } else { text }) {
+                return Err(self.no_value(record, *at, dtype, !self.whole).into());
+            }
+        }
+        let object = match self.roles.object {
+            None => None,
+            Some(at) => match record.value(at).trim() {
+                "" if !self.vertices_are_chains() => None,
+                text => match text.parse() {
+                    Ok(object) => Some(ObjectId(object)),
+                    Err(_) => return Err(self.no_value(record, at, Dtype::INT64, false).into()),
+                },
+            },
+        };
+        let part = self.part(record);
+        self.vertices.end_row(object, part);
+        Ok(())
+    }
+
+    fn vertices_are_chains(&self) -> bool {
+        self.vertices.kind().is_chain()
+    }
+
+    /// Which part of the file the record is in.
+    fn part(&mut self, record: &Record) -> i64 {
+        if let Some(at) = self.roles.part {
+            let text = record.value(at);
+            if self.parts.0.as_deref() != Some(text) {
+                self.parts = (Some(text.to_owned()), self.parts.1.wrapping_add(1));
+            }
+        }
+        self.parts.1
+    }
+
+    fn no_value(&self, record: &Record, at: usize, dtype: Dtype, told: bool) -> BadInput {
+        let column = self.names.get(at).cloned().unwrap_or_default();
+        let place = Place::Column { line: record.line, column };
+        let found: String = record.value(at).chars().take(SHOWN).collect();
+        let bytes = self.records.lines.bytes();
+        let bad = bytes.bad(Class::Encoding, place, dtype.to_string(), format!("{found:?}"));
+        if told { bad.with_hint("its type was told from the first lines: state it") } else { bad }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(MOST_NAMES).map(|name| format!("{name:?}")).collect();
+    let more = if names.len() > MOST_NAMES { ", …" } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn wide(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
+/// Bytes of the sample that types are told from.
+const SAMPLE: u64 = 8 << 20;
+/// Characters of a wrong value that a message shows.
+const SHOWN: usize = 40;
+/// Names that a message shows.
+const MOST_NAMES: usize = 12;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Tables of text, good and bad.
+
+use zvf_model::Kind;
+
+use super::*;
+use crate::read::tests::told;
+use crate::read::{ColumnRoles, Format};
+
+fn options(columns: ColumnRoles) -> ReadOptions {
+    ReadOptions { columns, ..ReadOptions::default() }
+}
+
+#[test]
+fn tables_as_they_are() {
+    let roles = |positions: &[&str], object: Option<&str>, fields: Option<&[&str]>| ColumnRoles {
+        positions: positions.iter().map(|name| (*name).to_owned()).collect(),
+        object: object.map(str::to_owned),
+        fields: fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+        types: Vec::new(),
+    };
+    let none = ColumnRoles::default;
+    let typed = ColumnRoles {
+        types: vec![("n".into(), Dtype::parse("uint8").unwrap())],
+        ..ColumnRoles::default()
+    };
+    for (name, text, columns, wanted) in [
+        ("names only", "x,y\n", none(), "point_cloud of float64\n"),
+        (
+            "types told from values, in any order",
+            "flag,Y,n,note,x,w,gap\r\ntrue,2,7,soma,1,0.5,\r\nFalse,4,-8,\"a,\"\"b\"\"\",3,1e3,2\r\n",
+            none(),
+            "point_cloud of float64, flag bool, n int64, note <U5, w float64, gap float64\n\
+             x,Y,flag,n,note,w,gap\n1,2,true,7,soma,0.5,NaN\n3,4,false,-8,\"a,\"\"b\"\"\",1000,2\n",
+        ),
+        (
+            "a type that is stated",
+            "x,n\n1,200\n",
+            typed,
+            "point_cloud of float64, n uint8\nx,n\n1,200\n",
+        ),
+        (
+            "columns by name, blank lines, a mark, no line feed at the end",
+            "\u{feff}lon,lat,track,speed\n\n10,50,7,3\n11,51,,4",
+            roles(&["lon", "lat"], Some("track"), Some(&[])),
+            "point_cloud of float64\nlon,lat,object\n10,50,7\n11,51,\n",
+        ),
+        (
+            "a line that breaks in quotes",
+            "x,note\n1,\"two\nlines\"\n2,\n",
+            none(),
+            "point_cloud of float64, note <U9\nx,note\n1,\"two\nlines\"\n2,\n",
+        ),
+        (
+            "what this crate writes",
+            "x,y,part,object\n1,2,0,5\n3,4,1,5\n",
+            none(),
+            "point_cloud of float64\nx,y,object\n1,2,5\n3,4,5\n",
+        ),
+        (
+            "nothing in a column",
+            "x,a\n1,\n",
+            none(),
+            "point_cloud of float64, a float64\nx,a\n1,NaN\n",
+        ),
+    ] {
+        assert_eq!(
+            told(Format::Csv, text.as_bytes(), &options(columns)).unwrap(),
+            wanted,
+            "{name}"
+        );
+    }
+    let tabs = told(Format::Tsv, b"x\ty\n1\t2,\n", &ReadOptions::default());
+    assert_eq!(
+        tabs.unwrap_err(),
+        "Encoding in TSV, line 2, column \"y\": expected float64, found \"2,\""
+    );
+    let typed = ReadOptions { positions: Some(Dtype::FLOAT32), ..ReadOptions::default() };
+    assert_eq!(
+        told(Format::Tsv, b"x\ty\n1\t2\n", &typed).unwrap(),
+        "point_cloud of float32\nx,y\n1,2\n"
+    );
+}
+
+#[test]
+fn lines_of_an_object_are_parts() {
+    let text = "x,object,part\n0,7,0\n1,7,0\n2,7,1\n3,9,1\n4,7,2\n";
+    let read = |kind, batch_rows| {
+        let options = ReadOptions { kind: Some(kind), batch_rows, ..ReadOptions::default() };
+        told(Format::Csv, text.as_bytes(), &options).unwrap()
+    };
+    assert_eq!(
+        read(Kind::Polyline, 100),
+        "polyline of float64\nx,part,object\n0,0,7\n1,0,7\n2,1,7\n3,2,9\n4,3,7\n"
+    );
+    assert_eq!(
+        read(Kind::Polyline, 2),
+        "polyline of float64\nx,part,object\n0,0,7\n1,0,7\nx,part,object\n2,0,7\n3,1,9\n\
+         x,part,object\n4,0,7\n"
+    );
+    assert!(read(Kind::PointCloud, 100).starts_with("point_cloud of float64\nx,object\n0,7\n"));
+    let options = ReadOptions { kind: Some(Kind::Streamline), ..ReadOptions::default() };
+    let alone = told(Format::Csv, b"x\n1\n2\n", &options).unwrap();
+    assert_eq!(alone, "streamline of float64\nx,part,object\n1,0,0\n2,0,0\n");
+}
+
+#[test]
+fn tables_that_are_none() {
+    let missing =
+        |name: &str| ColumnRoles { positions: vec![name.into()], ..ColumnRoles::default() };
+    let typed = |name: &str| ColumnRoles {
+        types: vec![(name.into(), Dtype::INT64)],
+        ..ColumnRoles::default()
+    };
+    let none = ColumnRoles::default;
+    for (text, columns, message) in [
+        (
+            &b""[..],
+            none(),
+            "Truncated in CSV, line 1: expected names of columns, found an empty file",
+        ),
+        (
+            b"a,b\n1,2\n",
+            none(),
+            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
+             where there are any, found \"a\", \"b\"; say which columns are positions",
+        ),
+        (
+            b"x,x\n",
+            none(),
+            "Duplicate in CSV, names of columns: expected another name for each column, found \"x\" twice",
+        ),
+        (
+            b"x,y\n",
+            missing("lon"),
+            "InvalidArgument in CSV, names of columns: expected a column \"lon\", found \"x\", \"y\"",
+        ),
+        (
+            b"x,y\n",
+            typed("n"),
+            "InvalidArgument in CSV, names of columns: expected a column \"n\", found \"x\", \"y\"",
+        ),
+        (b"x,y\n1,2\n3\n", none(), "CountMismatch in CSV, line 3: expected 2 values, found 1"),
+        (b"x,y\n1,2\n3,4,5\n", none(), "CountMismatch in CSV, line 3: expected 2 values, found 3"),
+        (
+            b"x,y\n1,2\n3,four\n",
+            none(),
+            "Encoding in CSV, line 3, column \"y\": expected float64, found \"four\"",
+        ),
+        (
+            b"x,y\n1,\n",
+            none(),
+            "Encoding in CSV, line 2, column \"y\": expected float64, found \"\"",
+        ),
+        (
+            b"x,n\n1,5\n2,5.5\n",
+            typed("n"),
+            "Encoding in CSV, line 3, column \"n\": expected int64, found \"5.5\"",
+        ),
+        (
+            b"x,object\n1,a\n",
+            none(),
+            "Encoding in CSV, line 2, column \"object\": expected int64, found \"a\"",
+        ),
+        (
+            b"x,n\n1,\"2\n\n",
+            none(),
+            "Truncated in CSV, line 2: expected a closing quote, found the end",
+        ),
+        (
+            b"x\n1\n\xff\n",
+            none(),
+            "Encoding in CSV, line 3: expected text in UTF-8, found other bytes after 0 of them",
+        ),
+    ] {
+        let found = told(Format::Csv, text, &options(columns)).unwrap_err();
+        assert_eq!(found, message, "{}", String::from_utf8_lossy(text));
+    }
+    let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
+    assert_eq!(
+        told(Format::Csv, b"x\n", &graph).unwrap_err(),
+        "Unsupported in CSV, the file: expected edges or faces of a graph, found vertices only; ask for \
+         points, lines, polylines or streamlines"
+    );
+    let chain = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
+    assert_eq!(
+        told(Format::Csv, b"x,object\n1,\n", &chain).unwrap_err(),
+        "Encoding in CSV, line 2, column \"object\": expected int64, found \"\""
+    );
+}
+
+#[test]
+fn lines_without_an_end_are_refused() {
+    let long = vec![b'1'; LONGEST + 1];
+    let error = told(Format::Csv, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
+    assert_eq!(
+        error.unwrap_err(),
+        "LimitExceeded in CSV, line 2: expected a line of at most 1048576 bytes, found a longer one"
+    );
+    let open: Vec<u8> = b"x\n\"".iter().copied().chain(b"1\n".repeat(LONGEST / 2 + 1)).collect();
+    let error = told(Format::Csv, &open, &ReadOptions::default());
+    assert_eq!(
+        error.unwrap_err(),
+        "LimitExceeded in CSV, line 2: expected at most 1048576 bytes before the closing quote, found more"
+    );
+}
+
+#[test]
+fn types_told_from_a_sample_are_said_to_be() {
+    let rows: String = (0..50).map(|n| format!("{n},{n}\n")).collect();
+    let text = format!("x,n\n{rows}50,half\n");
+    let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
+    assert_eq!(
+        told(Format::Csv, text.as_bytes(), &small).unwrap_err(),
+        "Encoding in CSV, line 52, column \"n\": expected int64, found \"half\"; its type was told from \
+         the first lines: state it"
+    );
+    assert!(told(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
+}

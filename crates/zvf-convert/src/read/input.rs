@@ -1,0 +1,191 @@
+//! Where the bytes of a file come from, and how far they were read.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use zvf_format::Class;
+
+use super::Format;
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// A file or a stream to read.
+///
+/// Some forms of some formats need a file, because they are not read from front to back: npz, and
+/// arrays in Fortran order.
+///
+/// ```
+/// use zvf_convert::read::{self, Input, ReadOptions};
+///
+/// let nothing = Input::reader(&b"no format we know"[..]);
+/// let error = read::open(nothing, None, &ReadOptions::default()).unwrap_err();
+/// assert!(error.to_string().contains("cannot tell the format of the stream"));
+/// ```
+pub struct Input(Source);
+
+enum Source {
+    Path(PathBuf),
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Input {
+    /// The file at `path`.
+    #[must_use]
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self(Source::Path(path.into()))
+    }
+
+    /// A stream, from where it stands.
+    #[must_use]
+    pub fn reader(reader: impl Read + Send + 'static) -> Self {
+        Self(Source::Stream(Box::new(reader)))
+    }
+
+    pub(super) fn begin(self) -> Result<Bytes, ConvertError> {
+        match self.0 {
+            Source::Path(path) => Bytes::of(&path),
+            Source::Stream(stream) => Ok(Bytes::new(stream, None)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Source::Path(path) => f.debug_tuple("Input").field(path).finish(),
+            Source::Stream(_) => f.debug_tuple("Input").finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Bytes in order.
+pub(super) struct Bytes {
+    stream: BufReader<Box<dyn Read + Send>>,
+    path: Option<PathBuf>,
+    format: Format,
+    at: u64, // bytes taken
+}
+
+impl Bytes {
+    pub(super) fn new(stream: Box<dyn Read + Send>, path: Option<PathBuf>) -> Self {
+        let stream = BufReader::with_capacity(BUFFER, stream);
+        Self { stream, path, format: Format::Csv, at: 0 }
+    }
+
+    /// The file at `path`, from its start.
+    pub(super) fn of(path: &Path) -> Result<Self, ConvertError> {
+        let file = File::open(path).map_err(ConvertError::Read)?;
+        Ok(Self::new(Box::new(file), Some(path.to_owned())))
+    }
+
+    /// Bytes of the npy file at `path`, from so many bytes after its start.
+    pub(super) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
+        let mut file = File::open(path).map_err(ConvertError::Read)?;
+        file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
+        let bytes = Self::new(Box::new(file), Some(path.to_owned()));
+        Ok(Self { at, format: Format::Npy, ..bytes })
+    }
+
+    /// Passes over the next `n` bytes.
+    pub(super) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
+        while n > 0 {
+            let shown = self.peek()?.len();
+            if shown == 0 {
+                break; // whoever reads on finds the end
+            }
+            let taken = usize::try_from(n).unwrap_or(usize::MAX).min(shown);
+            self.take(taken);
+            n = n.saturating_sub(u64::try_from(taken).unwrap_or(n));
+        }
+        Ok(())
+    }
+
+    /// The same as a stream, which may not be opened again.
+    pub(super) fn without_path(self) -> Self {
+        Self { path: None, ..self }
+    }
+
+    /// Says what it is, for messages.
+    pub(super) const fn is(&mut self, format: Format) {
+        self.format = format;
+    }
+
+    pub(super) const fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Bytes taken so far.
+    pub(super) const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next bytes, some of them; none at the end.
+    pub(super) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+        loop {
+            match self.stream.fill_buf() {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ConvertError::Read(error)),
+            }
+        }
+        Ok(self.stream.buffer())
+    }
+
+    /// Takes `n` of the bytes that were shown.
+    pub(super) fn take(&mut self, n: usize) {
+        self.stream.consume(n);
+        self.at = self.at.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
+    }
+
+    /// As many bytes as there are, at most those of `into`; how many.
+    pub(super) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, ConvertError> {
+        let mut read = 0_usize;
+        while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match self.stream.read(rest) {
+                Ok(0) => break,
+                Ok(n) => read = read.saturating_add(n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ConvertError::Read(error)),
+            }
+        }
+        self.at = self.at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        Ok(read)
+    }
+
+    /// Exactly the bytes of `into`, which are part of `what`.
+    pub(super) fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), ConvertError> {
+        let start = self.at;
+        let read = self.read_up_to(into)?;
+        if read == into.len() {
+            return Ok(());
+        }
+        let (wanted, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
+        Err(self.bad(Class::Truncated, Place::Byte(start), wanted, found).into())
+    }
+
+    /// The next `N` bytes.
+    pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], ConvertError> {
+        let mut bytes = [0; N];
+        self.read(&mut bytes, what)?;
+        Ok(bytes)
+    }
+
+    /// A fault in these bytes.
+    pub(super) fn bad(
+        &self,
+        class: Class,
+        place: Place,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        BadInput::new(class, self.format.name(), place, expected, found)
+    }
+}
+
+/// Bytes read from a file at once.
+const BUFFER: usize = 1 << 17;

@@ -1,0 +1,432 @@
+//! The header of an array file: what its records are, how many, in which order.
+//!
+//! ```text
+//! offset   size    field
+//! 0        6       magic, 93 4e 55 4d 50 59
+//! 6        2       version: 1.0, 2.0 or 3.0
+//! 8        2 or 4  length n of the header: u16 in version 1.0, u32 after
+//! 10 or 12 n       the header: a dictionary as Python writes it, with `descr`, `fortran_order`, `shape`
+//! ```
+
+use zvf_format::Class;
+use zvf_format::metadata::Dtype;
+
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::input::Bytes;
+use crate::read::roles::RecordField;
+
+/// What the bytes after the header are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::read) struct ArrayHeader {
+    /// The fields of an element; one without a name where it is a plain number.
+    pub(in crate::read) fields: Vec<RecordField>,
+    /// Whether the first index changes fastest.
+    pub(in crate::read) fortran: bool,
+    /// The length of each axis.
+    pub(in crate::read) shape: Vec<u64>,
+}
+
+impl ArrayHeader {
+    /// Reads the header at the start of `bytes`.
+    pub(in crate::read) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
+        let start = bytes.at();
+        let magic: [u8; 8] = bytes.array("the magic and version")?;
+        let [b @ .., major, minor] = magic;
+        if b != *b"\x93NUMPY" {
+            let found = format!("{b:02x?}");
+            return Err(bytes.bad(Class::BadMagic, Place::Byte(start), "93 NUMPY", found).into());
+        }
+        let length = match (major, minor) {
+            (1, 0) => u16::from_le_bytes(bytes.array("the length of the header")?).into(),
+            (2 | 3, 0) => u32::from_le_bytes(bytes.array("the length of the header")?),
+            _ => {
+                let place = Place::Byte(start.saturating_add(6));
+                let found = format!("{major}.{minor}");
+                let expected = "version 1.0, 2.0 or 3.0";
+                return Err(bytes.bad(Class::UnsupportedVersion, place, expected, found).into());
+            }
+        };
+        let at = bytes.at();
+        let bad = |class, expected: &str, found: String| {
+            ConvertError::from(bytes.bad(class, Place::Byte(at), expected, found))
+        };
+        let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let Some(length) = length else {
+            return Err(bad(
+                Class::LimitExceeded,
+                "a header of at most 1 MiB",
+                "a longer one".into(),
+            ));
+        };
+        let mut text = vec![0; length];
+        bytes.read(&mut text, "the header")?;
+        let fault = |fault: Fault| {
+            let place = Place::Byte(at.saturating_add(u64::try_from(fault.at).unwrap_or(0)));
+            let bad = bytes.bad(fault.class, place, fault.expected, fault.found);
+            fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
+        };
+        Ok(Parser { text: &text, at: 0 }.header().map_err(|found| fault(*found))?)
+    }
+
+    /// How many elements there are; nothing where the number does not fit.
+    pub(in crate::read) fn elements(&self) -> Option<u64> {
+        self.shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))
+    }
+}
+
+/// What is wrong with the text of a header, and how many bytes into it.
+#[derive(Debug)]
+struct Fault {
+    class: Class,
+    at: usize,
+    expected: &'static str,
+    found: String,
+    hint: Option<&'static str>,
+}
+
+/// Reads a literal of Python from front to back: no step goes deeper than the format does.
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+type Parsed<T> = Result<T, Box<Fault>>;
+
+impl Parser<'_> {
+    fn header(mut self) -> Parsed<ArrayHeader> {
+        let (mut fields, mut fortran, mut shape) = (None, None, None);
+        self.want(b'{', "a dictionary")?;
+        while !self.take(b'}') {
+            let start = self.at;
+            let key = self.string("a key")?;
+            self.want(b':', "a colon")?;
+            match key.as_str() {
+                "descr" => fields = Some(self.descr()?),
+                "fortran_order" => fortran = Some(self.truth()?),
+                "shape" => shape = Some(self.numbers()?),
+                _ => {
+                    let expected = "descr, fortran_order or shape";
+                    return Err(fault(Class::BadTag, start, expected, format!("{key:?}")));
+                }
+            }
+            if !self.take(b',') {
+                self.want(b'}', "a comma or the end of the dictionary")?;
+                break;
+            }
+        }
+        let missing = |name| fault(Class::Truncated, self.at, name, "none".into());
+        Ok(ArrayHeader {
+            fields: fields.ok_or_else(|| missing("the key descr"))?,
+            fortran: fortran.ok_or_else(|| missing("the key fortran_order"))?,
+            shape: shape.ok_or_else(|| missing("the key shape"))?,
+        })
+    }
+
+    /// A type, or a list of names with types and shapes.
+    fn descr(&mut self) -> Parsed<Vec<RecordField>> {
+        if !self.take(b'[') {
+            let dtype = self.dtype()?;
+            return Ok(vec![RecordField { name: String::new(), dtype, width: 1 }]);
+        }
+        let mut fields = Vec::new();
+        while !self.take(b']') {
+            self.want(b'(', "a field in parentheses")?;
+            let name = self.name()?;
+            self.want(b',', "a comma")?;
+            let dtype = self.dtype()?;
+            let start = self.at;
+            let mut width = 1_u64;
+            if self.take(b',') && self.peek() != Some(b')') {
+                let shape =
+                    if self.peek() == Some(b'(') { self.numbers()? } else { vec![self.number()?] };
+                width = shape.iter().fold(1, |product, length| product.saturating_mul(*length));
+            }
+            self.want(b')', "the end of the field")?;
+            let width = u32::try_from(width).ok().filter(|width| (1..=WIDEST).contains(width));
+            let width = width.ok_or_else(|| {
+                let expected = "from 1 to 4096 values in a field";
+                fault(Class::BadShape, start, expected, "another number".into())
+            })?;
+            fields.push(RecordField { name, dtype, width });
+            if !self.take(b',') {
+                self.want(b']', "a comma or the end of the fields")?;
+                break;
+            }
+        }
+        if fields.is_empty() {
+            return Err(fault(Class::BadShape, self.at, "a field", "none".into()));
+        }
+        Ok(fields)
+    }
+
+    /// A name, or a title and a name.
+    fn name(&mut self) -> Parsed<String> {
+        if !self.take(b'(') {
+            return self.string("the name of a field");
+        }
+        self.string("the title of a field")?;
+        self.want(b',', "a comma")?;
+        let name = self.string("the name of a field")?;
+        self.want(b')', "the end of the name")?;
+        Ok(name)
+    }
+
+    fn dtype(&mut self) -> Parsed<Dtype> {
+        let start = self.at;
+        let word = self.string("a type")?;
+        Dtype::parse(&word).map_err(|_no_such_type| {
+            let expected = "a type of numbers, booleans or text such as '<f4'";
+            let mut fault = fault(Class::Unsupported, start, expected, format!("{word:?}"));
+            fault.hint = Some("convert the array with astype() first");
+            fault
+        })
+    }
+
+    fn truth(&mut self) -> Parsed<bool> {
+        for (word, value) in [("True", true), ("False", false)] {
+            self.blanks();
+            if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+                self.at = self.at.saturating_add(word.len());
+                return Ok(value);
+            }
+        }
+        Err(self.unexpected("True or False"))
+    }
+
+    fn numbers(&mut self) -> Parsed<Vec<u64>> {
+        self.want(b'(', "numbers in parentheses")?;
+        let mut numbers = Vec::new();
+        while !self.take(b')') {
+            numbers.push(self.number()?);
+            if !self.take(b',') {
+                self.want(b')', "a comma or the end of the numbers")?;
+                break;
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn number(&mut self) -> Parsed<u64> {
+        self.blanks();
+        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let text = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
+        let number = text.and_then(|text| text.parse().ok());
+        let number = number.ok_or_else(|| self.unexpected("a number"))?;
+        self.at = self.at.saturating_add(digits);
+        Ok(number)
+    }
+
+    fn string(&mut self, what: &'static str) -> Parsed<String> {
+        self.blanks();
+        let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
+        let quote = quote.ok_or_else(|| self.unexpected(what))?;
+        let start = self.at.saturating_add(1);
+        let mut bytes = Vec::new();
+        let mut rest = self.text.get(start..).unwrap_or(&[]).iter();
+        let mut taken = 0_usize;
+        while let Some(byte) = rest.next() {
+            taken = taken.saturating_add(1);
+            match byte {
+                byte if *byte == quote => {
+                    self.at = start.saturating_add(taken);
+                    return String::from_utf8(bytes).map_err(|_no_text| {
+                        fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
+                    });
+                }
+                b'\\' => {
+                    taken = taken.saturating_add(1);
+                    bytes.extend(rest.next());
+                }
+                byte => bytes.push(*byte),
+            }
+        }
+        Err(fault(Class::Truncated, start, "a closing quote", "the end".into()))
+    }
+
+    fn want(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
+        if self.take(byte) { Ok(()) } else { Err(self.unexpected(what)) }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at = self.at.saturating_add(usize::from(there));
+        there
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        self.blanks();
+        self.text.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.at = self.at.saturating_add(blanks);
+    }
+
+    fn unexpected(&self, expected: &'static str) -> Box<Fault> {
+        let found = match self.text.get(self.at) {
+            Some(byte) => format!("{:?}", char::from(*byte)),
+            None => "the end".to_owned(),
+        };
+        fault(Class::Encoding, self.at, expected, found)
+    }
+}
+
+fn fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<Fault> {
+    Box::new(Fault { class, at, expected, found, hint: None })
+}
+
+/// The longest header that is read.
+const LONGEST: usize = 1 << 20;
+/// Values of a field.
+const WIDEST: u32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use crate::read::{Format, Input};
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<ArrayHeader, String> {
+        let length = u16::try_from(text.len()).unwrap();
+        let file = [b"\x93NUMPY\x01\0", &length.to_le_bytes()[..], text.as_bytes()].concat();
+        read(file)
+    }
+
+    fn read(file: Vec<u8>) -> Result<ArrayHeader, String> {
+        let mut bytes = Input::reader(std::io::Cursor::new(file)).begin().unwrap();
+        bytes.is(Format::Npy);
+        ArrayHeader::read(&mut bytes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn headers_as_they_are_written() {
+        let field = |name: &str, dtype: &str, width| RecordField {
+            name: name.into(),
+            dtype: Dtype::parse(dtype).unwrap(),
+            width,
+        };
+        for (text, fields, fortran, shape) in [
+            (
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }   \n",
+                vec![field("", "float32", 1)],
+                false,
+                vec![3, 2],
+            ),
+            (
+                "{\"shape\": (), \"descr\": \">i8\", \"fortran_order\": True}",
+                vec![field("", ">i8", 1)],
+                true,
+                vec![],
+            ),
+            (
+                "{'descr': [('it\\'s', '|u1', (2,)), (('title', 'b'), '<U3'), ('c', '<f8', 3), ('d', '|b1', )], \
+                 'fortran_order': False, 'shape': (5,)}",
+                vec![
+                    field("it's", "uint8", 2),
+                    field("b", "<U3", 1),
+                    field("c", "float64", 3),
+                    field("d", "bool", 1),
+                ],
+                false,
+                vec![5],
+            ),
+        ] {
+            assert_eq!(parse(text), Ok(ArrayHeader { fields, fortran, shape }), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_none() {
+        for (text, message) in [
+            ("", "Encoding in npy, byte 10: expected a dictionary, found the end"),
+            ("[", "Encoding in npy, byte 10: expected a dictionary, found '['"),
+            ("{1", "Encoding in npy, byte 11: expected a key, found '1'"),
+            ("{'a", "Truncated in npy, byte 12: expected a closing quote, found the end"),
+            ("{'\u{e9}\\", "Truncated in npy, byte 12: expected a closing quote, found the end"),
+            ("{'descr' 1", "Encoding in npy, byte 19: expected a colon, found '1'"),
+            (
+                "{'other': 1}",
+                "BadTag in npy, byte 11: expected descr, fortran_order or shape, found \"other\"",
+            ),
+            (
+                "{'descr': '<c8'}",
+                "Unsupported in npy, byte 20: expected a type of numbers, booleans or text such as \
+                 '<f4', found \"<c8\"; convert the array with astype() first",
+            ),
+            ("{'descr': []", "BadShape in npy, byte 22: expected a field, found none"),
+            (
+                "{'descr': [1",
+                "Encoding in npy, byte 21: expected a field in parentheses, found '1'",
+            ),
+            ("{'descr': [('a' 1", "Encoding in npy, byte 26: expected a comma, found '1'"),
+            (
+                "{'descr': [('a', '<f4', (0,))]",
+                "BadShape in npy, byte 32: expected from 1 to 4096 values in a field, found another \
+                 number",
+            ),
+            (
+                "{'descr': [('a', '<f4', (99999999999, 99999999999))]",
+                "BadShape in npy, byte 32: expected from 1 to 4096 values in a field, found another \
+                 number",
+            ),
+            (
+                "{'descr': [('a', '<f4')('b'",
+                "Encoding in npy, byte 33: expected a comma or the end of the fields, found '('",
+            ),
+            ("{'fortran_order': 0", "Encoding in npy, byte 28: expected True or False, found '0'"),
+            ("{'shape': 1", "Encoding in npy, byte 20: expected numbers in parentheses, found '1'"),
+            ("{'shape': (-1", "Encoding in npy, byte 21: expected a number, found '-'"),
+            (
+                "{'shape': (99999999999999999999",
+                "Encoding in npy, byte 21: expected a number, found '9'",
+            ),
+            (
+                "{'shape': (1 2",
+                "Encoding in npy, byte 23: expected a comma or the end of the numbers, found '2'",
+            ),
+            ("{}", "Truncated in npy, byte 12: expected the key descr, found none"),
+            (
+                "{'descr': '<f4'}",
+                "Truncated in npy, byte 26: expected the key fortran_order, found none",
+            ),
+            (
+                "{'descr': '<f4', 'fortran_order': True}",
+                "Truncated in npy, byte 49: expected the key shape, found none",
+            ),
+            (
+                "{'shape': () 'descr'",
+                "Encoding in npy, byte 23: expected a comma or the end of the dictionary, found '\\''",
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), message, "{text}");
+        }
+        for (file, message) in [
+            (
+                &b"\x93NUMPI\x01\0"[..],
+                "BadMagic in npy, byte 0: expected 93 NUMPY, found [93, 4e, 55, 4d, 50, 49]",
+            ),
+            (
+                b"\x93NUMPY\x04\0",
+                "UnsupportedVersion in npy, byte 6: expected version 1.0, 2.0 or 3.0, found 4.0",
+            ),
+            (
+                b"\x93NUMPY\x02\0\xff\xff\xff\xff",
+                "LimitExceeded in npy, byte 12: expected a header of at most 1 MiB, found a longer one",
+            ),
+            (
+                b"\x93NUM",
+                "Truncated in npy, byte 0: expected 8 bytes of the magic and version, found 4",
+            ),
+            (
+                b"\x93NUMPY\x01\0\x02\0{",
+                "Truncated in npy, byte 10: expected 2 bytes of the header, found 1",
+            ),
+        ] {
+            assert_eq!(read(file.to_vec()).unwrap_err(), message);
+        }
+    }
+}

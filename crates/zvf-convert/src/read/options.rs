@@ -1,0 +1,90 @@
+//! What a caller may want to be read otherwise.
+
+use zvf_format::metadata::Dtype;
+use zvf_model::Kind;
+
+/// How to read a file.
+///
+/// ```
+/// use zvf_convert::read::{ColumnRoles, ReadOptions};
+/// use zvf_model::Kind;
+///
+/// let columns = ColumnRoles {
+///     positions: vec!["lon".into(), "lat".into()],
+///     object: Some("track".into()),
+///     ..ColumnRoles::default()
+/// };
+/// let options = ReadOptions { kind: Some(Kind::Polyline), columns, ..ReadOptions::default() };
+/// assert_eq!(options.batch_rows, 65_536);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// What the geometry is, where the file does not say or may be taken for something simpler.
+    pub kind: Option<Kind>,
+    /// What the columns of a table are: npy with records, npz, CSV and TSV.
+    pub columns: ColumnRoles,
+    /// The type of positions that are text in the file [default: `float64` for CSV and TSV, `float32`
+    /// for OBJ and SWC].
+    pub positions: Option<Dtype>,
+    /// What to do with faces that have different numbers of corners.
+    pub polygons: Polygons,
+    /// At most so many vertices or elements in a piece.
+    pub batch_rows: usize,
+    /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
+    /// types of columns are told from, the nodes of a tree.
+    pub memory: u64,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            columns: ColumnRoles::default(),
+            positions: None,
+            polygons: Polygons::default(),
+            batch_rows: 65_536,
+            memory: 256 << 20,
+        }
+    }
+}
+
+/// Which columns are what, by name.
+///
+/// ```
+/// use zvf_convert::read::{self, ColumnRoles, Format, Input, ReadOptions};
+///
+/// let columns = ColumnRoles { positions: vec!["lon".into(), "lat".into()], ..ColumnRoles::default() };
+/// let options = ReadOptions { columns, ..ReadOptions::default() };
+/// let text: &[u8] = b"name,lon,lat\nhere,10,50\n";
+/// let reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
+/// assert_eq!((reader.header().axes.len(), reader.header().fields.len()), (2, 1));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ColumnRoles {
+    /// The columns of positions, one an axis [default: `x`, `y`, `z`, `t`, as far as there are any].
+    pub positions: Vec<String>,
+    /// The column that says which object a vertex belongs to [default: `object`, where there is one].
+    pub object: Option<String>,
+    /// The attributes that are wanted [default: all other columns].
+    pub fields: Option<Vec<String>>,
+    /// The types of columns that are not to be told from their values.
+    pub types: Vec<(String, Dtype)>,
+}
+
+/// What to do with faces.
+///
+/// ```
+/// use zvf_convert::read::{Polygons, ReadOptions};
+///
+/// let options = ReadOptions { polygons: Polygons::Triangles, ..ReadOptions::default() };
+/// assert_ne!(options.polygons, ReadOptions::default().polygons);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Polygons {
+    /// They all have as many corners as the first, or it is an error.
+    #[default]
+    Same,
+    /// A fan of triangles for each.
+    Triangles,
+}

@@ -1,0 +1,177 @@
+//! The header of a PLY file: lines of text up to `end_header`.
+//!
+//! ```text
+//! ply
+//! format ascii 1.0                        or binary_little_endian, binary_big_endian
+//! comment …
+//! element vertex 8                        how many, in the order of the body
+//! property float x
+//! property list uchar int vertex_indices  a count, and so many values
+//! end_header
+//! ```
+
+use zvf_format::Class;
+use zvf_format::metadata::{Dtype, DtypeKind};
+
+use crate::ConvertError;
+use crate::error::BadInput;
+use crate::read::lines::Lines;
+
+/// What the body is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlyHeader {
+    pub(super) encoding: Encoding,
+    pub(super) elements: Vec<Element>,
+}
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Text,
+    LittleEndian,
+    BigEndian,
+}
+
+/// Things of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    pub(super) name: String,
+    pub(super) count: u64,
+    pub(super) properties: Vec<Property>,
+}
+
+/// One value of each, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Property {
+    pub(super) name: String,
+    /// The type of a value, in the byte order of the file.
+    pub(super) dtype: Dtype,
+    /// The type of the count, where it is a list.
+    pub(super) list: Option<Dtype>,
+}
+
+impl PlyHeader {
+    /// Reads up to the end of the header.
+    pub(super) fn read(lines: &mut Lines) -> Result<Self, ConvertError> {
+        let mut encoding = None;
+        let mut elements: Vec<Element> = Vec::new();
+        if lines.next()?.map(str::trim_end) != Some("ply") {
+            return Err(lines.bad(Class::BadMagic, "ply", "another first line").into());
+        }
+        loop {
+            let Some(line) = lines.next()? else {
+                return Err(lines.bad(Class::Truncated, "end_header", "the end").into());
+            };
+            let line = line.to_owned();
+            let words: Vec<&str> = line.split_ascii_whitespace().take(MOST_WORDS).collect();
+            match words.as_slice() {
+                ["end_header"] => break,
+                [] | ["comment" | "obj_info", ..] => {}
+                ["format", word, "1.0"] => {
+                    encoding = Some(match *word {
+                        "ascii" => Encoding::Text,
+                        "binary_little_endian" => Encoding::LittleEndian,
+                        "binary_big_endian" => Encoding::BigEndian,
+                        _ => {
+                            let expected = "ascii, binary_little_endian or binary_big_endian";
+                            return Err(bad(lines, Class::Unsupported, expected, word).into());
+                        }
+                    });
+                }
+                ["format", _, version] => {
+                    return Err(
+                        bad(lines, Class::UnsupportedVersion, "version 1.0", version).into()
+                    );
+                }
+                ["element", name, count] => {
+                    let count = count.parse().ok();
+                    let count = count.ok_or_else(|| {
+                        bad(lines, Class::Encoding, "a number of elements", &line)
+                    })?;
+                    if elements.len() >= MOST {
+                        return Err(
+                            bad(lines, Class::LimitExceeded, "at most 256 elements", name).into()
+                        );
+                    }
+                    let name = (*name).to_owned();
+                    elements.push(Element { name, count, properties: Vec::new() });
+                }
+                ["property", ..] => {
+                    let order = encoding == Some(Encoding::BigEndian);
+                    let property = property(lines, &words, &line, order)?;
+                    let properties = elements.last_mut().map(|element| &mut element.properties);
+                    let Some(properties) = properties else {
+                        return Err(bad(lines, Class::Encoding, "an element first", &line).into());
+                    };
+                    if properties.iter().any(|known| known.name == property.name) {
+                        let expected = "another name for each property";
+                        return Err(bad(lines, Class::Duplicate, expected, &property.name).into());
+                    }
+                    if properties.len() >= MOST {
+                        let expected = "at most 256 properties of an element";
+                        return Err(
+                            bad(lines, Class::LimitExceeded, expected, &property.name).into()
+                        );
+                    }
+                    properties.push(property);
+                }
+                _ => {
+                    let expected = "format, element, property, comment or end_header";
+                    return Err(bad(lines, Class::BadTag, expected, &line).into());
+                }
+            }
+        }
+        let missing = || lines.bad(Class::Truncated, "a line with the format", "none");
+        Ok(Self { encoding: encoding.ok_or_else(missing)?, elements })
+    }
+}
+
+fn property(
+    lines: &Lines,
+    words: &[&str],
+    line: &str,
+    big_endian: bool,
+) -> Result<Property, ConvertError> {
+    let dtype = |word: &str| {
+        let known = TYPES.iter().find(|(names, ..)| names.contains(&word));
+        let (_, kind, size) = known
+            .ok_or_else(|| bad(lines, Class::BadTag, "a type such as float or uchar", word))?;
+        Ok::<_, ConvertError>(Dtype {
+            kind: *kind,
+            size: *size,
+            big_endian: big_endian && *size > 1,
+        })
+    };
+    match words {
+        ["property", "list", count, item, name] => {
+            let count = dtype(count)?;
+            if count.kind == DtypeKind::Float {
+                return Err(bad(lines, Class::BadTag, "a whole number to count with", line).into());
+            }
+            Ok(Property { name: (*name).to_owned(), dtype: dtype(item)?, list: Some(count) })
+        }
+        ["property", kind, name] if *kind != "list" => {
+            Ok(Property { name: (*name).to_owned(), dtype: dtype(kind)?, list: None })
+        }
+        _ => Err(bad(lines, Class::Encoding, "a type and a name", line).into()),
+    }
+}
+
+fn bad(lines: &Lines, class: Class, expected: &str, found: &str) -> BadInput {
+    let found: String = found.chars().take(SHOWN).collect();
+    lines.bad(class, expected, format!("{found:?}"))
+}
+
+#[rustfmt::skip]
+const TYPES: [(&[&str], DtypeKind, u64); 8] = [
+    (&["char", "int8"],      DtypeKind::Int, 1),   (&["uchar", "uint8"],   DtypeKind::UInt, 1),
+    (&["short", "int16"],    DtypeKind::Int, 2),   (&["ushort", "uint16"], DtypeKind::UInt, 2),
+    (&["int", "int32"],      DtypeKind::Int, 4),   (&["uint", "uint32"],   DtypeKind::UInt, 4),
+    (&["float", "float32"],  DtypeKind::Float, 4), (&["double", "float64"], DtypeKind::Float, 8),
+];
+/// Elements, and properties of each.
+const MOST: usize = 256;
+/// Words of a line that are looked at.
+const MOST_WORDS: usize = 6;
+/// Characters of a wrong line that a message shows.
+const SHOWN: usize = 60;

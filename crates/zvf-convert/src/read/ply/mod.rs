@@ -1,0 +1,309 @@
+//! PLY: vertices with properties; faces, or edges.
+//!
+//! Properties `x`, `y`, `z` are positions, `object` the owner, all others attributes. Faces are lists
+//! `vertex_indices` or `vertex_index` of `face`, their other properties attributes; edges are `vertex1`
+//! and `vertex2` of `edge`, likewise, where there are no faces. Other elements, and lists of vertices,
+//! are left out.
+
+mod body;
+mod header;
+
+use zvf_format::Class;
+use zvf_format::metadata::DtypeKind;
+use zvf_model::Kind;
+
+use self::body::Body;
+use self::header::{Element, PlyHeader, Property};
+use super::input::Bytes;
+use super::lines::Lines;
+use super::polygon::Corners;
+use super::record::block;
+use super::roles::{RecordField, RecordTable};
+use super::values::{NamedValues, empty_all};
+use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::Place;
+
+pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let path = bytes.path().map(std::path::Path::to_owned);
+    let mut lines = Lines::lenient(bytes);
+    let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
+    let said = |class, expected: &str, found: &str| {
+        let place = Place::Named("header".to_owned());
+        lines.bytes().bad(class, place, expected, found)
+    };
+    let place_of = |name: &str| elements.iter().position(|element| element.name == name);
+    let vertices = place_of("vertex");
+    let Some(vertex) = vertices.and_then(|at| elements.get(at)) else {
+        return Err(said(Class::Unsupported, "an element vertex", "none").into());
+    };
+    let joined = place_of("face").and_then(|at| Joined::faces(&elements, at));
+    let joined = joined.or_else(|| place_of("edge").and_then(|at| Joined::edges(&elements, at)));
+    let told = match &joined {
+        Some(Joined { corners: Ends::List(_), .. }) => Kind::Mesh,
+        Some(_) => Kind::Graph,
+        None => Kind::PointCloud,
+    };
+    let kind = options.kind.unwrap_or(told);
+    let joined = joined.filter(|_| kind.has_links());
+    if kind.has_links() && joined.is_none() {
+        let expected = format!("edges or faces of a {kind}");
+        return Err(said(Class::InvalidArgument, &expected, "vertices only").into());
+    }
+    if let Some(joined) = &joined
+        && Some(joined.at) < vertices
+    {
+        let expected = "vertices before what joins them";
+        return Err(said(Class::Unsupported, expected, "them after it").into());
+    }
+    let mut left_out = left_out(&elements, joined.as_ref());
+    let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();
+    let lists = vertex.properties.iter().filter(|property| property.list.is_some());
+    left_out.extend(lists.map(|list| format!("the lists {} of vertices", list.name)));
+    let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
+    let (width, fields) = match &joined {
+        Some(joined) => (joined.width(options, path.as_deref())?, empty_all(&joined.fields)?),
+        None => (None, Vec::new()),
+    };
+    let header = Header {
+        elements: joined.as_ref().map(|_| ElementHeader { width, fields }),
+        vertices: Some(vertex.count),
+        left_out,
+        ..table.vertices.header(axes)?
+    };
+    let vertex_count = vertex.count;
+    let number = lines.number();
+    let body = Body::new(lines.into_bytes(), encoding, number);
+    let pieces = Pieces {
+        body,
+        elements,
+        at: 0,
+        done: 0,
+        table,
+        joined,
+        corners: Corners::new(options.polygons),
+        vertex_count,
+        batch_rows: options.batch_rows.max(1),
+    };
+    Ok(Reader::new(header, pieces))
+}
+
+fn record_field(property: &Property) -> Option<RecordField> {
+    let Property { name, dtype, list } = property;
+    list.is_none().then(|| RecordField { name: name.clone(), dtype: *dtype, width: 1 })
+}
+
+fn left_out(elements: &[Element], joined: Option<&Joined>) -> Vec<String> {
+    let used = |at: usize, element: &Element| {
+        element.name == "vertex" || joined.is_some_and(|joined| joined.at == at)
+    };
+    let others = elements
+        .iter()
+        .enumerate()
+        .filter(|(at, element)| !used(*at, element) && element.count > 0);
+    others.map(|(_, element)| format!("{} {} elements", element.count, element.name)).collect()
+}
+
+/// The element that joins vertices.
+struct Joined {
+    at: usize, // of the elements
+    corners: Ends,
+    fields: Vec<NamedValues>, // of its other properties that are no lists, in their order
+}
+
+/// Which properties name vertices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// A list.
+    List(usize),
+    /// Two.
+    Pair([usize; 2]),
+}
+
+impl Joined {
+    fn faces(elements: &[Element], at: usize) -> Option<Self> {
+        let element = elements.get(at).filter(|element| element.count > 0)?;
+        let named = |property: &Property| {
+            property.list.is_some()
+                && ["vertex_indices", "vertex_index"].contains(&property.name.as_str())
+                && property.dtype.kind != DtypeKind::Float
+        };
+        let list = element.properties.iter().position(named)?;
+        Some(Self::new(element, at, Ends::List(list)))
+    }
+
+    fn edges(elements: &[Element], at: usize) -> Option<Self> {
+        let element = elements.get(at).filter(|element| element.count > 0)?;
+        let end = |name: &str| {
+            let whole = |property: &Property| {
+                property.name == name
+                    && property.list.is_none()
+                    && property.dtype.kind != DtypeKind::Float
+            };
+            element.properties.iter().position(whole)
+        };
+        Some(Self::new(element, at, Ends::Pair([end("vertex1")?, end("vertex2")?])))
+    }
+
+    fn new(element: &Element, at: usize, corners: Ends) -> Self {
+        let mut fields = Vec::new();
+        for (place, property) in element.properties.iter().enumerate() {
+            let end = match corners {
+                Ends::List(list) => place == list,
+                Ends::Pair(ends) => ends.contains(&place),
+            };
+            if !end && property.list.is_none() {
+                fields.push(NamedValues::new(property.name.as_str(), property.dtype, 1));
+            }
+        }
+        Self { at, corners, fields }
+    }
+
+    /// Vertices of one, where that can be known: from the options, or from the first one in the file.
+    fn width(
+        &self,
+        options: &ReadOptions,
+        path: Option<&std::path::Path>,
+    ) -> Result<Option<u32>, ConvertError> {
+        match (self.corners, options.polygons, path) {
+            (Ends::Pair(_), ..) => Ok(Some(2)),
+            (Ends::List(_), Polygons::Triangles, _) => Ok(Some(3)),
+            (Ends::List(_), Polygons::Same, None) => Ok(None),
+            (Ends::List(_), Polygons::Same, Some(path)) => {
+                let mut stream = Bytes::of(path)?;
+                stream.is(super::Format::Ply);
+                // A stream has no path, so this does not come here again.
+                first_width(open(stream.without_path(), options)?)
+            }
+        }
+    }
+}
+
+/// The width of the first elements of a file.
+pub(super) fn first_width(reader: Reader) -> Result<Option<u32>, ConvertError> {
+    for piece in reader {
+        if let Piece::Elements { rows, .. } = piece? {
+            return Ok(Some(rows.width()));
+        }
+    }
+    Ok(None)
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    body: Body,
+    elements: Vec<Element>,
+    at: usize, // the element that is being read
+    done: u64, // of them
+    table: RecordTable,
+    joined: Option<Joined>,
+    corners: Corners,
+    vertex_count: u64,
+    batch_rows: usize,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while let Some(element) = self.elements.get(self.at) {
+            let left = element.count.saturating_sub(self.done);
+            if left == 0 {
+                (self.at, self.done) = (self.at.saturating_add(1), 0);
+                continue;
+            }
+            let joined = self.joined.as_ref().is_some_and(|joined| joined.at == self.at);
+            if joined {
+                return self.elements_of(left).map(Some);
+            }
+            if element.name == "vertex" {
+                let most = block(self.table.stride(), self.batch_rows);
+                let rows = usize::try_from(left).unwrap_or(usize::MAX).min(most);
+                self.done = self.done.saturating_add(u64::try_from(rows).unwrap_or(0));
+                let records = self.body.records(element, rows)?;
+                return self.table.piece(&records).map(Some);
+            }
+            if !element.properties.is_empty() {
+                for _ in 0..left {
+                    for property in &element.properties {
+                        self.body.pass(property)?;
+                    }
+                }
+            }
+            self.done = element.count;
+        }
+        self.body.ended()?;
+        Ok(None)
+    }
+
+    fn elements_of(&mut self, left: u64) -> Result<Piece, ConvertError> {
+        let (Some(element), Some(joined)) = (self.elements.get(self.at), &mut self.joined) else {
+            return Err(self.body.bad(Class::BadTag, "header", "an element", "none").into());
+        };
+        let body = &mut self.body;
+        let mut left = left;
+        let mut values: Vec<u8> = Vec::new(); // of the fields of one element
+        while left > 0 && self.corners.rows() < self.batch_rows {
+            let mut ends = [0_i64; 2];
+            values.clear();
+            for (at, property) in element.properties.iter().enumerate() {
+                let Property { name, dtype, list } = property;
+                match (joined.corners, list) {
+                    (Ends::List(list), Some(count)) if list == at => {
+                        let length = body.length(*count, name)?;
+                        let bad =
+                            |class, expected| body.bad(class, name, expected, length.to_string());
+                        self.corners.face(length).map_err(|refusal| refusal.at(bad))?;
+                        for _ in 0..length {
+                            let vertex = body.whole(*dtype, name)?;
+                            self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
+                                refusal.at(|class, wanted| {
+                                    body.bad(class, name, wanted, vertex.to_string())
+                                })
+                            })?;
+                        }
+                    }
+                    (Ends::Pair([first, _]), None) if first == at => {
+                        ends[0] = body.whole(*dtype, name)?
+                    }
+                    (Ends::Pair([_, second]), None) if second == at => {
+                        ends[1] = body.whole(*dtype, name)?
+                    }
+                    (_, Some(_)) => body.pass(property)?,
+                    (_, None) => body.value(property, &mut values)?,
+                }
+            }
+            if let Ends::Pair(_) = joined.corners {
+                for vertex in ends {
+                    self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
+                        let bad = |class, wanted| {
+                            body.bad(class, "vertex1, vertex2", wanted, vertex.to_string())
+                        };
+                        refusal.at(bad)
+                    })?;
+                }
+            }
+            for _ in 0..self.corners.end() {
+                let mut rest = values.as_slice();
+                for field in &mut joined.fields {
+                    let size = usize::try_from(field.values.dtype().size).unwrap_or(0);
+                    let (value, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+                    field.values.push_bytes(value);
+                    rest = after;
+                }
+            }
+            left = left.saturating_sub(1);
+            self.done = self.done.saturating_add(1);
+        }
+        self.corners.take(&mut joined.fields)
+    }
+}
+
+#[cfg(test)]
+mod tests;

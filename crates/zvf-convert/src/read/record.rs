@@ -1,0 +1,129 @@
+//! Vertices in the making, whatever they come from; and records of fixed size taken apart.
+
+use zvf_model::{Batch, Kind, ObjectId, Parts};
+
+use super::values::{NamedValues, Values, empty_all, no_batch, take_all};
+use super::{Header, Piece};
+use crate::ConvertError;
+
+/// Vertices with their attributes and owners, taken away batch by batch.
+#[derive(Debug)]
+pub(super) struct Vertices {
+    kind: Kind,
+    pub(super) positions: Values,
+    pub(super) fields: Vec<NamedValues>,
+    owners: Owners,
+    rows: usize,
+}
+
+#[derive(Debug)]
+enum Owners {
+    None,
+    /// The object of each vertex.
+    Each(Vec<Option<ObjectId>>),
+    /// Runs of vertices of one object.
+    Runs {
+        offsets: Vec<usize>,
+        objects: Vec<ObjectId>,
+        last: Option<(ObjectId, i64)>,
+    },
+}
+
+impl Vertices {
+    /// Vertices of `kind`; of objects where `owned`, in runs where the kind is one of chains.
+    pub(super) fn new(
+        kind: Kind,
+        positions: Values,
+        fields: Vec<NamedValues>,
+        owned: bool,
+    ) -> Self {
+        let owners = match owned {
+            true if kind.is_chain() => {
+                Owners::Runs { offsets: Vec::new(), objects: Vec::new(), last: None }
+            }
+            true => Owners::Each(Vec::new()),
+            false => Owners::None,
+        };
+        Self { kind, positions, fields, owners, rows: 0 }
+    }
+
+    /// What a file with such vertices holds.
+    pub(super) fn header(&mut self, axes: Vec<String>) -> Result<Header, ConvertError> {
+        Ok(Header {
+            fields: empty_all(&self.fields)?,
+            objects: !matches!(self.owners, Owners::None),
+            ..Header::new(self.kind, axes, self.positions.take()?)
+        })
+    }
+
+    /// Ends a row, whose values were pushed. A run ends where the object or `part` changes.
+    pub(super) fn end_row(&mut self, object: Option<ObjectId>, part: i64) {
+        match &mut self.owners {
+            Owners::None => {}
+            Owners::Each(of) => of.push(object),
+            Owners::Runs { offsets, objects, last } => {
+                let object = object.unwrap_or(ObjectId(0));
+                if *last != Some((object, part)) {
+                    offsets.push(self.rows);
+                    objects.push(object);
+                    *last = Some((object, part));
+                }
+            }
+        }
+        self.rows = self.rows.saturating_add(1);
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Rows since the last batch.
+    pub(super) const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows so far as a piece; none remain.
+    pub(super) fn take(&mut self) -> Result<Piece, ConvertError> {
+        let batch = Batch::new(self.kind, self.positions.take()?);
+        let fields = take_all(&mut self.fields)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        let rows = std::mem::take(&mut self.rows);
+        let batch = match &mut self.owners {
+            Owners::None => batch,
+            Owners::Each(of) => batch.with_vertex_objects(std::mem::take(of)).map_err(no_batch)?,
+            Owners::Runs { offsets, objects, last } => {
+                *last = None; // a run that goes on is one more run of its object
+                offsets.push(rows);
+                if objects.is_empty() {
+                    offsets.clear();
+                    offsets.push(0);
+                }
+                let parts = Parts::new(std::mem::take(offsets), std::mem::take(objects));
+                batch.with_parts(parts.map_err(no_batch)?).map_err(no_batch)?
+            }
+        };
+        Ok(Piece::Vertices(batch))
+    }
+}
+
+/// Bytes of a record that are one value of a column, or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+impl Slot {
+    /// Its bytes of a record; none where the record is too short.
+    pub(super) fn of(self, record: &[u8]) -> &[u8] {
+        let end = self.offset.saturating_add(self.size);
+        record.get(self.offset..end).unwrap_or(&[])
+    }
+}
+
+/// How many records of `stride` bytes make a block: at most `most`, and a few mebibytes.
+pub(super) fn block(stride: usize, most: usize) -> usize {
+    BLOCK.checked_div(stride).unwrap_or(1).clamp(1, most.max(1))
+}
+
+const BLOCK: usize = 4 << 20;

@@ -1,0 +1,303 @@
+//! Records of named fields: which field is what, and vertices from a block of them.
+
+use zvf_format::Class;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Kind, ObjectId, Value};
+
+use super::record::{Slot, Vertices};
+use super::values::{NamedValues, Values};
+use super::{Piece, ReadOptions};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// A field of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RecordField {
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    /// Values of it in one record.
+    pub(super) width: u32,
+}
+
+impl RecordField {
+    /// Bytes of it in one record.
+    pub(super) fn size(&self) -> usize {
+        let size = usize::try_from(self.dtype.size).unwrap_or(usize::MAX);
+        size.saturating_mul(usize::try_from(self.width).unwrap_or(usize::MAX))
+    }
+}
+
+/// Vertices that come as blocks of records.
+#[derive(Debug)]
+pub(super) struct RecordTable {
+    stride: usize, // not 0
+    roles: Roles,
+    pub(super) vertices: Vertices,
+    format: &'static str,
+}
+
+impl RecordTable {
+    /// A table of such records, and the names of its axes.
+    pub(super) fn new(
+        fields: &[RecordField],
+        kind: Kind,
+        options: &ReadOptions,
+        format: &'static str,
+    ) -> Result<(Self, Vec<String>), ConvertError> {
+        let roles = Roles::of(fields, options, format)?;
+        let (vertices, axes) = roles.vertices(kind, format)?;
+        let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
+        Ok((Self { stride: stride.max(1), roles, vertices, format }, axes))
+    }
+
+    /// Bytes of a record.
+    pub(super) const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The vertices in a block of whole records.
+    pub(super) fn piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
+        let records = records.chunks_exact(self.stride);
+        let gather = |place: &Placed| {
+            let mut values = Values::new(place.field.dtype, 1);
+            records.clone().for_each(|record| values.push_bytes(place.slot.of(record)));
+            values.take()
+        };
+        let objects = self.roles.object.as_ref().map(gather).transpose()?;
+        let parts = self.roles.part.as_ref().map(gather).transpose()?;
+        let kind = self.vertices.kind();
+        for (row, record) in records.enumerate() {
+            for place in &self.roles.positions {
+                self.vertices.positions.push_bytes(place.slot.of(record));
+            }
+            for (place, field) in self.roles.fields.iter().zip(&mut self.vertices.fields) {
+                field.values.push_bytes(place.slot.of(record));
+            }
+            let object = objects
+                .as_ref()
+                .map(|objects| owner(objects, row, kind, self.format))
+                .transpose()?;
+            let part = parts.as_ref().and_then(|parts| match parts.value(row, 0) {
+                Value::Int(part) => Some(part),
+                Value::Null
+                | Value::Bool(_)
+                | Value::UInt(_)
+                | Value::Float(_)
+                | Value::Text(_) => None,
+            });
+            self.vertices.end_row(object.flatten(), part.unwrap_or(0));
+        }
+        self.vertices.take()
+    }
+}
+
+/// The kind of a table without edges or faces.
+pub(super) fn point_kind(
+    options: &ReadOptions,
+    format: &'static str,
+) -> Result<Kind, ConvertError> {
+    let kind = options.kind.unwrap_or(Kind::PointCloud);
+    if !kind.has_links() {
+        return Ok(kind);
+    }
+    let hint = "ask for points, lines, polylines or streamlines";
+    let expected = format!("edges or faces of a {kind}");
+    let bad = named(format, "the file", Class::Unsupported, expected, "vertices only");
+    Err(bad.with_hint(hint).into())
+}
+
+/// Fields of a record by what they are.
+#[derive(Debug)]
+pub(super) struct Roles {
+    positions: Vec<Placed>,
+    object: Option<Placed>,
+    part: Option<Placed>,
+    fields: Vec<Placed>,
+}
+
+/// A field and where it lies in a record.
+#[derive(Clone, Debug)]
+struct Placed {
+    field: RecordField,
+    slot: Slot,
+}
+
+impl Roles {
+    fn of(
+        fields: &[RecordField],
+        options: &ReadOptions,
+        format: &'static str,
+    ) -> Result<Self, ConvertError> {
+        let bad = |class, expected: &str, found: String| {
+            named(format, "the fields of a record", class, expected, found)
+        };
+        let placed = placed(fields);
+        let names = || {
+            let names: Vec<String> =
+                fields.iter().take(12).map(|field| format!("{:?}", field.name)).collect();
+            names.join(", ")
+        };
+        for (at, one) in placed.iter().enumerate() {
+            if placed.iter().take(at).any(|other| other.field.name == one.field.name) {
+                let found = format!("{:?} twice", one.field.name);
+                return Err(bad(Class::Duplicate, "another name for each field", found).into());
+            }
+        }
+        let find = |wanted: &str| placed.iter().find(|place| place.field.name == wanted).cloned();
+        let place = |wanted: &String| {
+            let missing = || bad(Class::InvalidArgument, &format!("a field {wanted:?}"), names());
+            find(wanted).ok_or_else(missing)
+        };
+        let columns = &options.columns;
+        let positions: Vec<Placed> = match (columns.positions.as_slice(), placed.as_slice()) {
+            ([], [only]) if only.field.name.is_empty() => vec![only.clone()],
+            ([], _) => match POSITIONS.into_iter().find_map(find) {
+                Some(position) => vec![position],
+                None => AXES.into_iter().map_while(find).collect(),
+            },
+            (wanted, _) => wanted.iter().map(place).collect::<Result<_, _>>()?,
+        };
+        if positions.is_empty() {
+            let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
+            let hint = "say which fields are positions";
+            return Err(bad(Class::InvalidArgument, expected, names()).with_hint(hint).into());
+        }
+        let object = columns.object.as_ref().map(place).transpose()?.or_else(|| find(OBJECT));
+        if let Some(object) = &object
+            && (object.field.width != 1
+                || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
+        {
+            let found = format!("{} x {}", object.field.dtype, object.field.width);
+            return Err(bad(Class::Unsupported, "one whole number for the object", found).into());
+        }
+        let whole = |place: &Placed| {
+            place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
+        };
+        let part = find(PART).filter(whole);
+        let used = |place: &Placed| {
+            let same = |other: &Placed| other.slot == place.slot;
+            positions.iter().any(same)
+                || object.as_ref().is_some_and(same)
+                || part.as_ref().is_some_and(same)
+        };
+        let fields = match &columns.fields {
+            Some(wanted) => wanted.iter().map(place).collect::<Result<_, _>>()?,
+            None => placed.iter().filter(|place| !used(place)).cloned().collect(),
+        };
+        Ok(Self { positions, object, part, fields })
+    }
+
+    /// Vertices with these columns, and the names of their axes.
+    fn vertices(
+        &self,
+        kind: Kind,
+        format: &'static str,
+    ) -> Result<(Vertices, Vec<String>), ConvertError> {
+        let width =
+            self.positions.iter().fold(0_u32, |sum, place| sum.saturating_add(place.field.width));
+        let dtype = self.positions.first().map_or(Dtype::FLOAT32, |place| place.field.dtype);
+        numeric_positions(dtype, width, format)?;
+        for place in &self.positions {
+            if place.field.dtype != dtype {
+                let expected = format!("{dtype} for every axis");
+                let hint = "convert them to one type first";
+                let found = place.field.dtype.to_string();
+                let bad = named(format, &place.field.name, Class::Unsupported, expected, found);
+                return Err(bad.with_hint(hint).into());
+            }
+        }
+        let axes = match self.positions.as_slice() {
+            [_] => axes(width),
+            several => several.iter().map(|place| place.field.name.clone()).collect(),
+        };
+        let fields = self.fields.iter().map(|Placed { field, .. }| {
+            NamedValues::new(field.name.as_str(), field.dtype, field.width)
+        });
+        let owned = self.object.is_some() || kind.is_chain();
+        let positions = Values::new(dtype, width);
+        Ok((Vertices::new(kind, positions, fields.collect(), owned), axes))
+    }
+}
+
+/// Fields with their places in a record, one after the other.
+fn placed(fields: &[RecordField]) -> Vec<Placed> {
+    let mut offset = 0_usize;
+    let mut placed = Vec::with_capacity(fields.len());
+    for field in fields {
+        let slot = Slot { offset, size: field.size() };
+        offset = offset.saturating_add(slot.size);
+        placed.push(Placed { field: field.clone(), slot });
+    }
+    placed
+}
+
+/// Positions that a store can hold: as many axes as it may have, of numbers.
+pub(super) fn numeric_positions(
+    dtype: Dtype,
+    width: u32,
+    format: &'static str,
+) -> Result<(), ConvertError> {
+    let many = usize::try_from(width).map_or(true, |width| width > MOST_AXES);
+    if many || width == 0 {
+        let expected = format!("from 1 to {MOST_AXES} axes of positions");
+        return Err(
+            named(format, "the positions", Class::BadShape, expected, width.to_string()).into()
+        );
+    }
+    if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
+        let found = dtype.to_string();
+        return Err(named(format, "the positions", Class::Unsupported, "numbers", found).into());
+    }
+    Ok(())
+}
+
+/// The usual names of so many axes.
+pub(super) fn axes(width: u32) -> Vec<String> {
+    (0..usize::try_from(width).unwrap_or(0))
+        .map(|axis| AXES.get(axis).map_or_else(|| format!("x{axis}"), |name| (*name).to_owned()))
+        .collect()
+}
+
+fn named(
+    format: &'static str,
+    what: &str,
+    class: Class,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> BadInput {
+    BadInput::new(class, format, Place::Named(what.to_owned()), expected, found)
+}
+
+/// The owner that a column says, where it says one.
+pub(super) fn owner(
+    column: &Column,
+    row: usize,
+    kind: Kind,
+    format: &'static str,
+) -> Result<Option<ObjectId>, BadInput> {
+    match column.value(row, 0) {
+        Value::Int(-1) if !kind.is_chain() => Ok(None),
+        Value::Int(id) => Ok(Some(ObjectId(id))),
+        Value::UInt(id) => match i64::try_from(id) {
+            Ok(id) => Ok(Some(ObjectId(id))),
+            Err(_) => {
+                let expected = "a number below 2^63";
+                Err(named(format, "the objects", Class::Overflow, expected, id.to_string()))
+            }
+        },
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => Ok(None),
+    }
+}
+
+/// The usual names of axes.
+pub(super) const AXES: [&str; 4] = ["x", "y", "z", "t"];
+/// The usual names of a field of positions.
+pub(super) const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
+/// Axes that a store can have.
+pub(super) const MOST_AXES: usize = 8;
+/// Vertices that an element of a store can have.
+pub(super) const MOST_CORNERS: u32 = 8;
+/// The usual name of the column of owners.
+pub(super) const OBJECT: &str = "object";
+/// The usual name of the column that tells runs of one owner apart.
+pub(super) const PART: &str = "part";

@@ -1,0 +1,318 @@
+//! SWC: trees of neurons, a node a line.
+//!
+//! ```text
+//! # comments, anywhere
+//! id type x y z radius parent    parent -1: the node is a root
+//! ```
+//!
+//! Every tree is an object, numbered as its root comes in the file; edges go from a node to its parent
+//! and come in the batch of both, which holds whole trees. Nodes may come in any order, so all of them
+//! are held: [`ReadOptions::memory`] bounds how many. Every parent is there and nothing goes in a circle,
+//! or the file is refused.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use zvf_format::Class;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
+
+use super::input::Bytes;
+use super::lines::Lines;
+use super::roles::axes;
+use super::values::{Values, float, no_batch};
+use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let kind = options.kind.unwrap_or(Kind::Skeleton);
+    let said = |class, expected, found: String| {
+        BadInput::new(class, "SWC", Place::Named("the file".to_owned()), expected, found)
+    };
+    if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
+        let bad = said(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
+        return Err(bad.into());
+    }
+    let dtype = options.positions.unwrap_or(Dtype::FLOAT32);
+    if dtype.kind != DtypeKind::Float {
+        let bad = said(Class::Unsupported, "a type of floats for positions", dtype.to_string());
+        return Err(bad.into());
+    }
+    let mut nodes = Nodes::new(dtype);
+    let mut lines = Lines::lenient(bytes);
+    nodes.read(&mut lines, options.memory)?;
+    let parents = nodes.parents(&lines)?;
+    let owners = nodes.owners(&parents, &lines)?;
+    let positions = nodes.positions.take()?;
+    let fields = [("radius", &mut nodes.radii), ("type", &mut nodes.types)];
+    let fields: Vec<Field> = fields
+        .into_iter()
+        .map(|(name, values)| values.take().map(|column| Field::new(name, column)))
+        .collect::<Result<_, _>>()?;
+    let none = |field: &Field| field.with_column(field.column.slice(0..0));
+    let header = Header {
+        fields: fields.iter().map(none).collect(),
+        unit: Some("micrometer"),
+        objects: true,
+        elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
+        vertices: u64::try_from(positions.len()).ok(),
+        left_out: nodes.left_out(),
+        ..Header::new(kind, axes(3), positions.slice(0..0))
+    };
+    let cuts = cuts(&owners);
+    let batch_rows = options.batch_rows.max(1);
+    Ok(Reader::new(
+        header,
+        Pieces { kind, positions, fields, owners, parents, cuts, at: 0, batch_rows },
+    ))
+}
+
+/// Where the file can be cut so that no tree is: after these rows, the last one included.
+fn cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
+    let mut last = HashMap::new();
+    for (row, owner) in owners.iter().enumerate() {
+        last.insert(*owner, row);
+    }
+    let mut reach = 0_usize;
+    let mut cuts = Vec::new();
+    for (row, owner) in owners.iter().enumerate() {
+        reach = reach.max(last.get(owner).copied().unwrap_or(row));
+        if row == reach {
+            cuts.push(row.saturating_add(1));
+        }
+    }
+    cuts
+}
+
+/// Nodes in the order of the file.
+struct Nodes {
+    positions: Values,
+    radii: Values,
+    types: Values,
+    rows: HashMap<i64, usize>, // by id
+    parents: Vec<Option<i64>>, // by id
+    lines: Vec<u64>,
+    more: bool, // some line has more than seven values
+}
+
+impl Nodes {
+    fn new(positions: Dtype) -> Self {
+        let int32 = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
+        Self {
+            positions: Values::new(positions, 3),
+            radii: Values::new(Dtype::FLOAT32, 1),
+            types: Values::new(int32, 1),
+            rows: HashMap::new(),
+            parents: Vec::new(),
+            lines: Vec::new(),
+            more: false,
+        }
+    }
+
+    fn read(&mut self, lines: &mut Lines, memory: u64) -> Result<(), ConvertError> {
+        let most = usize::try_from(memory / NODE).unwrap_or(usize::MAX);
+        let mut number = 0_u64;
+        while let Some(line) = lines.next()? {
+            number = number.saturating_add(1);
+            let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+            if words.first().is_none_or(|word| word.starts_with('#')) {
+                continue;
+            }
+            if let Err(fault) = self.node(&words, number) {
+                return Err(fault.at(lines.bytes(), number));
+            }
+            if self.parents.len() > most {
+                let expected = format!("at most {most} nodes, for the memory allowed");
+                let bad = lines.bad(Class::LimitExceeded, expected, "more");
+                return Err(bad.with_hint("allow more memory").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, words: &[&str], line: u64) -> Result<(), Fault> {
+        let [id, kind, x, y, z, radius, parent, more @ ..] = words else {
+            let found = format!("{} values", words.len());
+            return Err(Fault {
+                class: Class::CountMismatch,
+                column: None,
+                expected: COLUMNS,
+                found,
+            });
+        };
+        let whole = |word: &str, column| {
+            word.parse::<i64>().map_err(|_no_number| Fault::value(column, "a whole number", word))
+        };
+        let id = whole(id, "id")?;
+        let parent = whole(parent, "parent")?;
+        if id < 0 {
+            return Err(Fault {
+                class: Class::Negative,
+                ..Fault::value("id", "0 or more", &id.to_string())
+            });
+        }
+        if !self.types.push_text(kind) {
+            return Err(Fault::value("type", "a whole number of 32 bits", kind));
+        }
+        for (word, column) in [(x, "x"), (y, "y"), (z, "z")] {
+            let finite = float(word).is_some_and(f64::is_finite);
+            if !finite || !self.positions.push_text(word) {
+                return Err(Fault::value(column, "a number", word));
+            }
+        }
+        if !self.radii.push_text(radius) {
+            return Err(Fault::value("radius", "a number", radius));
+        }
+        if self.rows.insert(id, self.parents.len()).is_some() {
+            let fault = Fault::value("id", "another id for each node", &id.to_string());
+            return Err(Fault { class: Class::Duplicate, ..fault });
+        }
+        self.more |= !more.is_empty();
+        self.parents.push((parent != ROOT).then_some(parent));
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// The row of the parent of each node.
+    fn parents(&self, lines: &Lines) -> Result<Vec<Option<usize>>, ConvertError> {
+        let row = |(row, parent): (usize, &Option<i64>)| match parent {
+            None => Ok(None),
+            Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
+                let fault = Fault::value("parent", "the id of a node, or -1", &id.to_string());
+                let line = self.lines.get(row).copied().unwrap_or(0);
+                Fault { class: Class::OutOfBounds, ..fault }.at(lines.bytes(), line)
+            }),
+        };
+        self.parents.iter().enumerate().map(row).collect()
+    }
+
+    /// The tree of each node, by the order of roots.
+    fn owners(
+        &self,
+        parents: &[Option<usize>],
+        lines: &Lines,
+    ) -> Result<Vec<Option<ObjectId>>, ConvertError> {
+        let mut owners: Vec<Option<ObjectId>> = vec![None; parents.len()];
+        let mut trees = 0_i64;
+        for (owner, parent) in owners.iter_mut().zip(parents) {
+            if parent.is_none() {
+                *owner = Some(ObjectId(trees));
+                trees = trees.saturating_add(1);
+            }
+        }
+        let mut way = Vec::new(); // up from a node without an owner yet
+        for start in 0..parents.len() {
+            let mut node = start;
+            let owner = loop {
+                if let Some(owner) = owners.get(node).copied().flatten() {
+                    break owner;
+                }
+                way.push(node);
+                let up = parents.get(node).copied().flatten();
+                match up.filter(|_| way.len() <= parents.len()) {
+                    Some(up) => node = up,
+                    None => {
+                        let line = self.lines.get(start).copied().unwrap_or(0);
+                        let fault = Fault::value("parent", "a way up to a root", "a circle");
+                        return Err(
+                            Fault { class: Class::BadShape, ..fault }.at(lines.bytes(), line)
+                        );
+                    }
+                }
+            };
+            for node in way.drain(..) {
+                if let Some(place) = owners.get_mut(node) {
+                    *place = Some(owner);
+                }
+            }
+        }
+        Ok(owners)
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        let more = self.more.then(|| "values after the seventh of a line".to_owned());
+        more.into_iter().collect()
+    }
+}
+
+/// What is wrong with a line.
+struct Fault {
+    class: Class,
+    column: Option<&'static str>,
+    expected: &'static str,
+    found: String,
+}
+
+impl Fault {
+    fn value(column: &'static str, expected: &'static str, found: &str) -> Self {
+        let found = format!("{:?}", found.chars().take(SHOWN).collect::<String>());
+        Self { class: Class::Encoding, column: Some(column), expected, found }
+    }
+
+    fn at(self, bytes: &Bytes, line: u64) -> ConvertError {
+        let place = match self.column {
+            Some(column) => Place::Column { line, column: column.to_owned() },
+            None => Place::Line(line),
+        };
+        bytes.bad(self.class, place, self.expected, self.found).into()
+    }
+}
+
+/// Trees in the course of being given.
+struct Pieces {
+    kind: Kind,
+    positions: Column,
+    fields: Vec<Field>,
+    owners: Vec<Option<ObjectId>>,
+    parents: Vec<Option<usize>>, // by row
+    cuts: Vec<usize>,            // ascending; the last is the number of nodes
+    at: usize,                   // nodes given
+    batch_rows: usize,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let most = self.at.saturating_add(self.batch_rows);
+        let within = self.cuts.partition_point(|cut| *cut <= most).checked_sub(1);
+        let within = within.and_then(|at| self.cuts.get(at)).filter(|cut| **cut > self.at);
+        // A tree that is larger than a batch is one nevertheless.
+        let next = || self.cuts.get(self.cuts.partition_point(|cut| *cut <= self.at));
+        let end = within.or_else(next).copied()?;
+        let rows = std::mem::replace(&mut self.at, end)..end;
+        Some(self.trees(rows))
+    }
+}
+
+impl Pieces {
+    fn trees(&self, rows: Range<usize>) -> Result<Piece, ConvertError> {
+        let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
+        for field in &self.fields {
+            let field = field.with_column(field.column.slice(rows.clone()));
+            batch = batch.with_field(field).map_err(no_batch)?;
+        }
+        if self.kind.has_links() {
+            let parents = rows.clone().zip(self.parents.get(rows.clone()).unwrap_or_default());
+            let edges = parents.filter_map(|(row, parent)| {
+                Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
+            });
+            let edges = Elements::new(2, edges.flatten().collect()).map_err(no_batch)?;
+            batch = batch.with_elements(edges).map_err(no_batch)?;
+        }
+        let owners = self.owners.get(rows).unwrap_or_default().to_vec();
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
+    }
+}
+
+/// The parent of a root.
+const ROOT: i64 = -1;
+/// Memory that a node takes while its file is read: values, its id among all, its line, its parent.
+const NODE: u64 = 192;
+const COLUMNS: &str = "id, type, x, y, z, radius and parent";
+/// Characters of a wrong value that a message shows.
+const SHOWN: usize = 40;
+
+#[cfg(test)]
+mod tests;

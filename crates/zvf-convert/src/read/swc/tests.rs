@@ -1,0 +1,147 @@
+//! Forests in any order, and files that are none.
+
+use zvf_format::metadata::Dtype;
+use zvf_model::Kind;
+
+use crate::read::tests::told;
+use crate::read::{Format, ReadOptions};
+
+const FOREST: &[u8] =
+    b"# caf\xe9\n\n 5 1 0 0 0 2.5 -1\n7 3 1 0 0 1 6 more\n6 3 2 0 0 1 5 # note\n1 0 9 9 9 .5 -1\n";
+
+#[test]
+fn every_tree_is_an_object() {
+    let default = ReadOptions::default;
+    let points = ReadOptions { kind: Some(Kind::PointCloud), ..default() };
+    let small = ReadOptions { batch_rows: 3, positions: Dtype::parse("float64").ok(), ..default() };
+    let names = "x,y,z,radius,type,object\n";
+    let (first, last) = ("0,0,0,2.5,1,0\n1,0,0,1,3,0\n2,0,0,1,3,0\n", "9,9,9,0.5,0,1\n");
+    let said = "radius float32, type int32";
+    let more = "not values after the seventh of a line";
+    for (options, wanted) in [
+        (
+            default(),
+            format!(
+                "skeleton of float32, {said}, elements of Some(2), {more}\n{names}{first}{last}v0,v1\n1,2\n2,0\n"
+            ),
+        ),
+        (points, format!("point_cloud of float32, {said}, {more}\n{names}{first}{last}")),
+        (
+            small,
+            format!(
+                "skeleton of float64, {said}, elements of Some(2), {more}\n{names}{first}\
+                 v0,v1\n1,2\n2,0\n{names}{last}v0,v1\n"
+            ),
+        ),
+    ] {
+        assert_eq!(told(Format::Swc, FOREST, &options).unwrap(), wanted);
+    }
+    let empty = told(Format::Swc, b"# nothing\n", &default()).unwrap();
+    assert_eq!(empty, format!("skeleton of float32, {said}, elements of Some(2)\n"));
+}
+
+#[test]
+fn trees_are_never_cut() {
+    // Two trees through one another, then one that is larger than a batch, then a small one.
+    let rows = ["1 -1", "2 -1", "3 1", "4 2", "10 -1", "11 10", "12 11", "20 -1"];
+    let text: String = rows
+        .iter()
+        .map(|row| row.split_once(' ').unwrap())
+        .map(|(id, parent)| format!("{id} 0 0 0 0 1 {parent}\n"))
+        .collect();
+    let trees = |batch_rows| {
+        let options = ReadOptions { batch_rows, ..ReadOptions::default() };
+        let told = told(Format::Swc, text.as_bytes(), &options).unwrap();
+        let batches = told.split("x,y,z,radius,type,object\n").skip(1);
+        batches.map(|batch| batch.replace("0,0,0,1,0,", "").replace('\n', " ")).collect::<Vec<_>>()
+    };
+    let third = "2 2 2 v0,v1 5,4 6,5 ";
+    assert_eq!(trees(1), ["0 1 0 1 v0,v1 2,0 3,1 ", third, "3 v0,v1 "]);
+    assert_eq!(trees(4), ["0 1 0 1 v0,v1 2,0 3,1 ", "2 2 2 3 v0,v1 5,4 6,5 "]);
+    assert_eq!(trees(7), ["0 1 0 1 2 2 2 v0,v1 2,0 3,1 5,4 6,5 ", "3 v0,v1 "]);
+}
+
+#[test]
+fn files_that_are_none() {
+    for (text, message) in [
+        (
+            "1 1 0 0 0 1\n",
+            "CountMismatch in SWC, line 1: expected id, type, x, y, z, radius and parent, found 6 values",
+        ),
+        (
+            "a 1 0 0 0 1 -1\n",
+            "Encoding in SWC, line 1, column \"id\": expected a whole number, found \"a\"",
+        ),
+        (
+            "-2 1 0 0 0 1 -1\n",
+            "Negative in SWC, line 1, column \"id\": expected 0 or more, found \"-2\"",
+        ),
+        (
+            "1 1.5 0 0 0 1 -1\n",
+            "Encoding in SWC, line 1, column \"type\": expected a whole number of 32 bits, found \"1.5\"",
+        ),
+        (
+            "1 1 0 nan 0 1 -1\n",
+            "Encoding in SWC, line 1, column \"y\": expected a number, found \"nan\"",
+        ),
+        (
+            "1 1 0 0 1e99 1 -1\n",
+            "Encoding in SWC, line 1, column \"z\": expected a number, found \"1e99\"",
+        ),
+        (
+            "1 1 0 0 0 r -1\n",
+            "Encoding in SWC, line 1, column \"radius\": expected a number, found \"r\"",
+        ),
+        (
+            "1 1 0 0 0 1 x\n",
+            "Encoding in SWC, line 1, column \"parent\": expected a whole number, found \"x\"",
+        ),
+        (
+            "1 1 0 0 0 1 -1\n1 1 0 0 0 1 -1\n",
+            "Duplicate in SWC, line 2, column \"id\": expected another id for each node, found \"1\"",
+        ),
+        (
+            "# a\n1 1 0 0 0 1 -1\n2 1 0 0 0 1 3\n",
+            "OutOfBounds in SWC, line 3, column \"parent\": expected the id of a node, or -1, found \"3\"",
+        ),
+        (
+            "1 1 0 0 0 1 1\n",
+            "BadShape in SWC, line 1, column \"parent\": expected a way up to a root, found \"a circle\"",
+        ),
+        (
+            "1 1 0 0 0 1 -1\n2 1 0 0 0 1 3\n3 1 0 0 0 1 4\n4 1 0 0 0 1 3\n",
+            "BadShape in SWC, line 2, column \"parent\": expected a way up to a root, found \"a circle\"",
+        ),
+    ] {
+        let found = told(Format::Swc, text.as_bytes(), &ReadOptions::default());
+        assert_eq!(found.unwrap_err(), message, "{text}");
+    }
+    for (options, message) in [
+        (
+            ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() },
+            "Unsupported in SWC, the file: expected skeleton, graph or point_cloud, found mesh",
+        ),
+        (
+            ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() },
+            "Unsupported in SWC, the file: expected a type of floats for positions, found int64",
+        ),
+        (
+            ReadOptions { memory: 400, ..ReadOptions::default() },
+            "LimitExceeded in SWC, line 5: expected at most 2 nodes, for the memory allowed, found more; \
+             allow more memory",
+        ),
+    ] {
+        assert_eq!(told(Format::Swc, FOREST, &options).unwrap_err(), message);
+    }
+}
+
+#[test]
+fn a_long_way_up_takes_time_in_proportion() {
+    // Children first: each walk ends at a node that knows its root already, or is the longest there is.
+    let nodes = 200_000;
+    // The root is node 1, whose parent would be 0.
+    let text: String = (1..=nodes).rev().map(|id| format!("{id} 3 0 0 0 1 {}\n", id - 1)).collect();
+    let text = text.replace(" 1 0\n", " 1 -1\n");
+    let told = told(Format::Swc, text.as_bytes(), &ReadOptions::default()).unwrap();
+    assert_eq!(told.lines().filter(|line| line.ends_with(",0")).count(), nodes);
+}

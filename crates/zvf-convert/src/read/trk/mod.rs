@@ -1,0 +1,231 @@
+//! TRK: streamlines of `TrackVis`.
+//!
+//! ```text
+//! header              1000 bytes: see `header`
+//! streamline          n, i32; n x (3 + scalars) f32; properties, f32
+//! …                   n_count of them, or up to the end where that is 0
+//! ```
+//!
+//! Positions become those of the world, in mm, with axes to the right, to the front and up; scalars are
+//! attributes of vertices, properties of objects. Object `k` is streamline `k`. A long streamline may
+//! come in several parts.
+
+mod header;
+mod world;
+
+use zvf_format::Class;
+use zvf_format::metadata::Dtype;
+use zvf_model::{Kind, ObjectId};
+
+use self::header::TrkHeader;
+use self::world::World;
+use super::input::Bytes;
+use super::record::{Vertices, block};
+use super::roles::axes;
+use super::values::{NamedValues, Values, empty_all, take_all};
+use super::{Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::Place;
+
+pub(super) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let said = TrkHeader::read(&mut bytes)?;
+    let kind = options.kind.unwrap_or(Kind::Streamline);
+    if kind.has_links() || kind == Kind::Line {
+        let place = Place::Named("the file".to_owned());
+        let expected = "streamline, polyline or point_cloud";
+        return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
+    }
+    let Some(world) = World::of(&said) else {
+        let place = Place::Named("vox_to_ras".to_owned());
+        let expected = "a matrix with three directions";
+        return Err(bytes.bad(Class::BadShape, place, expected, "a flat one").into());
+    };
+    let order = Dtype { big_endian: said.big_endian, ..Dtype::FLOAT32 };
+    let named = |names: &[(String, u32)]| {
+        let named = names.iter();
+        named
+            .map(|(name, width)| NamedValues::new(name.as_str(), order, *width))
+            .collect::<Vec<_>>()
+    };
+    let mut vertices =
+        Vertices::new(kind, Values::new(Dtype::FLOAT32, 3), named(&said.scalars), true);
+    let properties = named(&said.properties);
+    let mut left_out = Vec::new();
+    if said.vox_to_ras.is_none() {
+        left_out.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
+    }
+    let header = Header {
+        unit: Some("millimeter"),
+        object_fields: empty_all(&properties)?,
+        left_out,
+        ..vertices.header(axes(3))?
+    };
+    let widths = |names: &[(String, u32)]| {
+        let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));
+        usize::try_from(sum).unwrap_or(usize::MAX).saturating_mul(4)
+    };
+    let pieces = Pieces {
+        bytes,
+        stride: widths(&said.scalars).saturating_add(POSITION),
+        property_bytes: widths(&said.properties),
+        big_endian: said.big_endian,
+        world,
+        vertices,
+        ids: Vec::new(),
+        properties,
+        count: said.count,
+        current: 0,
+        left: None,
+        batch_rows: options.batch_rows.max(1),
+        ended: false,
+    };
+    Ok(Reader::new(header, pieces))
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    bytes: Bytes,
+    stride: usize,         // bytes of a point with its scalars
+    property_bytes: usize, // of a streamline
+    big_endian: bool,
+    world: World,
+    vertices: Vertices,
+    ids: Vec<ObjectId>, // streamlines that are complete, since the last piece of them
+    properties: Vec<NamedValues>,
+    count: Option<u64>,
+    current: u64,      // the streamline that is read
+    left: Option<u64>, // its points that are not read, once it began
+    batch_rows: usize,
+    ended: bool,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.ended
+            && self.vertices.rows() < self.batch_rows
+            && self.ids.len() < self.batch_rows
+        {
+            match self.left {
+                None => self.begin()?,
+                Some(0) => self.end()?,
+                Some(left) => self.points(left)?,
+            }
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
+        let ids = std::mem::take(&mut self.ids);
+        Ok(Some(Piece::Objects { ids, fields: take_all(&mut self.properties)? }))
+    }
+
+    /// Begins a streamline, or ends the file.
+    fn begin(&mut self) -> Result<(), ConvertError> {
+        let at = self.bytes.at();
+        let none = self.bytes.peek()?.is_empty();
+        let bad = |class, expected: String, found: &str| {
+            Err(self.bytes.bad(class, Place::Byte(at), expected, found).into())
+        };
+        match self.count {
+            Some(count) if self.current >= count => {
+                if !none {
+                    return bad(
+                        Class::Trailing,
+                        format!("the end after {count} streamlines"),
+                        "more",
+                    );
+                }
+                self.ended = true;
+                return Ok(());
+            }
+            Some(count) if none => {
+                let found = self.current.to_string();
+                return bad(Class::Truncated, format!("{count} streamlines"), &found);
+            }
+            None if none => {
+                self.ended = true;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut number: [u8; 4] = self.bytes.array("the number of points")?;
+        if self.big_endian {
+            number.reverse();
+        }
+        let number = i32::from_le_bytes(number);
+        let Ok(points) = u64::try_from(number) else {
+            let expected = "0 points or more".to_owned();
+            return Err(self
+                .bytes
+                .bad(Class::Negative, Place::Byte(at), expected, number.to_string())
+                .into());
+        };
+        self.left = Some(points);
+        Ok(())
+    }
+
+    fn points(&mut self, left: u64) -> Result<(), ConvertError> {
+        let room = self.batch_rows.saturating_sub(self.vertices.rows());
+        let most = block(self.stride, room);
+        let rows = usize::try_from(left).unwrap_or(usize::MAX).min(most);
+        let mut points = vec![0; rows.saturating_mul(self.stride)];
+        self.bytes.read(&mut points, "the points of a streamline")?;
+        let object = i64::try_from(self.current).unwrap_or(i64::MAX);
+        for point in points.chunks_exact(self.stride) {
+            let (position, mut scalars) = point.split_at_checked(POSITION).unwrap_or((point, &[]));
+            let [x, y, z] = [0, 1, 2].map(|axis| self.float(position, axis));
+            for value in self.world.apply([x, y, z]) {
+                self.vertices.positions.push_bytes(&value.to_le_bytes());
+            }
+            for field in &mut self.vertices.fields {
+                let (values, rest) =
+                    scalars.split_at_checked(field.bytes()).unwrap_or((scalars, &[]));
+                field.values.push_bytes(values);
+                scalars = rest;
+            }
+            self.vertices.end_row(Some(ObjectId(object)), 0);
+        }
+        self.left = Some(left.saturating_sub(u64::try_from(rows).unwrap_or(u64::MAX)));
+        Ok(())
+    }
+
+    fn float(&self, position: &[u8], axis: usize) -> f32 {
+        let mut bytes = position.as_chunks::<4>().0.get(axis).copied().unwrap_or_default();
+        if self.big_endian {
+            bytes.reverse();
+        }
+        f32::from_le_bytes(bytes)
+    }
+
+    /// Ends a streamline with its properties.
+    fn end(&mut self) -> Result<(), ConvertError> {
+        let mut values = vec![0; self.property_bytes];
+        self.bytes.read(&mut values, "the properties of a streamline")?;
+        let mut rest = values.as_slice();
+        for field in &mut self.properties {
+            let (own, after) = rest.split_at_checked(field.bytes()).unwrap_or((rest, &[]));
+            field.values.push_bytes(own);
+            rest = after;
+        }
+        self.ids.push(ObjectId(i64::try_from(self.current).unwrap_or(i64::MAX)));
+        self.current = self.current.saturating_add(1);
+        self.left = None;
+        Ok(())
+    }
+}
+
+/// Bytes of a position.
+const POSITION: usize = 12;
+
+#[cfg(test)]
+mod tests;

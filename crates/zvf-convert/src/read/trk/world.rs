@@ -1,0 +1,108 @@
+//! From the coordinates of a TRK file to those of the world.
+//!
+//! A point is in mm from the corner of the first voxel. Divided by the size of a voxel, less half of
+//! one, it is in voxels from the centre of the first; axes that run otherwise than those of the matrix
+//! are turned; the matrix takes it from there.
+
+use super::header::TrkHeader;
+
+/// An affine map of three coordinates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct World([[f64; 4]; 3]);
+
+impl World {
+    /// The map of a file; nothing where its matrix does not tell which axis is which.
+    pub(super) fn of(header: &TrkHeader) -> Option<Self> {
+        let matrix = match header.vox_to_ras {
+            Some(rows) => rows.map(|row| row.map(f64::from)),
+            None => IDENTITY,
+        };
+        let [x, y, z, _] = matrix;
+        let columns = axes([x, y, z])?;
+        let mut map = [[0.0; 4]; 3];
+        for (axis, (along, forwards)) in header.order.into_iter().enumerate() {
+            // The voxels of the matrix that run along the same axis of the world.
+            let column = columns.iter().position(|(of, _)| *of == along)?;
+            let flipped = columns.get(column).is_some_and(|(_, same)| *same != forwards);
+            let size = f64::from(*header.voxel_size.get(axis)?);
+            let last = f64::from(*header.dim.get(axis)?) - 1.0;
+            // voxel = p / size - 1/2, or counted from the other end
+            let (scale, shift) =
+                if flipped { (-1.0 / size, last + 0.5) } else { (1.0 / size, -0.5) };
+            for (row, from) in map.iter_mut().zip([x, y, z]) {
+                let weight = *from.get(column)?;
+                *row.get_mut(axis)? += weight * scale;
+                *row.get_mut(3)? += weight * shift;
+            }
+        }
+        for (row, from) in map.iter_mut().zip([x, y, z]) {
+            *row.get_mut(3)? += from[3];
+        }
+        Some(Self(map))
+    }
+
+    /// Where a point is in the world.
+    pub(super) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
+        let [x, y, z] = point.map(f64::from);
+        self.0.map(|[a, b, c, d]| narrow(a * x + b * y + c * z + d))
+    }
+}
+
+#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
+const fn narrow(x: f64) -> f32 {
+    x as f32
+}
+
+/// For each column of the matrix, the axis of the world it runs along most, and whether forwards: each
+/// axis once. Stretching and shearing are taken out first.
+fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
+    let mut turn = matrix.map(|[a, b, c, _]| [a, b, c]);
+    for column in 0..3 {
+        let length =
+            turn.iter().filter_map(|row| row.get(column)).map(|x| x * x).sum::<f64>().sqrt();
+        for row in &mut turn {
+            let value = row.get_mut(column)?;
+            *value /= length;
+        }
+    }
+    // The nearest turn, by Newton's iteration: the mean with the transposed inverse.
+    for _ in 0..ITERATIONS {
+        let other = transposed_inverse(turn)?;
+        for (row, other) in turn.iter_mut().zip(other) {
+            for (value, other) in row.iter_mut().zip(other) {
+                *value = (*value + other) / 2.0;
+            }
+        }
+    }
+    let mut found = [(0, true); 3];
+    for (column, place) in found.iter_mut().enumerate() {
+        let most =
+            turn.iter().enumerate().filter_map(|(axis, row)| Some((axis, *row.get(column)?)));
+        let (axis, value) = most.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        if !value.is_finite() || value == 0.0 {
+            return None;
+        }
+        *place = (axis, value > 0.0);
+        *turn.get_mut(axis)? = [0.0; 3]; // an axis is taken once
+    }
+    Some(found)
+}
+
+fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
+    let cross = |u: [f64; 3], v: [f64; 3]| {
+        [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
+    };
+    let rows = [cross(b, c), cross(c, a), cross(a, b)];
+    let volume: f64 = a.iter().zip(rows[0]).map(|(a, b)| a * b).sum();
+    (volume.is_finite() && volume.abs() > FLAT).then(|| rows.map(|row| row.map(|x| x / volume)))
+}
+
+const IDENTITY: [[f64; 4]; 4] =
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
+/// Steps until nothing changes; each doubles the digits.
+const ITERATIONS: usize = 24;
+/// Below this volume three directions are taken to lie in a plane.
+const FLAT: f64 = 1e-9;
+
+#[cfg(test)]
+mod tests;

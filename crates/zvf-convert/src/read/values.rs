@@ -1,0 +1,194 @@
+//! Columns in the making: from text, from bytes as they are stored, from numbers.
+
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{BadBatch, BadColumn, Column, Field};
+
+use crate::ConvertError;
+
+/// Values of one type, taken away batch by batch.
+#[derive(Debug)]
+pub(super) struct Values {
+    dtype: Dtype, // big-endian where bytes are pushed so
+    width: u32,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    pub(super) const fn new(dtype: Dtype, width: u32) -> Self {
+        Self { dtype, width, bytes: Vec::new() }
+    }
+
+    pub(super) const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Adds what `text` says; whether it says a value of the type.
+    pub(super) fn push_text(&mut self, text: &str) -> bool {
+        push_text(self.dtype, text, &mut self.bytes)
+    }
+
+    /// Adds bytes of values in the byte order of the type.
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The rows so far, as a column; none remain.
+    pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
+        column(self.dtype, self.width, std::mem::take(&mut self.bytes))
+    }
+}
+
+/// An attribute in the making.
+#[derive(Debug)]
+pub(super) struct NamedValues {
+    pub(super) name: String,
+    pub(super) values: Values,
+}
+
+impl NamedValues {
+    pub(super) fn new(name: impl Into<String>, dtype: Dtype, width: u32) -> Self {
+        Self { name: name.into(), values: Values::new(dtype, width) }
+    }
+
+    /// Bytes of one row.
+    pub(super) fn bytes(&self) -> usize {
+        let size = usize::try_from(self.values.dtype.size).unwrap_or(usize::MAX);
+        size.saturating_mul(usize::try_from(self.values.width).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
+        Ok(Field::new(self.name.as_str(), self.values.take()?))
+    }
+
+    /// The field without rows.
+    pub(super) fn empty(&self) -> Result<Field, ConvertError> {
+        Ok(Field::new(
+            self.name.as_str(),
+            column(self.values.dtype, self.values.width, Vec::new())?,
+        ))
+    }
+}
+
+/// The rows of all `fields`; none remain.
+pub(super) fn take_all(fields: &mut [NamedValues]) -> Result<Vec<Field>, ConvertError> {
+    fields.iter_mut().map(NamedValues::take).collect()
+}
+
+/// All `fields` without rows.
+pub(super) fn empty_all(fields: &[NamedValues]) -> Result<Vec<Field>, ConvertError> {
+    fields.iter().map(NamedValues::empty).collect()
+}
+
+/// A column of `bytes`.
+pub(super) fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, ConvertError> {
+    Column::new(dtype, width, bytes.into()).map_err(no_column)
+}
+
+pub(super) fn no_column(error: BadColumn) -> ConvertError {
+    let advice = "choose fewer columns";
+    ConvertError::NoType { format: "a column", what: error.to_string(), advice }
+}
+
+pub(super) fn no_batch(error: BadBatch) -> ConvertError {
+    let advice = "choose other columns";
+    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+}
+
+/// Adds the value of `dtype`, little-endian, that `text` says; whether it does.
+pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 8) => push(float(text).map(f64::to_le_bytes), to),
+        (DtypeKind::Float, 4) => push(narrow(text).map(f32::to_le_bytes), to),
+        (DtypeKind::Float, _) => {
+            let half = narrow(text).and_then(|x| {
+                let half = half::f16::from_f32(x);
+                (half.is_finite() || !x.is_finite()).then_some(half)
+            });
+            push(half.map(half::f16::to_le_bytes), to)
+        }
+        (DtypeKind::Int, 1) => push(text.parse().ok().map(i8::to_le_bytes), to),
+        (DtypeKind::Int, 2) => push(text.parse().ok().map(i16::to_le_bytes), to),
+        (DtypeKind::Int, 4) => push(text.parse().ok().map(i32::to_le_bytes), to),
+        (DtypeKind::Int, _) => push(text.parse().ok().map(i64::to_le_bytes), to),
+        (DtypeKind::UInt, 1) => push(text.parse().ok().map(u8::to_le_bytes), to),
+        (DtypeKind::UInt, 2) => push(text.parse().ok().map(u16::to_le_bytes), to),
+        (DtypeKind::UInt, 4) => push(text.parse().ok().map(u32::to_le_bytes), to),
+        (DtypeKind::UInt, _) => push(text.parse().ok().map(u64::to_le_bytes), to),
+        (DtypeKind::Bool, _) => push(truth(text).map(|flag| [u8::from(flag)]), to),
+        (DtypeKind::Text, size) => push_characters(text, size, to),
+    }
+}
+
+fn push<const N: usize>(bytes: Option<[u8; N]>, to: &mut Vec<u8>) -> bool {
+    bytes.inspect(|bytes| to.extend_from_slice(bytes)).is_some()
+}
+
+/// A float of 64 bits; nothing where a number is too large to be one.
+pub(super) fn float(text: &str) -> Option<f64> {
+    let x: f64 = text.parse().ok()?;
+    (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
+}
+
+/// The same of 32 bits.
+fn narrow(text: &str) -> Option<f32> {
+    let x: f32 = text.parse().ok()?;
+    (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" | "True" | "TRUE" => Some(true),
+        "0" | "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+/// UTF-32, filled with zeros up to `size` bytes; whether it fits.
+fn push_characters(text: &str, size: u64, to: &mut Vec<u8>) -> bool {
+    let (Ok(size), Ok(_)) = (usize::try_from(size), u32::try_from(text.len())) else {
+        return false;
+    };
+    if text.chars().count().saturating_mul(4) > size {
+        return false;
+    }
+    let end = to.len().saturating_add(size);
+    text.chars().for_each(|c| to.extend_from_slice(&u32::from(c).to_le_bytes()));
+    to.resize(end, 0);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_every_type() {
+        #[rustfmt::skip]
+        let table: [(&str, &str, Option<&[u8]>); 34] = [
+            ("int8", "-1", Some(b"\xff")),          ("int8", "128", None),
+            ("int16", "-2", Some(b"\xfe\xff")),     ("int16", "1.0", None),
+            ("int32", "3", Some(b"\x03\0\0\0")),    ("int32", "", None),
+            ("int64", "+1", Some(b"\x01\0\0\0\0\0\0\0")), ("int64", "9223372036854775808", None),
+            ("uint8", "255", Some(b"\xff")),        ("uint8", "-1", None),
+            ("uint16", "258", Some(b"\x02\x01")),   ("uint16", "65536", None),
+            ("uint32", "1", Some(b"\x01\0\0\0")),   ("uint32", "0x1", None),
+            ("uint64", "1", Some(b"\x01\0\0\0\0\0\0\0")), ("uint64", "1 ", None),
+            ("float16", "1", Some(b"\0\x3c")),      ("float16", "70000", None),
+            ("float16", "inf", Some(b"\0\x7c")),    ("float16", "one", None),
+            ("float32", "1.5", Some(b"\0\0\xc0\x3f")), ("float32", "1e39", None),
+            ("float32", "-inf", Some(b"\0\0\x80\xff")), ("float32", "1,5", None),
+            ("float64", "2", Some(b"\0\0\0\0\0\0\0\x40")), ("float64", "1e309", None),
+            ("float64", "Infinity", Some(b"\0\0\0\0\0\0\xf0\x7f")), ("float64", "", None),
+            ("bool", "True", Some(b"\x01")),        ("bool", "yes", None),
+            ("bool", "0", Some(b"\0")),             ("<U2", "abc", None),
+            ("<U2", "\u{e9}", Some(b"\xe9\0\0\0\0\0\0\0")), ("<U1", "\u{1f600}", Some(b"\0\xf6\x01\0")),
+        ];
+        for (dtype, text, bytes) in table {
+            let mut values = Values::new(Dtype::parse(dtype).unwrap(), 1);
+            assert_eq!(values.push_text(text), bytes.is_some(), "{dtype} {text}");
+            let column = values.take().unwrap();
+            assert_eq!(column.bytes()[..], *bytes.unwrap_or_default(), "{dtype} {text}");
+        }
+        assert!(float("nan").is_some_and(f64::is_nan));
+    }
+}

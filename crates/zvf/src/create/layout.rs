@@ -1,0 +1,287 @@
+//! How a store would be laid out: chunks from the number of vertices and the room they take.
+//!
+//! The side of a chunk is the same on every axis, so that it would hold as many vertices as are wanted
+//! if they lay evenly, and is the nearest of 1, 2, 5, 10, 20, … (and 0.5, 0.2, …), so that people can read
+//! the keys. A chunk is no longer than the geometry is.
+
+use std::fmt;
+use std::path::Path;
+
+use zvf_convert::read::{Header, Piece};
+use zvf_format::grid::ChunkShape;
+
+use super::{Progress, Recipe, Stage, go, open};
+use crate::Error;
+
+/// What would be written.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("zvf-layout-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let file = folder.join("points.csv");
+/// std::fs::write(&file, "x,y\n0,0\n3,70\n")?;
+/// let recipe = zvf::create::Recipe::default();
+/// let go = &mut |_, _| std::ops::ControlFlow::Continue(());
+/// let layout = zvf::create::Layout::of(&file, &recipe, go)?;
+/// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], 1));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Layout {
+    /// What the file holds.
+    pub header: Header,
+    /// How many vertices.
+    pub vertices: u64,
+    /// How many edges or faces.
+    pub elements: u64,
+    /// The box around the vertices; none where there are none.
+    pub bounds: Option<[Vec<f64>; 2]>,
+    /// The shape of a chunk.
+    pub chunk: Vec<f64>,
+    /// Chunks in the box, each of which may turn out empty.
+    pub chunks: u64,
+    /// Cells in one object, where there are many.
+    pub shard: Option<Vec<u64>>,
+}
+
+impl Layout {
+    /// Looks through the whole of `file`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, a coordinate is not finite, or the recipe does not fit its axes.
+    pub fn of(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
+        let mut reader = open(file, recipe)?;
+        let header = reader.header().clone();
+        let axes = header.axes.len();
+        let (mut vertices, mut elements) = (0_u64, 0_u64);
+        let mut low = vec![f64::INFINITY; axes];
+        let mut high = vec![f64::NEG_INFINITY; axes];
+        for piece in &mut reader {
+            match piece? {
+                Piece::Vertices(batch) => {
+                    for row in 0..batch.len() {
+                        for (axis, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
+                            let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
+                            if !x.is_finite() {
+                                let row = vertices.saturating_add(wide(row));
+                                return Err(Error::not_finite(row, &x.to_string()));
+                            }
+                            (*low, *high) = (low.min(x), high.max(x));
+                        }
+                    }
+                    vertices = vertices.saturating_add(wide(batch.len()));
+                    let own = batch.elements().map_or(0, zvf_model::Elements::len);
+                    elements = elements.saturating_add(wide(own));
+                }
+                Piece::Elements { rows, .. } => {
+                    elements = elements.saturating_add(wide(rows.len()))
+                }
+                Piece::Objects { .. } => {}
+            }
+            go(progress, Stage::Look, vertices)?;
+        }
+        let bounds = (vertices > 0).then_some([low, high]);
+        let sizes: Vec<f64> = match &bounds {
+            Some([low, high]) => low.iter().zip(high).map(|(low, high)| high - low).collect(),
+            None => vec![0.0; axes],
+        };
+        let chunk =
+            recipe.chunk.clone().unwrap_or_else(|| chunk(&sizes, vertices, recipe.per_chunk));
+        let counts = counts(bounds.as_ref(), &chunk);
+        let chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
+        let many = recipe.shard && !recipe.write.compat && chunks >= MANY;
+        let shard = many.then(|| shard(&counts));
+        Ok(Self { header, vertices, elements, bounds, chunk, chunks, shard })
+    }
+
+    /// The shape of a chunk, checked.
+    pub(super) fn chunk_shape(&self) -> Result<ChunkShape, Error> {
+        if self.chunk.len() != self.header.axes.len() {
+            let found = self.chunk.len().to_string();
+            return Err(Error::bad_request(
+                "the shape of a chunk",
+                "a length for each axis",
+                &found,
+            ));
+        }
+        Ok(ChunkShape::new(&self.chunk)?)
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Header { kind, axes, unit, positions, fields, object_fields, .. } = &self.header;
+        let unit = unit.map(|unit| format!(" in {unit}")).unwrap_or_default();
+        writeln!(f, "kind        {kind}")?;
+        writeln!(f, "axes        {}{unit}, {}", axes.join(", "), positions.dtype())?;
+        writeln!(f, "vertices    {}", self.vertices)?;
+        if self.header.elements.is_some() {
+            writeln!(f, "elements    {}", self.elements)?;
+        }
+        if let Some([low, high]) = &self.bounds {
+            writeln!(f, "bounds      {low:?} to {high:?}")?;
+        }
+        for (scope, fields) in [("vertex", fields), ("object", object_fields)] {
+            for field in fields {
+                let (dtype, width) = (field.column.dtype(), field.column.width());
+                let width = if width > 1 { format!(" x {width}") } else { String::new() };
+                writeln!(f, "attribute   {scope} {}, {dtype}{width}", field.name)?;
+            }
+        }
+        let each = self.vertices.checked_div(self.chunks).unwrap_or(0);
+        writeln!(f, "chunks      {:?}, {} in the bounds", self.chunk, self.chunks)?;
+        writeln!(f, "            about {each} vertices in each, if they lay evenly")?;
+        match &self.shard {
+            Some(shard) => write!(f, "shards      {shard:?} chunks in one object")?,
+            None => write!(f, "shards      none: one object for each chunk and array")?,
+        }
+        for left_out in &self.header.left_out {
+            write!(f, "\nnot read    {left_out}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The shape of a chunk that holds about `wanted` of `vertices` in a box of these sizes.
+fn chunk(sizes: &[f64], vertices: u64, wanted: u64) -> Vec<f64> {
+    let chunks = float(vertices) / float(wanted.max(1));
+    let stretched: Vec<f64> = sizes.iter().copied().filter(|size| *size > 0.0).collect();
+    let longest = stretched.iter().copied().fold(0.0, f64::max);
+    if stretched.is_empty() {
+        return vec![1.0; sizes.len()];
+    }
+    // Axes on which the geometry is thinner than a chunk do not divide: the others share the rest.
+    let mut sorted = stretched;
+    sorted.sort_by(f64::total_cmp);
+    let mut side = longest;
+    for (at, thinnest) in sorted.iter().enumerate() {
+        let rest = sorted.get(at..).unwrap_or(&[]);
+        let logs: f64 = rest.iter().map(|size| size.ln()).sum();
+        side = ((logs - chunks.max(1.0).ln()) / float(wide(rest.len()))).exp();
+        if side <= *thinnest {
+            break;
+        }
+    }
+    let side = if chunks > 1.0 && side < longest { round(side) } else { round_up(longest) };
+    sizes.iter().map(|size| if *size > 0.0 { side.min(round_up(*size)) } else { side }).collect()
+}
+
+/// The next of 1, 2, 5, 10, 20, … from `x` upwards.
+fn round_up(x: f64) -> f64 {
+    let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - CLOSE));
+    above.map_or(1.0, exact)
+}
+
+/// The nearest of them, as a factor.
+fn round(x: f64) -> f64 {
+    let off = |step: &f64| (step / x).ln().abs();
+    let nearest = steps(x).into_iter().min_by(|a, b| off(a).total_cmp(&off(b)));
+    nearest.map_or(1.0, exact)
+}
+
+/// Those around `x`; nothing can be said where it is no length.
+fn steps(x: f64) -> [f64; 4] {
+    let x = if x.is_finite() && x > f64::MIN_POSITIVE { x } else { 1.0 };
+    let power = 10.0_f64.powf(x.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|step| step * power)
+}
+
+/// The number that is printed: 0.30000000000000004 is 0.3.
+fn exact(step: f64) -> f64 {
+    format!("{step:.6e}").parse().unwrap_or(step)
+}
+
+/// Chunks on each axis of the box.
+fn counts(bounds: Option<&[Vec<f64>; 2]>, chunk: &[f64]) -> Vec<u64> {
+    let Some([low, high]) = bounds else { return vec![1; chunk.len()] };
+    let corners = low.iter().zip(high).zip(chunk);
+    corners.map(|((low, high), side)| count((high / side).floor() - (low / side).floor())).collect()
+}
+
+/// Cells in one object: a few on each axis that has several.
+fn shard(counts: &[u64]) -> Vec<u64> {
+    let long = counts.iter().filter(|count| **count > 1).count();
+    let side = match long {
+        0 | 1 => 64,
+        2 => 8,
+        3 => 4,
+        _ => 2,
+    };
+    counts.iter().map(|count| side.min(*count)).collect()
+}
+
+fn wide(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::as_conversions, reason = "an estimate: rounding does not matter")]
+const fn float(n: u64) -> f64 {
+    n as f64
+}
+
+#[expect(clippy::as_conversions, reason = "whole, and a cast of a float stops at the ends")]
+const fn count(steps: f64) -> u64 {
+    (steps as u64).saturating_add(1)
+}
+
+/// Chunks that are worth putting together.
+const MANY: u64 = 64;
+/// What rounding may have added.
+const CLOSE: f64 = 1e-9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_about_what_is_wanted() {
+        for (sizes, vertices, wanted, shape) in [
+            (&[100.0, 100.0, 100.0][..], 1_000_000, 1000, &[10.0, 10.0, 10.0][..]),
+            (&[100.0, 100.0, 100.0], 1_000_000, 2000, &[10.0, 10.0, 10.0]),
+            (&[100.0, 100.0, 100.0], 2_000_000, 16_384, &[20.0, 20.0, 20.0]),
+            (&[100.0, 100.0, 100.0], 10, 1000, &[100.0, 100.0, 100.0]),
+            (&[1000.0, 1000.0, 0.5], 1_000_000, 100, &[10.0, 10.0, 0.5]),
+            (&[1000.0, 1000.0, 0.0], 1_000_000, 100, &[10.0, 10.0, 10.0]),
+            (&[0.03], 100, 50, &[0.02]),
+            (&[0.0, 0.0], 100, 50, &[1.0, 1.0]),
+            (&[7.0], 0, 50, &[10.0]),
+        ] {
+            assert_eq!(chunk(sizes, vertices, wanted), shape, "{sizes:?} {vertices} {wanted}");
+        }
+    }
+
+    #[test]
+    fn sides_are_round() {
+        for (x, wanted) in [
+            (1.0, 1.0),
+            (1.1, 2.0),
+            (3.0, 5.0),
+            (6.0, 10.0),
+            (0.25, 0.5),
+            (0.003, 0.005),
+            (1234.0, 2000.0),
+            (f64::INFINITY, 1.0),
+            (0.0, 1.0),
+        ] {
+            assert_eq!(round_up(x), wanted, "{x}");
+        }
+        for (x, wanted) in
+            [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (3.0, 2.0), (3.2, 5.0), (7.1, 10.0), (0.031, 0.02)]
+        {
+            assert_eq!(round(x), wanted, "{x}");
+        }
+    }
+
+    #[test]
+    fn shards_follow_the_axes_that_have_chunks() {
+        assert_eq!(counts(Some(&[vec![-1.0, 0.0], vec![10.0, 0.0]]), &[5.0, 5.0]), [4, 1]);
+        assert_eq!(counts(None, &[5.0]), [1]);
+        assert_eq!(shard(&[9, 9, 9]), [4, 4, 4]);
+        assert_eq!(shard(&[9, 3, 1]), [8, 3, 1]);
+        assert_eq!(shard(&[100, 1]), [64, 1]);
+        assert_eq!(shard(&[2, 2, 2, 2]), [2, 2, 2, 2]);
+    }
+}

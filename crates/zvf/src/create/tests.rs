@@ -1,0 +1,113 @@
+//! Files in, stores out, and the same geometry back.
+
+use std::path::{Path, PathBuf};
+
+use zvf_model::Kind;
+
+use super::*;
+use crate::{OpenOptions, Query};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zvf-create-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+async fn made(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
+    let go = &mut |_, _| ControlFlow::Continue(());
+    let layout = Layout::of(file, recipe, go)?;
+    let address = file.with_extension("zarrvectors").to_str().unwrap().to_owned();
+    Ok((create(file, &address, &layout, recipe, go).await?, address))
+}
+
+#[tokio::test]
+async fn each_kind_reads_back() {
+    let folder = Folder::new("kinds");
+    let points: String = (0..500).map(|n| format!("{},{},{}\n", n % 20, n / 20, n)).collect();
+    let files = [
+        folder.file("points.csv", format!("x,y,n\n{points}").as_bytes()),
+        folder.file("mesh.obj", b"v 0 0 0\nv 9 0 0\nv 9 9 0\nv 0 9 0\nf 1 2 3\nf 1 3 4\n"),
+        folder.file("tree.swc", b"1 1 0 0 0 2 -1\n2 3 5 0 0 1 1\n3 3 9 0 0 1 2\n9 1 1 1 1 1 -1\n"),
+        folder.file("graph.ply", b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
+            element edge 2\nproperty int vertex1\nproperty int vertex2\nend_header\n0 0\n5 5\n9 0\n0 1\n1 2\n"),
+    ];
+    let recipe = Recipe { per_chunk: 100, ..Recipe::default() };
+    for (file, kind, vertices, elements) in [
+        (&files[0], Kind::PointCloud, 500, 0),
+        (&files[1], Kind::Mesh, 4, 2),
+        (&files[2], Kind::Skeleton, 4, 2),
+        (&files[3], Kind::Graph, 3, 2),
+    ] {
+        let (report, address) = made(file, &recipe).await.unwrap();
+        assert_eq!(report.vertices, vertices, "{kind}");
+        let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+        let answer = reader.run(&Query::all()).await.unwrap();
+        assert_eq!(answer.batch.kind(), kind);
+        assert_eq!(answer.batch.len() as u64, vertices);
+        assert_eq!(answer.batch.elements().map_or(0, zvf_model::Elements::len), elements, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn chains_keep_their_vertices_in_order() {
+    let folder = Folder::new("chains");
+    let rows: String = (0..60).map(|n| format!("{n},0,{}\n", n / 20)).collect();
+    let file = folder.file("lines.csv", format!("x,y,object\n{rows}").as_bytes());
+    let read = ReadOptions { kind: Some(Kind::Polyline), batch_rows: 7, ..ReadOptions::default() };
+    let recipe = Recipe { read, per_chunk: 10, ..Recipe::default() };
+    let (report, address) = made(&file, &recipe).await.unwrap();
+    assert_eq!(report.objects, 3);
+    let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+    let query = Query::all().of_objects([zvf_model::ObjectId(1)]);
+    let answer = reader.run(&query).await.unwrap();
+    let xs: Vec<f64> =
+        (0..answer.batch.len()).filter_map(|row| answer.batch.positions().float(row, 0)).collect();
+    assert_eq!(xs, (20..40).map(f64::from).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_leaves_nothing() {
+    let folder = Folder::new("refused");
+    let good = folder.file("good.csv", b"x\n1\n2\n");
+    let bad = folder.file("bad.csv", b"x\n1\nnan\n");
+    let recipe = Recipe::default();
+    let error = made(&bad, &recipe).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "InvalidArgument, vertex 1: expected finite coordinates, found NaN"
+    );
+    let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
+    let error = made(&good, &flat).await.unwrap_err();
+    assert!(error.to_string().contains("expected a length for each axis"), "{error}");
+    let layout = Layout::of(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
+    let stop = &mut |stage, _| {
+        if stage == Stage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let error = create(&good, &address, &layout, &recipe, stop).await.unwrap_err();
+    assert_eq!(error.class(), zvf_format::Class::Cancelled);
+    std::fs::write(&good, "x\n1\n2\n3\n").unwrap();
+    let go = &mut |_, _| ControlFlow::Continue(());
+    let error = create(&good, &address, &layout, &recipe, go).await.unwrap_err();
+    assert_eq!(error.class(), zvf_format::Class::FileChanged);
+    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    made(&good, &recipe).await.unwrap();
+    assert_eq!(made(&good, &recipe).await.unwrap_err().class(), zvf_format::Class::AlreadyExists);
+}
