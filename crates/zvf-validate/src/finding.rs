@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(
             finding.to_string(),
             "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
-             expected 0x5a564647, found 0x58564647",
+             expected 47 46 56 5a, found 47 46 56 58",
         );
         let plain = Finding::new(&C21, "x").told("", "one", "two").in_row(7).lint();
         assert_eq!(plain.to_string(), "warning C21 x row 7: expected one, found two");

@@ -49,7 +49,7 @@ fn rule(error: &StoreError) -> &'static Rule {
     if subject == "layout" {
         return &S12;
     }
-    if error.metadata().is_none() {
+    if error.metadata().is_none() || error.class() == Class::Truncated {
         return &S1;
     }
     let starts = |path: &str| subject.starts_with(path);

@@ -65,7 +65,7 @@ const FOUND: [(&str, &str); 91] = [
     ("md_chunk_tiny", "error M7 zarr.json"),
     ("md_chunk_zero", "error M3 zarr.json"),
     ("md_dtype_unknown", "error M20 0/vertices"),
-    ("md_dtype_wide", "error C3 0/vertices 0.0.0"),
+    ("md_dtype_wide", "error C3 0/vertices 0.1.0"),
     ("md_geometry_unknown", "error M14 zarr.json"),
     ("md_grid_absurd", ""),
     ("md_grid_too_small", "error M18 0/vertices"),

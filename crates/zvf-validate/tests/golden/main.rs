@@ -5,18 +5,18 @@ mod damaged;
 mod options;
 mod sound;
 
-use archives::Unpacked;
 use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Finding, Observer, Options, Report, unopened, validate};
 
 /// What is found in the archived store `id`.
 async fn report(id: &str, options: &Options) -> Report {
-    report_of(&Unpacked::new(id), options).await
+    report_of(&archives::files(id), options).await
 }
 
-/// What is found in a store of these files.
-async fn report_of(store: &Unpacked, options: &Options) -> Report {
-    match Store::open(store.path().to_str().unwrap(), OpenOptions::default()).await {
+/// What is found in a store of these files, in memory.
+async fn report_of(files: &[(String, Vec<u8>)], options: &Options) -> Report {
+    let memory = archives::in_memory(files).await;
+    match Store::from_object_store(memory, &"".into(), OpenOptions::default()).await {
         Ok(store) => validate(&store, options, &Observer::default()).await.unwrap(),
         Err(error) => unopened(error, options).unwrap(),
     }
