@@ -10,6 +10,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture exhaust
+       cargo xtask torture stores [--n N] [--seed S]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,

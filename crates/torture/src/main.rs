@@ -14,6 +14,7 @@ mod more;
 mod mutate;
 mod naive;
 mod random;
+mod stores;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ enum Command {
     Mutate(mutate::Mutate),
     /// Every small blob there is.
     Exhaust(exhaust::Exhaust),
+    /// One random damage to good stores, as the validator sees it.
+    Stores(stores::Stores),
 }
 
 /// What a subcommand found.
@@ -67,6 +70,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match Torture::parse().command {
         Command::Mutate(mutate) => mutate.run()?,
         Command::Exhaust(exhaust) => exhaust.run(),
+        Command::Stores(stores) => stores.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

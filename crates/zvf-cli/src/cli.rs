@@ -14,6 +14,7 @@ use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::object::Object;
 use crate::commands::query::Query;
+use crate::commands::repair::Repair;
 use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
@@ -77,6 +78,7 @@ enum Command {
     #[command(subcommand)]
     Blob(Blob),
     Validate(Validate),
+    Repair(Repair),
     Completions(Completions),
     Man(Man),
 }
@@ -99,6 +101,7 @@ impl Cli {
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
                 Command::Validate(command) => command.run(&session, &mut out).await,
+                Command::Repair(command) => command.run(&session, &mut out).await,
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }

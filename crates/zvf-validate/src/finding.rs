@@ -50,6 +50,8 @@ pub struct Finding {
     pub expected: String,
     /// What is there.
     pub found: String,
+    /// The right number, where it is a count that follows from the rest of the store.
+    pub right: Option<u64>,
 }
 
 impl Finding {
@@ -66,6 +68,7 @@ impl Finding {
             subject: String::new(),
             expected: String::new(),
             found: String::new(),
+            right: None,
         }
     }
 
@@ -94,6 +97,13 @@ impl Finding {
 
     pub(crate) fn at(mut self, offset: u64) -> Self {
         self.offset = Some(offset);
+        self
+    }
+
+    /// A count that is `right` and says something else.
+    pub(crate) fn counted(mut self, subject: &str, right: u64, found: u64) -> Self {
+        self = self.told(subject, right, found);
+        self.right = Some(right);
         self
     }
 

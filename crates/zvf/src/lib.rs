@@ -28,12 +28,14 @@
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats | `zvf-convert` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
+//! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
-//! opt-in mapped reads, `convert` files of other formats, `validate` the rules of the format. A feature adds items and changes none.
+//! opt-in mapped reads, `convert` files of other formats, `validate` the rules of the format, `repair` what
+//! can be mended. A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -66,6 +68,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeou
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
+#[cfg(feature = "repair")]
+pub use zvf_repair as repair;
 #[cfg(feature = "validate")]
 pub use zvf_validate as validate;
 #[cfg(feature = "query")]

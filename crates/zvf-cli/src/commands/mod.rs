@@ -9,4 +9,5 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod object;
 pub(crate) mod query;
+pub(crate) mod repair;
 pub(crate) mod validate;

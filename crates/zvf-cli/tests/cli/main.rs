@@ -6,3 +6,4 @@ mod files;
 mod remote;
 mod stores;
 mod views;
+mod validate;

@@ -190,12 +190,12 @@ impl Gathered {
         if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
             return;
         }
-        let (said, found) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
-        if said == found {
+        let (said, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
+        if said == right {
             return;
         }
         let finding = Finding::new(&C8, level.path("zarr.json"));
-        let finding = finding.told("zarr_vectors_level.vertex_count", found, said);
+        let finding = finding.counted("zarr_vectors_level.vertex_count", right, said);
         // A level that was edited drops the flag and keeps the count: known, and readers do without it.
         let edited = !meta.fragments_tile || !self.tiling;
         let old = run.store.version().numbers() < FIRST_OF_C;

@@ -45,7 +45,8 @@ pub(crate) async fn check(
     };
     run.checked.links = run.checked.links.saturating_add(to_u64(links.len()));
     if let Some(said) = opened.doc.num_links.filter(|said| *said != to_u64(links.len())) {
-        run.add(Finding::new(&C14, &opened.path).told("num_links", links.len(), said));
+        let right = to_u64(links.len());
+        run.add(Finding::new(&C14, &opened.path).counted("num_links", right, said));
     }
     let number = i64::from(level.node.number()).saturating_add(opened.delta.0.into());
     let other = levels.iter().find(|other| i64::from(other.node.number()) == number);

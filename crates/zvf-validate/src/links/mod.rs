@@ -198,7 +198,7 @@ impl Total {
         let Some(physical) = self.physical else { return };
         if let Some(said) = opened.doc.num_physical_records.filter(|said| *said != physical) {
             let finding = Finding::new(&C14, &opened.path);
-            run.add(finding.told("num_physical_records", physical, said));
+            run.add(finding.counted("num_physical_records", physical, said));
         }
         let duplicate = opened.family.store() == Stored::Duplicate;
         let mut logical = 0_u64;
@@ -218,7 +218,7 @@ impl Total {
         }
         if let Some(said) = opened.doc.num_links.filter(|said| *said != logical) {
             let finding = Finding::new(&C19, &opened.path);
-            run.add(finding.told("num_links", logical, said));
+            run.add(finding.counted("num_links", logical, said));
         }
     }
 

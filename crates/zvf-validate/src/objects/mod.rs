@@ -155,7 +155,7 @@ impl Manifests {
         }
         if let Some(said) = index.doc.num_present.filter(|said| *said != self.present && index.has_ids) {
             let finding = Finding::new(&C24, level.path("object_index"));
-            run.add(finding.told("num_present", self.present, said));
+            run.add(finding.counted("num_present", self.present, said));
         }
         self.shared(run, level);
         self.owners(run, level);

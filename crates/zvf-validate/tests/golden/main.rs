@@ -3,6 +3,7 @@
 mod broken;
 mod damaged;
 mod options;
+mod page;
 mod sound;
 
 use zvf_store::{OpenOptions, Store};

@@ -40,7 +40,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
 }
 
 /// One finding; keys that have nothing to say are left out.
-pub(super) fn value(finding: &Finding) -> Value {
+pub(crate) fn value(finding: &Finding) -> Value {
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
     put("rule", finding.rule.id.into());

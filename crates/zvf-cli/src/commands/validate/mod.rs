@@ -10,6 +10,9 @@ mod json;
 mod sarif;
 mod text;
 
+pub(crate) use self::json::value as json_value;
+pub(crate) use self::text::sum;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

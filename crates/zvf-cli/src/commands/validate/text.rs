@@ -70,7 +70,7 @@ fn place(finding: &Finding) -> String {
 }
 
 /// One line.
-pub(super) fn sum(report: &Report) -> String {
+pub(crate) fn sum(report: &Report) -> String {
     let words = |n: u64, word: &str| match n {
         1 => format!("1 {word}"),
         n => format!("{} {word}s", count(n)),
