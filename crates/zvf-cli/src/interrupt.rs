@@ -4,8 +4,8 @@
 //! twice stops it the hard way.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};

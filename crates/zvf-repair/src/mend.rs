@@ -53,20 +53,22 @@ pub(crate) async fn mend(
         }
         ("C24", "object_ids_sorted") => {
             let index = node.strip_suffix("/object_ids").unwrap_or(node);
-            documents.change(store, index, "C24", |node| {
-                *attributes(node).get_mut("object_ids_sorted")? = Value::Bool(false);
-                Some("object_ids_sorted becomes false".to_owned())
-            })
-            .await?
+            documents
+                .change(store, index, "C24", |node| {
+                    *attributes(node).get_mut("object_ids_sorted")? = Value::Bool(false);
+                    Some("object_ids_sorted becomes false".to_owned())
+                })
+                .await?
         }
         ("C5", _) => {
             let level = node.split('/').next().unwrap_or_default();
-            documents.change(store, level, "C5", |node| {
-                let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
-                block.shift_remove("fragments_tile")?;
-                Some("fragments_tile is taken out".to_owned())
-            })
-            .await?
+            documents
+                .change(store, level, "C5", |node| {
+                    let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
+                    block.shift_remove("fragments_tile")?;
+                    Some("fragments_tile is taken out".to_owned())
+                })
+                .await?
         }
         ("M22", _) => present(store, node, documents).await?,
         ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
@@ -158,7 +160,9 @@ async fn present(
         .change(store, level, "M22", |node| {
             let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
             let names = block.get_mut("arrays_present")?.as_array_mut()?;
-            names.retain(|name| name.as_str().is_some_and(|name| there.names.iter().any(|n| n == name)));
+            names.retain(|name| {
+                name.as_str().is_some_and(|name| there.names.iter().any(|n| n == name))
+            });
             Some(format!("arrays_present keeps {} names", names.len()))
         })
         .await

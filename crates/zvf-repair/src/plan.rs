@@ -88,13 +88,14 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));
     // What else is wrong with a level may be why a count is not right: then the count may be right.
     let doubtful: HashSet<String> =
-        findings.iter().filter(|finding| is_doubt(finding)).map(|f| level_of(f)).collect();
+        findings.iter().filter(|finding| is_doubt(finding)).map(level_of).collect();
     let mut relisted: HashSet<String> = HashSet::new();
     for finding in findings {
         let level = level_of(&finding);
         let waits =
             finding.right.is_some() && (doubtful.contains(&level) || relisted.contains(&level));
-        let mended = if waits { Mended::Left } else { mend(store, name, &finding, &mut documents).await? };
+        let mended =
+            if waits { Mended::Left } else { mend(store, name, &finding, &mut documents).await? };
         match mended {
             Mended::Document => {
                 if matches!(finding.rule.id, "C28" | "M18") {
@@ -125,7 +126,9 @@ fn level_of(finding: &Finding) -> String {
 
 /// Whether data may be missing or misread where this was found.
 fn is_doubt(finding: &Finding) -> bool {
-    let about_itself = finding.right.is_some() || finding.rule.id == "C5" || finding.subject == "object_ids_sorted";
+    let about_itself = finding.right.is_some()
+        || finding.rule.id == "C5"
+        || finding.subject == "object_ids_sorted";
     finding.severity == Severity::Error && !about_itself
 }
 

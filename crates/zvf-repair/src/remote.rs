@@ -1,7 +1,9 @@
 //! A plan applied behind a backend: each object replaced only if it is the version that was compared.
 
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
+use object_store::{
+    Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 use zvf_format::metadata::Node;
 
 use crate::error::RepairError;
@@ -43,7 +45,8 @@ async fn version(
     before: &Node,
 ) -> Result<UpdateVersion, RepairError> {
     let got = store.get(place).await.map_err(|source| refused(change, source))?;
-    let version = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+    let version =
+        UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
     let bytes = got.bytes().await.map_err(|source| refused(change, source))?;
     if Node::parse(&bytes).as_ref() != Ok(before) {
         return Err(RepairError::Changed { path: change.path.clone() });
@@ -62,11 +65,15 @@ fn below(prefix: &Path, path: &str) -> Path {
 
 fn refused(change: &Change, source: Error) -> RepairError {
     let path = change.path.clone();
-    match source {
-        Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. } => {
-            RepairError::Changed { path }
-        }
-        Error::NotImplemented { .. } | Error::NotSupported { .. } => RepairError::NoConditionalPut { path },
-        source => RepairError::Backend { path, source },
+    let changed = matches!(
+        source,
+        Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }
+    );
+    if changed {
+        RepairError::Changed { path }
+    } else if matches!(source, Error::NotImplemented { .. } | Error::NotSupported { .. }) {
+        RepairError::NoConditionalPut { path }
+    } else {
+        RepairError::Backend { path, source }
     }
 }

@@ -82,11 +82,14 @@ async fn what_follows_is_mended() {
 #[tokio::test]
 async fn what_is_replaced_is_kept_beside_the_store() {
     let mut files = archives::files("pc3_basic");
-    edit(&mut files, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7));
+    edit(&mut files, "0/zarr.json", |d| {
+        d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
+    });
     let unpacked = Unpacked::of(&files);
     let before = fs::read(unpacked.path().join("0/zarr.json")).unwrap();
     let plan = planned(&unpacked).await;
-    let words: Vec<_> = plan.changes.iter().map(|change| (change.path.as_str(), &change.words[..])).collect();
+    let words: Vec<_> =
+        plan.changes.iter().map(|change| (change.path.as_str(), &change.words[..])).collect();
     assert_eq!(words, [("0/zarr.json", &["vertex_count becomes 240, was 7".to_owned()][..])]);
     let kept = apply_local(unpacked.path(), &plan).unwrap().unwrap();
     assert!(kept.ends_with("repair-1") && !kept.starts_with(unpacked.path()));
@@ -99,7 +102,12 @@ async fn what_is_replaced_is_kept_beside_the_store() {
 
 #[tokio::test]
 async fn nothing_is_invented() {
-    for id in ["broken/vx_missing_cell", "broken/md_grid_too_small", "broken/fi_range_past_end", "broken/mf_truncated"] {
+    for id in [
+        "broken/vx_missing_cell",
+        "broken/md_grid_too_small",
+        "broken/fi_range_past_end",
+        "broken/mf_truncated",
+    ] {
         let unpacked = Unpacked::new(id);
         let plan = planned(&unpacked).await;
         assert!(plan.is_empty() && !plan.left.is_empty(), "{id}: {:?}", plan.changes);
@@ -109,14 +117,18 @@ async fn nothing_is_invented() {
 #[tokio::test]
 async fn a_backend_replaces_conditionally() {
     let mut files = archives::files("pc3_basic");
-    edit(&mut files, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7));
+    edit(&mut files, "0/zarr.json", |d| {
+        d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
+    });
     let memory = archives::in_memory(&files).await;
     let root = object_store::path::Path::default();
     let open = || Store::from_object_store(memory.clone(), &root, OpenOptions::default());
     let plan = plan(&open().await.unwrap(), "x").await.unwrap();
     apply_remote(&*memory, &root, &"kept.zvf/repair-1".into(), &plan).await.unwrap();
-    let report = validate(&open().await.unwrap(), &Options::default(), &Observer::default()).await.unwrap();
+    let report =
+        validate(&open().await.unwrap(), &Options::default(), &Observer::default()).await.unwrap();
     assert!(!report.findings.iter().any(|finding| finding.rule.id == "C8"));
-    let again = apply_remote(&*memory, &root, &"kept.zvf/repair-2".into(), &plan).await.unwrap_err();
+    let again =
+        apply_remote(&*memory, &root, &"kept.zvf/repair-2".into(), &plan).await.unwrap_err();
     assert!(matches!(again, RepairError::Changed { .. }), "{again}");
 }

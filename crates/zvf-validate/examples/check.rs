@@ -3,17 +3,14 @@
 use std::error::Error;
 use std::io::{Write as _, stdout};
 
-use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Observer, Options, unopened, validate};
+use zvf_store::OpenOptions;
+use zvf_validate::{Observer, Options, validate_at};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).ok_or("a folder is wanted")?;
-    let options = Options::default();
-    let report = match Store::open(&address, OpenOptions::default()).await {
-        Ok(store) => validate(&store, &options, &Observer::default()).await?,
-        Err(error) => unopened(error, &options)?,
-    };
+    let (open, options) = (OpenOptions::default(), Options::default());
+    let report = validate_at(&address, open, &options, &Observer::default()).await?;
     let mut out = stdout().lock();
     for finding in &report.findings {
         writeln!(out, "{finding}")?;

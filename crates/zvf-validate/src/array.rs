@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::metadata::{ArrayDoc, Family, Node};
-use zvf_format::Class;
 use zvf_store::{Cells, KeyTable, LevelNode};
 
 use crate::finding::{Finding, is_content};
@@ -114,14 +114,20 @@ impl ChunkArray {
                 }
                 Some(_) => {
                     let path = format!("{}/{name}", self.path);
-                    run.add(Finding::new(&S16, path).told("file", "a chunk of the grid", "one outside it"));
+                    run.add(Finding::new(&S16, path).told(
+                        "file",
+                        "a chunk of the grid",
+                        "one outside it",
+                    ));
                 }
                 None => stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
             }
         }
         if sharded && self.recorded {
             match self.cells.listed().await {
-                Ok(listed) => hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none())),
+                Ok(listed) => {
+                    hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none()))
+                }
                 Err(error) => run.blame(&C2, &self.path, &error)?,
             }
         }
@@ -216,7 +222,9 @@ impl Grid<'_> {
     fn has(&self, index: &[u64], chunk: &[u64]) -> bool {
         let axes = index.iter().zip(self.shape).zip(chunk);
         index.len() == self.shape.len()
-            && axes.into_iter().all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
+            && axes
+                .into_iter()
+                .all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
     }
 
     /// The key of cell `index`.
@@ -231,7 +239,10 @@ impl Grid<'_> {
         let axes = key.components().iter().zip(self.origin).zip(self.shape);
         key.rank() == self.shape.len()
             && axes.into_iter().all(|((component, origin), extent)| {
-                component.checked_sub(*origin).and_then(|n| u64::try_from(n).ok()).is_some_and(|n| n < *extent)
+                component
+                    .checked_sub(*origin)
+                    .and_then(|n| u64::try_from(n).ok())
+                    .is_some_and(|n| n < *extent)
             })
     }
 }
@@ -251,15 +262,20 @@ fn origin(run: &mut Run, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
 }
 
 fn whole(value: &serde_json::Value) -> Option<i64> {
-    value.as_i64().or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
+    value
+        .as_i64()
+        .or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
 }
 
 /// M18: keys, each once, in the order of their text, inside the grid. What is right of the list.
 fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTable {
     let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
-    let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) = (Vec::with_capacity(list.len()), None);
+    let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
+        (Vec::with_capacity(list.len()), None);
     for text in list.iter() {
-        let told = |expected: &str| Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text));
+        let told = |expected: &str| {
+            Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text))
+        };
         if last.is_some_and(|last| last > text) {
             run.add(told("keys in the order of their text").lint());
         }

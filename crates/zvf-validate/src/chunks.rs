@@ -47,7 +47,11 @@ pub(crate) struct Ends {
 enum Index {
     #[default]
     Search,
-    Dense { low: Vec<i64>, extent: Vec<u64>, places: Vec<u32> },
+    Dense {
+        low: Vec<i64>,
+        extent: Vec<u64>,
+        places: Vec<u32>,
+    },
 }
 
 impl ChunkTable {
@@ -172,9 +176,10 @@ fn dense(keys: &KeyTable) -> Option<Index> {
             *high = (*high).max(*component);
         }
     }
-    let extents = low.iter().zip(&high).map(|(low, high)| {
-        u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok()
-    });
+    let extents = low
+        .iter()
+        .zip(&high)
+        .map(|(low, high)| u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok());
     let extent: Vec<u64> = extents.collect::<Option<_>>()?;
     let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
     if volume > to_u64(keys.len()).saturating_mul(SPARSE).saturating_add(SMALL) {
@@ -220,7 +225,10 @@ mod tests {
             for none in [&[0, 0][..], &[-3, 0], &[far + 1, 0], &[0], &[i64::MIN, i64::MAX]] {
                 assert_eq!(chunks.find(none), None, "{none:?}");
             }
-            assert_eq!((chunks.rows(0), chunks.rows(1), chunks.fragments(9)), (Some(4), None, None));
+            assert_eq!(
+                (chunks.rows(0), chunks.rows(1), chunks.fragments(9)),
+                (Some(4), None, None)
+            );
             assert_eq!((chunks.row(2, 3), chunks.fragment(2, 0)), (Some(7), Some(2)));
             assert_eq!((chunks.total_rows(), chunks.total_fragments()), (9, 3));
             assert!(!chunks.is_whole());

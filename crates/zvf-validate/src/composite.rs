@@ -33,7 +33,9 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
             let finding = Finding::new(&C40, &path);
             run.add(finding.told(format!("{name}.vertex_count"), rows, entry.vertex_count));
         }
-        if let (Some(array), Some(rows)) = (entry.links_array.as_ref().filter(|_| entry.has_links), rows) {
+        if let (Some(array), Some(rows)) =
+            (entry.links_array.as_ref().filter(|_| entry.has_links), rows)
+        {
             links(run, level, array, rows).await?;
         }
     }
@@ -58,7 +60,11 @@ async fn vertices(run: &mut Run, level: &LevelState, name: &str) -> Result<Optio
                     rows = rows.saturating_add(len.checked_div(ROW).unwrap_or(0));
                     if !len.is_multiple_of(ROW) || len == 0 && array.recorded {
                         let finding = Finding::new(&C40, &array.path).in_cell(key);
-                        run.add(finding.told("bytes of the rows", format!("a multiple of {ROW}"), len));
+                        run.add(finding.told(
+                            "bytes of the rows",
+                            format!("a multiple of {ROW}"),
+                            len,
+                        ));
                     }
                 }
                 Err(error) if crate::finding::is_content(&error) => {
@@ -87,7 +93,8 @@ async fn links(run: &mut Run, level: &LevelState, name: &str, rows: u64) -> Resu
         Ok(bytes) => bytes,
         Err(error) => return run.blame(&C2, &path, &error),
     };
-    let bad = int64s(&bytes).position(|row| u64::try_from(row).is_ok_and(|row| row >= rows) || row < 0);
+    let bad =
+        int64s(&bytes).position(|row| u64::try_from(row).is_ok_and(|row| row >= rows) || row < 0);
     if let Some(at) = bad {
         let finding = Finding::new(&C40, &path).at(to_u64(at).saturating_mul(8));
         run.add(finding.told("row", format!("below {rows}"), "another"));

@@ -14,7 +14,8 @@ use crate::run::Run;
 
 /// Everything that documents alone can tell.
 pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
-    let named: Vec<_> = levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
+    let named: Vec<_> =
+        levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
     for finding in validate(run.store.root(), &named) {
         let Some(rule) = rule(finding.rule) else { continue };
         let level = finding.level.and_then(|at| levels.get(at));
@@ -23,7 +24,8 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
         // Stores of one axis work, and only one rule of the version's own is against them.
         let one_axis = rule.id == M14.id && finding.error.path.starts_with("multiscales[0].axes");
         // Older versions have their own validation, which is not against the version.
-        let old = rule.id == M14.id && finding.error.path == "zarr_vectors.zv_version"
+        let old = rule.id == M14.id
+            && finding.error.path == "zarr_vectors.zv_version"
             && run.store.version().numbers() < FIRST_OF_C;
         if !old {
             run.add(if one_axis { told.warning() } else { told });
@@ -75,8 +77,10 @@ fn present(run: &mut Run, level: &LevelState) {
 
 /// The rule of the table that a rule of the format crate is.
 fn rule(rule: DocumentRule) -> Option<&'static Rule> {
-    let rules: [&'static Rule; 18] =
-        [&M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16, &M17, &M19];
+    let rules: [&'static Rule; 18] = [
+        &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16,
+        &M17, &M19,
+    ];
     rules.into_iter().find(|other| other.id == rule.id())
 }
 

@@ -120,7 +120,11 @@ impl Finding {
     }
 
     /// What the format layer found in bytes.
-    pub(crate) fn of_format(rule: &'static Rule, path: impl fmt::Display, error: &FormatError) -> Self {
+    pub(crate) fn of_format(
+        rule: &'static Rule,
+        path: impl fmt::Display,
+        error: &FormatError,
+    ) -> Self {
         let mut finding =
             Self::new(rule, path).told(error.field, error.expected, error.found).at(error.offset);
         finding.subject = format!("{}, {}", error.part, error.field);
@@ -143,11 +147,17 @@ impl Finding {
     }
 
     /// What the store layer could not read, under the rule that fits best, or `rule`.
-    pub(crate) fn of_store(rule: &'static Rule, path: impl fmt::Display, error: &StoreError) -> Self {
-        let rule = match error.class() {
-            Class::Checksum => &C33,
-            Class::Unsupported if rule.id == C2.id => &S17,
-            _ => rule,
+    pub(crate) fn of_store(
+        rule: &'static Rule,
+        path: impl fmt::Display,
+        error: &StoreError,
+    ) -> Self {
+        let rule = if error.class() == Class::Checksum {
+            &C33
+        } else if error.class() == Class::Unsupported && rule.id == C2.id {
+            &S17
+        } else {
+            rule
         };
         let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
         if let Some(error) = error.metadata() {
@@ -167,11 +177,14 @@ impl Finding {
 
 /// What would have been right, where the error itself does not say.
 fn expected_of(class: Class) -> &'static str {
-    match class {
-        Class::NotFound => "an object",
-        Class::Checksum => "the checksum of the bytes",
-        Class::Unsupported => "something this build knows",
-        _ => "a stream that decodes",
+    if class == Class::NotFound {
+        "an object"
+    } else if class == Class::Checksum {
+        "the checksum of the bytes"
+    } else if class == Class::Unsupported {
+        "something this build knows"
+    } else {
+        "a stream that decodes"
     }
 }
 

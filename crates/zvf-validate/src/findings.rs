@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::finding::Finding;
 use crate::rule::{Rule, Severity};
-use crate::rules::structure::S17;
 use crate::rules;
+use crate::rules::structure::S17;
 
 /// Findings of a cell, an array or a store.
 #[derive(Debug)]

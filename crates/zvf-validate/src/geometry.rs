@@ -13,7 +13,11 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
         if let Token::Other(word) = token {
-            run.add(Finding::new(&G1, "zarr.json").told("geometry_types", "a kind of geometry", word));
+            run.add(Finding::new(&G1, "zarr.json").told(
+                "geometry_types",
+                "a kind of geometry",
+                word,
+            ));
         }
     }
     if !levels.is_empty() && !levels.iter().any(|level| level.node.number() == 0) {
@@ -37,7 +41,9 @@ fn convention(run: &mut Run, kind: &Token<GeometryType>, found: Token<LinksConve
             &[Convention::ImplicitSequential]
         }
         GeometryType::Graph | GeometryType::Mesh => &[Convention::Explicit],
-        GeometryType::Skeleton => &[Convention::ImplicitSequentialWithBranches, Convention::Explicit],
+        GeometryType::Skeleton => {
+            &[Convention::ImplicitSequentialWithBranches, Convention::Explicit]
+        }
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
         let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();

@@ -112,7 +112,9 @@ impl LevelState {
 /// The kinds of geometry that a store says it holds, as far as they are known.
 pub(crate) fn kinds(store: &Store) -> Vec<GeometryType> {
     let known = store.root().zarr_vectors.geometry_types.iter();
-    known.filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None }).collect()
+    known
+        .filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None })
+        .collect()
 }
 
 /// Whether a store says that it holds this and nothing else.

@@ -1,8 +1,9 @@
 //! Every rule of the Zarr Vectors format, asked of a store.
 //!
 //! ```text
-//! validate   ->  Report      findings, worst first; what was looked into
-//! unopened   ->  Report      of a store that does not even open
+//! validate      ->  Report   findings, worst first; what was looked into
+//! validate_at   ->  Report   of a store by its address, one that does not open included
+//! unopened      ->  Report   of the error with which a store did not open
 //! RULES                      all rules: id, level, severity, versions, what is wrong, what to do
 //! ```
 //!
@@ -51,9 +52,9 @@ mod structure;
 mod unopened;
 
 pub use finding::Finding;
-pub use options::{Observer, Options, Progress, Sample};
+pub use options::{Listener, Observer, Options, Progress, Sample};
 pub use report::{Checked, Report};
 pub use rule::{Level, Rule, Severity};
 pub use rules::RULES;
 pub use run::validate;
-pub use unopened::unopened;
+pub use unopened::{unopened, validate_at};

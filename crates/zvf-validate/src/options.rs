@@ -112,6 +112,14 @@ impl Sample {
     }
 }
 
+/// What is called with how far a validation is.
+///
+/// ```
+/// let silent: zvf_validate::Listener = std::sync::Arc::new(|_| ());
+/// silent(&zvf_validate::Progress { path: "0".into(), done: 1, of: 1 });
+/// ```
+pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
+
 /// Who is told how far it is, and can stop it.
 ///
 /// ```
@@ -125,7 +133,7 @@ impl Sample {
 #[derive(Clone, Default)]
 pub struct Observer {
     /// Called now and then, from the thread that polls.
-    pub progress: Option<Arc<dyn Fn(&Progress) + Send + Sync>>,
+    pub progress: Option<Listener>,
     /// Set by whoever wants an end; what was found until then is reported.
     pub cancelled: Arc<AtomicBool>,
 }
@@ -200,8 +208,11 @@ mod tests {
     #[test]
     fn rules_are_chosen_by_level_and_name() {
         let rule = |id| Rule::find(id).unwrap();
-        let options =
-            Options { rules: vec![rule("C5"), rule("P3")], level: Level::Geometry, ..Options::default() };
+        let options = Options {
+            rules: vec![rule("C5"), rule("P3")],
+            level: Level::Geometry,
+            ..Options::default()
+        };
         assert!(options.wants(rule("C5")) && options.wants_any(&[rule("C4"), rule("C5")]));
         assert!(!options.wants(rule("C4")) && !options.wants(rule("P3")));
     }

@@ -47,7 +47,8 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
     let columns = array.shape().get(1).copied().unwrap_or(1);
     let row_bytes = to_usize(columns.saturating_mul(array.dtype().size)).max(1);
     for (row, bytes) in (0_u64..).zip(bytes.chunks_exact(row_bytes)) {
-        let number = bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
+        let number =
+            bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
         let Some(number) = number else { break };
         let finding = Finding::new(&C39, &path).in_row(row).at(0);
         let id = format!("{number:.0}").parse::<i64>().ok().filter(|_| number.fract() == 0.0);

@@ -49,9 +49,8 @@ where
                 None => None,
             }
         };
-        let reading = async {
-            if next.is_empty() { Ok(None) } else { read(next.clone()).await.map(Some) }
-        };
+        let reading =
+            async { if next.is_empty() { Ok(None) } else { read(next.clone()).await.map(Some) } };
         let (done, fetched) = futures_util::join!(work, reading);
         if let (Some(range), Some(done)) = (range, done) {
             take(range, done)?;

@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use tokio::sync::oneshot;
 
 /// What `work` comes to, done on the current pool.
-pub(crate) async fn on_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (told, wait) = oneshot::channel();
     rayon::spawn(move || {
         // Whoever asked may be gone.

@@ -42,7 +42,11 @@ fn gaps(run: &mut Run, levels: &[LevelState]) {
     for (wanted, level) in (0_u32..).zip(levels) {
         if level.node.number() != wanted {
             let found = format!("level {}", level.node.number());
-            run.add(Finding::new(&P2, &level.name).told("levels", format!("level {wanted}"), found));
+            run.add(Finding::new(&P2, &level.name).told(
+                "levels",
+                format!("level {wanted}"),
+                found,
+            ));
             return;
         }
     }
@@ -118,7 +122,11 @@ fn inherited(run: &mut Run, levels: &[LevelState], level: &LevelState) {
     if let (Some(rows), Some(parents)) = (level.objects.rows, parent.objects.rows)
         && rows != parents
     {
-        run.add(Finding::new(&P7, &path).told("rows", format!("{parents}, as level {}", parent.name), rows));
+        run.add(Finding::new(&P7, &path).told(
+            "rows",
+            format!("{parents}, as level {}", parent.name),
+            rows,
+        ));
         return;
     }
     if let (Some(ids), Some(parents)) = (&level.objects.ids, &parent.objects.ids)
@@ -156,7 +164,9 @@ fn mirrored(run: &mut Run, levels: &[LevelState], level: &LevelState, up: &Betwe
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();
     let Some(coarse) = coarse else { return };
-    let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else { return };
+    let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else {
+        return;
+    };
     if (down.links, down.sum) != (up.links, up.sum) {
         let finding = Finding::new(&P8, coarse.path(&format!("links/{}", down.delta)));
         let expected = format!("the {} links of {}/links/+{}", up.links, level.name, up.delta);

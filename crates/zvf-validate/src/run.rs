@@ -19,7 +19,9 @@ use crate::level::LevelState;
 use crate::options::{Observer, Options, Progress};
 use crate::report::{Checked, Report};
 use crate::rule::{Level, Rule};
-use crate::{cells, composite, documents, geometry, links, objects, parametric, pyramid, structure};
+use crate::{
+    cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
+};
 
 /// Looks at everything that `options` ask for, and tells all that is wrong.
 ///

@@ -7,8 +7,8 @@
 //!
 //! S1, S2, S11 and S12 keep a store from opening: see [`unopened`](crate::unopened).
 
-use zvf_format::metadata::{Capability, Family, Node, Version};
 use zvf_format::key::Delta;
+use zvf_format::metadata::{Capability, Family, Node, Version};
 
 use crate::array::{ChunkArray, group_files};
 use crate::finding::{Finding, is_content};
@@ -24,7 +24,11 @@ pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
     }
     if run.store.version().is_newer_than_known() {
         let known = format!("at most {}", Version::KNOWN);
-        let finding = Finding::new(&S11, "zarr.json").told("zarr_vectors.zv_version", known, run.store.version());
+        let finding = Finding::new(&S11, "zarr.json").told(
+            "zarr_vectors.zv_version",
+            known,
+            run.store.version(),
+        );
         run.add(finding.warning());
     }
     group_files(run, "").await?;
@@ -56,7 +60,13 @@ pub(crate) async fn levels(run: &mut Run) -> Result<Vec<LevelState>, Stop> {
                 // A document that parses and lacks what a level needs is one of level 2.
                 let about = error.subject().is_some_and(|path| path.starts_with(BLOCK));
                 let empty = about && lacks_attributes(run, &path).await;
-                let rule = if empty { &S7 } else if about { &M13 } else { &S4 };
+                let rule = if empty {
+                    &S7
+                } else if about {
+                    &M13
+                } else {
+                    &S4
+                };
                 run.blame(rule, &path, &error)?;
                 continue;
             }
@@ -76,13 +86,17 @@ async fn lacks_attributes(run: &Run, path: &str) -> bool {
 
 async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     let node = level.node.clone();
-    let children = names(run, &level.name).await?;
+    let children = names_of_level(run, &level.name).await?;
     level.children.clone_from(&children);
     group_files(run, &level.name).await?;
 
     level.vertices = ChunkArray::open(run, &node, "vertices").await?;
     if level.vertices.is_none() && !level.has("vertices") {
-        run.add(Finding::new(&S5, level.path("vertices")).told("node", "the rows of the level", "nothing"));
+        run.add(Finding::new(&S5, level.path("vertices")).told(
+            "node",
+            "the rows of the level",
+            "nothing",
+        ));
     }
     level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
     if level.fragments.is_none() && !level.has("vertex_fragments") {
@@ -91,8 +105,7 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
     level.vertex_columns = columns(run, level, "vertex_attributes").await?;
-    level.fragment_columns =
-        columns(run, level, "fragment_attributes").await?;
+    level.fragment_columns = columns(run, level, "fragment_attributes").await?;
     links(run, level, &children).await?;
 
     for name in children {
@@ -108,11 +121,7 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
 }
 
 /// The arrays below a group of attributes.
-async fn columns(
-    run: &mut Run,
-    level: &LevelState,
-    group: &str,
-) -> Result<Vec<ChunkArray>, Stop> {
+async fn columns(run: &mut Run, level: &LevelState, group: &str) -> Result<Vec<ChunkArray>, Stop> {
     let mut columns = Vec::new();
     if !level.has(group) {
         return Ok(columns);
@@ -146,7 +155,11 @@ async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result
     }
     let said = level.node.meta().arrays_present.iter().any(|name| name == "links");
     if run.store.family() == Family::A && said && !gaps.contains(&Delta::SAME) {
-        run.add(Finding::new(&S13, level.path("links/0")).told("node", "the links of the level", "nothing"));
+        run.add(Finding::new(&S13, level.path("links/0")).told(
+            "node",
+            "the links of the level",
+            "nothing",
+        ));
     }
     Ok(())
 }
@@ -161,10 +174,37 @@ async fn folder(run: &mut Run, path: &str) -> Result<(), Stop> {
         Ok(None) => {
             let inside = !names(run, path).await?.is_empty();
             let rule = if inside { &S19 } else { &S16 };
-            run.add(Finding::new(rule, path).told("zarr.json", "the document of a group", "nothing"));
+            run.add(Finding::new(rule, path).told(
+                "zarr.json",
+                "the document of a group",
+                "nothing",
+            ));
             group_files(run, path).await
         }
     }
+}
+
+/// The nodes of a level; where nothing can be listed, those of the known ones that are there.
+async fn names_of_level(run: &mut Run, path: &str) -> Result<Vec<String>, Stop> {
+    let listing = match run.store.children(path).await {
+        Ok(listing) => listing,
+        Err(error) if is_content(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    if listing.complete {
+        return Ok(listing.names);
+    }
+    let mut names = Vec::new();
+    for name in KNOWN {
+        // A document that cannot be read is there.
+        if !matches!(run.store.node(&format!("{path}/{name}")).await, Ok(None)) {
+            names.push(name.to_owned());
+        }
+    }
+    let mut finding = Finding::new(&S16, path).told("names", "a listing", "none: not looked into");
+    finding.severity = crate::Severity::Note;
+    run.add(finding);
+    Ok(names)
 }
 
 /// The folders below `path`.

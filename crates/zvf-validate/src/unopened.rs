@@ -1,15 +1,47 @@
 //! Stores that do not open: the one thing that is known of them, as a finding.
 
 use zvf_format::Class;
-use zvf_store::StoreError;
+use zvf_store::{OpenOptions, Store, StoreError};
 
 use crate::finding::{Finding, is_content};
 use crate::findings::Findings;
-use crate::options::Options;
+use crate::options::{Observer, Options};
 use crate::report::Report;
 use crate::rule::Rule;
 use crate::rules::metadata::{M1, M2, M3, M4, M7, M14};
 use crate::rules::structure::{S1, S2, S11, S12};
+use crate::run::validate;
+
+/// Opens the store at `address` and looks at everything that `options` ask for; a store that does not open for
+/// what is stored has a report too.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf_validate::{Observer, Options, validate_at};
+///
+/// let report =
+///     validate_at(path, Default::default(), &Options::default(), &Observer::default()).await?;
+/// assert!(report.is_clean());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`validate`], and when there is no such place.
+pub async fn validate_at(
+    address: &str,
+    open: OpenOptions,
+    options: &Options,
+    observer: &Observer,
+) -> Result<Report, StoreError> {
+    match Store::open(address, open).await {
+        Ok(store) => validate(&store, options, observer).await,
+        Err(error) => unopened(error, options),
+    }
+}
 
 /// What `error`, with which a store did not open, says about the store.
 ///

@@ -68,10 +68,6 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeou
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
-#[cfg(feature = "repair")]
-pub use zvf_repair as repair;
-#[cfg(feature = "validate")]
-pub use zvf_validate as validate;
 #[cfg(feature = "query")]
 pub use zvf_query as query;
 #[cfg(feature = "query")]
@@ -79,6 +75,10 @@ pub use zvf_query::{
     Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
     Reader, UnknownIds, predicate, region,
 };
+#[cfg(feature = "repair")]
+pub use zvf_repair as repair;
+#[cfg(feature = "validate")]
+pub use zvf_validate as validate;
 
 /// Opens the store at `address`, a path or a URL, for asking.
 ///

@@ -72,7 +72,11 @@ pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<D
         Kind::Field => field(pick(files, &documents, random)?, random),
         Kind::Missing => {
             let (path, _) = &files[random.below(files.len())];
-            Some(Damage { kind, changes: vec![(path.clone(), None)], words: format!("{path} gone") })
+            Some(Damage {
+                kind,
+                changes: vec![(path.clone(), None)],
+                words: format!("{path} gone"),
+            })
         }
         Kind::Truncated => {
             let (path, bytes) = &files[random.below(files.len())];
@@ -171,9 +175,7 @@ fn changed(value: &Value, random: &mut Random) -> Value {
         },
         Value::Bool(flag) => Value::from(!flag),
         Value::Null => Value::from(1),
-        Value::Array(items) => {
-            Value::Array(items.iter().skip(1).cloned().collect())
-        }
+        Value::Array(items) => Value::Array(items.iter().skip(1).cloned().collect()),
         Value::Object(_) => Value::from("gone"),
     }
 }

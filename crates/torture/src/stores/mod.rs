@@ -91,8 +91,10 @@ impl Stores {
         let wanted = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
         let ids = archives::ids().into_iter().filter(wanted);
         let good = ids.map(|id| {
-            let files: Vec<(String, Bytes)> =
-                archives::files(&id).into_iter().map(|(path, bytes)| (path, bytes.into())).collect();
+            let files: Vec<(String, Bytes)> = archives::files(&id)
+                .into_iter()
+                .map(|(path, bytes)| (path, bytes.into()))
+                .collect();
             let memory = InMemory::new();
             runtime.block_on(put(&memory, &files))?;
             let known = runtime.block_on(findings(memory.fork())).context(id.clone())?;

@@ -5,5 +5,5 @@ mod faults;
 mod files;
 mod remote;
 mod stores;
-mod views;
 mod validate;
+mod views;

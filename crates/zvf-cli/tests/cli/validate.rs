@@ -56,7 +56,8 @@ fn lines_of_json_and_a_sum() {
     let store = store("broken/vx_missing_cell");
     let ran = zvf(&["validate", "--json", store.arg()]);
     assert_eq!(ran.code, 1);
-    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let finding = lines.iter().find(|line| line["rule"] == "C28").unwrap();
     assert_eq!((&finding["path"], &finding["cell"]), (&"0/vertices".into(), &"0.0.0".into()));
     assert_eq!((&finding["severity"], &finding["level"]), (&"error".into(), &3.into()));
@@ -78,7 +79,10 @@ fn sarif_names_the_rule_and_the_place() {
     let index = result["ruleIndex"].as_u64().unwrap() as usize;
     assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "C22");
     let location = &result["locations"][0];
-    assert_eq!(location["physicalLocation"]["artifactLocation"]["uri"], "0/vertex_attributes/label");
+    assert_eq!(
+        location["physicalLocation"]["artifactLocation"]["uri"],
+        "0/vertex_attributes/label"
+    );
     assert_eq!(location["logicalLocations"][0]["name"], "0.0.0");
 
     let folder = tempfile::tempdir().unwrap();
@@ -110,10 +114,7 @@ fn a_plan_is_told_and_applied() {
     let before = fs::read(store.path.join("0/zarr.json")).unwrap();
     let plan = zvf(&["repair", "--plan", store.arg()]);
     assert_eq!(plan.code, 1);
-    assert_eq!(
-        plan.out,
-        "replace 0/zarr.json (C8)\n  vertex_count becomes 60, was 61\n"
-    );
+    assert_eq!(plan.out, "replace 0/zarr.json (C8)\n  vertex_count becomes 60, was 61\n");
     assert_eq!(fs::read(store.path.join("0/zarr.json")).unwrap(), before);
     let done = zvf(&["repair", "--apply", store.arg()]);
     assert_eq!(done.code, 0, "{done:?}");

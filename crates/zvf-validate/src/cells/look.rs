@@ -89,7 +89,9 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
     for (at, (column, cell)) in plan.vertex_columns.iter().zip(&chunk.vertex_columns).enumerate() {
         looked.column(column, at, false, key, cell);
     }
-    for (at, (column, cell)) in plan.fragment_columns.iter().zip(&chunk.fragment_columns).enumerate() {
+    for (at, (column, cell)) in
+        plan.fragment_columns.iter().zip(&chunk.fragment_columns).enumerate()
+    {
         looked.column(column, at, true, key, cell);
     }
     looked
@@ -116,7 +118,8 @@ impl Looked {
     fn rows(&mut self, plan: &Plan, key: &ChunkKey, positions: &Positions, bytes: &Bytes) {
         let (len, row) = (to_u64(bytes.len()), positions.row_bytes());
         if !len.is_multiple_of(row) {
-            let expected = format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
+            let expected =
+                format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
             let finding = Finding::new(&C3, &plan.vertices).in_cell(key);
             self.found.add(finding.told("bytes of the rows", expected, len));
             return;
@@ -127,12 +130,20 @@ impl Looked {
             && let Some((count, at)) = positions.odd(bytes)
         {
             let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
-            self.found.add(finding.told("position", "finite numbers", format!("{count} rows of others")));
+            self.found.add(finding.told(
+                "position",
+                "finite numbers",
+                format!("{count} rows of others"),
+            ));
         }
         let Some(corner) = key.spatial(plan.chunk.len()) else { return };
-        let low: Vec<f64> = corner.iter().zip(&plan.chunk).map(|(n, size)| float(*n) * size).collect();
-        let high: Vec<f64> =
-            corner.iter().zip(&plan.chunk).map(|(n, size)| float(n.saturating_add(1)) * size).collect();
+        let low: Vec<f64> =
+            corner.iter().zip(&plan.chunk).map(|(n, size)| float(*n) * size).collect();
+        let high: Vec<f64> = corner
+            .iter()
+            .zip(&plan.chunk)
+            .map(|(n, size)| float(n.saturating_add(1)) * size)
+            .collect();
         let slack = slack(&low, &high);
         if !self.extent.is_in(&low, &high, &slack)
             && let Some((at, position)) = positions.outside(bytes, &low, &high, &slack)
@@ -174,7 +185,9 @@ impl Looked {
         if plan.keeps_ends {
             self.ends = index.iter().map(|fragment| ends(&fragment)).collect();
         }
-        if let (Some(bins), Some(positions), Some(vertices)) = (&plan.bins, &plan.positions, vertices) {
+        if let (Some(bins), Some(positions), Some(vertices)) =
+            (&plan.bins, &plan.positions, vertices)
+        {
             if index.len() > bins.count() {
                 let expected = format!("at most {}, the bins of a chunk", bins.count());
                 let finding = Finding::new(&C6, path).in_cell(key);
@@ -194,12 +207,15 @@ impl Looked {
         index: &FragmentIndex<'_>,
         vertices: &[u8],
     ) {
-        let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else { return };
+        let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else {
+            return;
+        };
         let row = to_usize(positions.row_bytes());
         for (flat, fragment) in (0_u64..).zip(index.iter()) {
             let Fragment::Range { start, count } = fragment else { continue };
             let from = to_usize(start).saturating_mul(row);
-            let Some(rows) = vertices.get(from..from.saturating_add(to_usize(count).saturating_mul(row)))
+            let Some(rows) =
+                vertices.get(from..from.saturating_add(to_usize(count).saturating_mul(row)))
             else {
                 continue;
             };
@@ -209,13 +225,16 @@ impl Looked {
             let place = unflattened(flat, bins.per_chunk());
             let (mut low, mut high) = ([0.0; MOST_AXES], [0.0; MOST_AXES]);
             let axes = corner.iter().zip(bins.per_chunk()).zip(place).zip(bins.bin_shape());
-            for ((low, high), (((chunk, n), place), size)) in low.iter_mut().zip(&mut high).zip(axes) {
+            for ((low, high), (((chunk, n), place), size)) in
+                low.iter_mut().zip(&mut high).zip(axes)
+            {
                 let bin = chunk.saturating_mul(*n).saturating_add(place);
                 *low = float(bin) * size;
                 *high = float(bin.saturating_add(1)) * size;
             }
             let axes = corner.len().min(MOST_AXES);
-            let (low, high) = (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
+            let (low, high) =
+                (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
             let slack = slack(low, high);
             if !positions.extent(rows).is_in(low, high, &slack)
                 && let Some((at, position)) = positions.outside(rows, low, high, &slack)
@@ -229,7 +248,14 @@ impl Looked {
     }
 
     /// C22, C32: an attribute has a row for each row, and codes have categories.
-    fn column(&mut self, plan: &ColumnPlan, at: usize, of_fragments: bool, key: &ChunkKey, cell: &Cell) {
+    fn column(
+        &mut self,
+        plan: &ColumnPlan,
+        at: usize,
+        of_fragments: bool,
+        key: &ChunkKey,
+        cell: &Cell,
+    ) {
         let bytes = self.taken(&plan.path, key, cell);
         let rows = if of_fragments { self.fragments } else { self.rows };
         if cell.is_err() {
@@ -289,9 +315,7 @@ fn of_index(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
 
 fn ends(fragment: &Fragment<'_>) -> Ends {
     let (first, last) = match fragment {
-        Fragment::Range { start, count } => {
-            (*start, start.saturating_add(count.saturating_sub(1)))
-        }
+        Fragment::Range { start, count } => (*start, start.saturating_add(count.saturating_sub(1))),
         Fragment::Rows(rows) => {
             let row = |row: Option<u64>| row.unwrap_or(0);
             (row(fragment.rows().next()), row(rows.last().map(|row| row.get().unsigned_abs())))

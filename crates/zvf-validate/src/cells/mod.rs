@@ -18,8 +18,8 @@ use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
 use zvf_store::{Cells, StoreError};
 
-use self::look::{Chunk, Looked, look};
 pub(crate) use self::look::of_cell;
+use self::look::{Chunk, Looked, look};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
@@ -99,18 +99,20 @@ impl Gathered {
         };
         let has = fragments.is_some();
         let shared = Arc::clone(plan);
-        let looking = move |(keys, taken, cells): (Vec<ChunkKey>, Vec<ChunkKey>, Vec<Vec<Cell>>)| {
-            let chunks = chunks(&shared, has, &taken, cells, |key| {
-                listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
-            });
-            let looked: Vec<Looked> = chunks.par_iter().map(|chunk| look(&shared, chunk)).collect();
-            let mut looked = taken.into_iter().zip(looked).peekable();
-            let of = |key: ChunkKey| {
-                let looked = looked.next_if(|(taken, _)| *taken == key);
-                (key, looked.map(|(_, looked)| looked))
+        let looking =
+            move |(keys, taken, cells): (Vec<ChunkKey>, Vec<ChunkKey>, Vec<Vec<Cell>>)| {
+                let chunks = chunks(&shared, has, &taken, cells, |key| {
+                    listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
+                });
+                let looked: Vec<Looked> =
+                    chunks.par_iter().map(|chunk| look(&shared, chunk)).collect();
+                let mut looked = taken.into_iter().zip(looked).peekable();
+                let of = |key: ChunkKey| {
+                    let looked = looked.next_if(|(taken, _)| *taken == key);
+                    (key, looked.map(|(_, looked)| looked))
+                };
+                keys.into_iter().map(of).collect::<Vec<_>>()
             };
-            keys.into_iter().map(of).collect::<Vec<_>>()
-        };
         let taking = |range: Range<usize>, looked: Vec<(ChunkKey, Option<Looked>)>| {
             for (key, looked) in looked {
                 match looked {
@@ -235,7 +237,11 @@ fn keep<T: Clone + Default>(kept: &mut Option<Vec<T>>, more: Vec<T>, n: usize, f
 pub(crate) fn skipped(run: &mut Run, rule: &'static crate::Rule, path: &str) {
     let mut finding = Finding::new(rule, path);
     finding.severity = crate::Severity::Note;
-    run.add(finding.told("fragments", format!("at most {MOST_FRAGMENTS}"), "more: not looked into"));
+    run.add(finding.told(
+        "fragments",
+        format!("at most {MOST_FRAGMENTS}"),
+        "more: not looked into",
+    ));
 }
 
 /// The chunks of a batch, from its cells array by array.
@@ -274,7 +280,11 @@ fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) {
     for (array, rule) in fragments.chain(columns.map(|array| (array, &C22))) {
         for key in array.keys.iter().filter(|key| vertices.keys.find(key).is_none()) {
             let finding = Finding::new(rule, &array.path).in_cell(&key);
-            run.add(finding.told("cell", "one of a chunk that has rows", "one of a chunk that has none"));
+            run.add(finding.told(
+                "cell",
+                "one of a chunk that has rows",
+                "one of a chunk that has none",
+            ));
         }
     }
 }
@@ -287,7 +297,8 @@ fn attribute_bins(run: &mut Run, level: &LevelState, keys: &[ChunkKey]) {
     }
     let values = to_u64(meta.chunk_attribute_values.as_ref().map_or(0, Vec::len));
     let bins = keys.iter().filter_map(|key| key.components().first().copied());
-    let bad = bins.filter(|bin| u64::try_from(*bin).is_ok_and(|bin| bin >= values) || *bin < 0).max();
+    let bad =
+        bins.filter(|bin| u64::try_from(*bin).is_ok_and(|bin| bin >= values) || *bin < 0).max();
     if let Some(bin) = bad {
         let finding = Finding::new(&C27, level.path("zarr.json"));
         let expected = format!("a value for bin {bin}");

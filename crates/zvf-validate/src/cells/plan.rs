@@ -92,7 +92,10 @@ impl Plan {
             // An offset is added to positions and bounds alike.
             bounds: root.zarr_vectors.bounds.clone(),
             vertex_columns: vertex_columns.iter().filter_map(|column| plan(run, column)).collect(),
-            fragment_columns: fragment_columns.iter().filter_map(|column| plan(run, column)).collect(),
+            fragment_columns: fragment_columns
+                .iter()
+                .filter_map(|column| plan(run, column))
+                .collect(),
             keeps_ends: kinds.iter().any(|kind| along.contains(kind)),
         })
     }
@@ -123,7 +126,8 @@ fn positions(
         None | Some(Token::Known(CellEncoding::Raw)) => Some(Positions { dtype: doc.0, axes }),
         Some(other) => {
             level.opaque = true;
-            let finding = Finding::new(&C30, &vertices.path).told("encoding", "raw", other.as_str());
+            let finding =
+                Finding::new(&C30, &vertices.path).told("encoding", "raw", other.as_str());
             let known = matches!(other, Token::Known(CellEncoding::Draco));
             run.add(if known { finding.warning() } else { finding });
             None
@@ -152,7 +156,8 @@ fn plan(run: &mut Run, array: &ChunkArray) -> Option<ColumnPlan> {
         run.add(Finding::new(&M20, &array.path).told(told.0, told.1, told.2));
         return None;
     };
-    let categories = doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
+    let categories =
+        doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
     Some(ColumnPlan {
         dtype,
         width,

@@ -76,8 +76,9 @@ impl Positions {
         let (mut count, mut first) = (0_u64, None);
         for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
             let numbers = (at..).step_by(size).zip(row.chunks_exact(size));
-            if let Some((at, _)) =
-                numbers.into_iter().find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
+            if let Some((at, _)) = numbers
+                .into_iter()
+                .find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
             {
                 count = count.saturating_add(1);
                 first = first.or(Some(at));
@@ -117,14 +118,21 @@ impl Positions {
             return walk_slowly(bytes, self.dtype, axes, careful);
         }
         match (self.dtype.kind, self.dtype.size) {
-            (DtypeKind::Float, 4) => walk::<4>(bytes, axes, careful, |n| f32::from_le_bytes(n).into()),
+            (DtypeKind::Float, 4) => {
+                walk::<4>(bytes, axes, careful, |n| f32::from_le_bytes(n).into())
+            }
             (DtypeKind::Float, 8) => walk::<8>(bytes, axes, careful, f64::from_le_bytes),
             _ => walk_slowly(bytes, self.dtype, axes, careful),
         }
     }
 }
 
-fn walk<const N: usize>(bytes: &[u8], axes: usize, careful: bool, read: impl Fn([u8; N]) -> f64) -> Extent {
+fn walk<const N: usize>(
+    bytes: &[u8],
+    axes: usize,
+    careful: bool,
+    read: impl Fn([u8; N]) -> f64,
+) -> Extent {
     match axes {
         2 => walk_rows::<N, 2>(bytes, careful, read),
         3 => walk_rows::<N, 3>(bytes, careful, read),
@@ -211,10 +219,16 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
 }
 
 /// The first code that is neither a category nor the missing one: where it starts, and what it is.
-pub(crate) fn bad_code(bytes: &[u8], dtype: Dtype, categories: u64, missing: Option<i64>) -> Option<(u64, i128)> {
+pub(crate) fn bad_code(
+    bytes: &[u8],
+    dtype: Dtype,
+    categories: u64,
+    missing: Option<i64>,
+) -> Option<(u64, i128)> {
     let size = to_usize(dtype.size).max(1);
     let good = |code: i128| {
-        (code >= 0 && code < categories.into()) || missing.is_some_and(|missing| i128::from(missing) == code)
+        (code >= 0 && code < categories.into())
+            || missing.is_some_and(|missing| i128::from(missing) == code)
     };
     let codes = bytes.chunks_exact(size).map(|code| match dtype.kind {
         DtypeKind::Int => signed(code, dtype).map(i128::from),
@@ -275,12 +289,16 @@ mod tests {
         let bytes: Vec<u8> = rows.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
         let all = Positions { dtype: dtype("float32"), axes: 2 };
         let quick = all.extent(&bytes[..16]);
-        assert_eq!((quick.low[..2].to_vec(), quick.high[..2].to_vec()), (vec![1.0, -2.0], vec![3.0, 5.0]));
+        assert_eq!(
+            (quick.low[..2].to_vec(), quick.high[..2].to_vec()),
+            (vec![1.0, -2.0], vec![3.0, 5.0])
+        );
         let odd = all.extent(&bytes);
         assert!(odd.odd && odd.low[0] == 0.5 && odd.high[1] == 9.0);
         assert_eq!(all.odd(&bytes), Some((2, 16)));
         assert_eq!(all.odd(&bytes[..16]), None);
-        let (at, position) = all.outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
+        let (at, position) =
+            all.outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
         assert_eq!((at, position), (8, vec![3.0, 5.0]));
         assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.9], &[0.0, 0.2]));
         assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0], &[0.0, 0.0]));
@@ -288,7 +306,9 @@ mod tests {
 
     #[test]
     fn every_width_is_walked_alike() {
-        for (text, axes) in [("float32", 1), ("float64", 3), ("int16", 3), (">f8", 4), ("float16", 2)] {
+        for (text, axes) in
+            [("float32", 1), ("float64", 3), ("int16", 3), (">f8", 4), ("float16", 2)]
+        {
             let all = Positions { dtype: dtype(text), axes };
             let bytes: Vec<u8> = (0..all.row_bytes() * 5).map(|n| (n % 64) as u8).collect();
             let extent = all.extent(&bytes);

@@ -1,9 +1,9 @@
 //! One cell of links: rows, ends, attributes and fragments.
 
+use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
-use zvf_format::Class;
 
 use super::segment::Sought;
 use crate::chunks::{ChunkTable, Ends};
@@ -66,7 +66,11 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
         Err(error) => looked.found.add(crate::cells::of_cell(&sought.path, key, error)),
         Ok(None) => {
             let finding = Finding::new(&C28, &sought.path).in_cell(key);
-            looked.found.add(finding.told("nonempty_chunks", "a cell, because it is listed", "none"));
+            looked.found.add(finding.told(
+                "nonempty_chunks",
+                "a cell, because it is listed",
+                "none",
+            ));
         }
         Ok(Some(bytes)) => {
             looked.cells = 1;
@@ -112,7 +116,8 @@ impl LinkLooked {
         let item = u64::from(sought.shape.element().size());
         let perm = if sought.shape.has_perm() { item } else { 0 };
         for (at, link) in (0_u64..).zip(cell.records()) {
-            let over = link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
+            let over =
+                link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
             if let Some(end) = over {
                 bad = bad.saturating_add(1);
                 if bad == 1 {
@@ -129,7 +134,11 @@ impl LinkLooked {
         if bad > 1 {
             let more = bad.saturating_sub(1);
             let finding = Finding::new(&C18, path).in_cell(key);
-            self.found.add(finding.told("links", "rows of their chunks", format!("{more} more that are not")));
+            self.found.add(finding.told(
+                "links",
+                "rows of their chunks",
+                format!("{more} more that are not"),
+            ));
         }
     }
 
@@ -161,7 +170,13 @@ impl LinkLooked {
             let table = if at == 0 { &*sought.here } else { &*sought.there };
             let place = table.find(chunk.components());
             if place.is_none() && (at == 0 || sought.has_there) {
-                let rule = if at == 0 { &C15 } else if within { &C16 } else { &C17 };
+                let rule = if at == 0 {
+                    &C15
+                } else if within {
+                    &C16
+                } else {
+                    &C17
+                };
                 let finding = Finding::new(rule, &sought.path).in_cell(key);
                 let end = if at == 0 { "source" } else { "end" };
                 self.found.add(finding.told(end, "a chunk of its level", chunk));
@@ -205,7 +220,11 @@ impl LinkLooked {
         if uses.bridges
             && let Some((_, chunk)) = place(0)
         {
-            let sum = link.rows().iter().enumerate().fold(0_u64, |sum, (at, row)| sum.wrapping_add(hash(at, *row)));
+            let sum = link
+                .rows()
+                .iter()
+                .enumerate()
+                .fold(0_u64, |sum, (at, row)| sum.wrapping_add(hash(at, *row)));
             let (_, total) = self.bridges.get_or_insert((chunk, 0));
             *total = total.wrapping_add(mixed(sum));
         }
@@ -215,7 +234,11 @@ impl LinkLooked {
             }
             let mut all = link.rows().iter().enumerate().map(|(at, row)| hash(at, *row));
             let (source, others) = (all.next().unwrap_or(0), mixed_all(all));
-            let pair = if source_is_finer { [mixed_all([source]), others] } else { [others, mixed_all([source])] };
+            let pair = if source_is_finer {
+                [mixed_all([source]), others]
+            } else {
+                [others, mixed_all([source])]
+            };
             self.between = self.between.wrapping_add(mixed_all(pair));
         }
     }
@@ -277,7 +300,8 @@ impl LinkLooked {
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
             self.found.add(finding.told("rows of the fragments", rows, found));
         }
-        let here = sought.here.find(key.components()).and_then(|place| sought.here.fragments(place));
+        let here =
+            sought.here.find(key.components()).and_then(|place| sought.here.fragments(place));
         if sought.grouped
             && let Some(fragments) = here.filter(|fragments| *fragments != index.len())
         {
@@ -307,7 +331,9 @@ fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
     // Fragments that ascend are searched; in the others, each is asked.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);
     let begins = |ends: &Ends| ends.count > 0 && u64::from(ends.first) == row;
-    let from = |at: usize| ends.get(at..).and_then(|rest| Some(at.saturating_add(rest.iter().position(begins)?)));
+    let from = |at: usize| {
+        ends.get(at..).and_then(|rest| Some(at.saturating_add(rest.iter().position(begins)?)))
+    };
     let found = match ends.get(at) {
         Some(ends) if begins(ends) => Some(at),
         _ => from(at).or_else(|| from(0)),

@@ -129,7 +129,8 @@ impl Total {
         let total = to_u64(keys.len());
         let reading = async |range: Range<usize>| {
             let keys = keys.get(range).unwrap_or_default();
-            let taken: Vec<ChunkKey> = keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
+            let taken: Vec<ChunkKey> =
+                keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
             let (cells, bytes) = read(&arrays, &taken).await?;
             Ok(((taken, cells), bytes))
         };
@@ -193,7 +194,11 @@ impl Total {
     fn settle(&self, run: &mut Run, opened: &Opened) {
         if self.twice > 0 {
             let found = format!("{} rows that are a child twice", self.twice);
-            run.add(Finding::new(&G6, &opened.path).told("links", "one parent for each row", found));
+            run.add(Finding::new(&G6, &opened.path).told(
+                "links",
+                "one parent for each row",
+                found,
+            ));
         }
         let Some(physical) = self.physical else { return };
         if let Some(said) = opened.doc.num_physical_records.filter(|said| *said != physical) {
@@ -232,7 +237,9 @@ impl Total {
         if self.native && self.delta != Delta::SAME {
             let rows = level.chunks.total_rows();
             let orphans = self.sources.map(|sources| {
-                let set = sources.iter().fold(0_u64, |sum, word| sum.saturating_add(word.count_ones().into()));
+                let set = sources
+                    .iter()
+                    .fold(0_u64, |sum, word| sum.saturating_add(word.count_ones().into()));
                 rows.saturating_sub(set)
             });
             let orphans = orphans.filter(|_| level.chunks.is_whole());

@@ -129,7 +129,8 @@ async fn of_c(
             }
         };
         signs(run, &path, &family, &offsets);
-        let segment = segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
+        let segment =
+            segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
         let Some(mut segment) = segment else {
             whole = false;
             continue;
@@ -156,7 +157,11 @@ async fn of_c(
 }
 
 /// The attributes of links that have values for a family, with the names of their arrays.
-async fn values(run: &Run, level: &LevelState, delta: &str) -> Result<Vec<(String, Vec<String>)>, Stop> {
+async fn values(
+    run: &Run,
+    level: &LevelState,
+    delta: &str,
+) -> Result<Vec<(String, Vec<String>)>, Stop> {
     let mut values = Vec::new();
     for name in children(run, &level.path("link_attributes")).await? {
         let below = children(run, &level.path(&format!("link_attributes/{name}"))).await?;
@@ -191,14 +196,20 @@ async fn value(
 
 /// C12, C13: undirected families that store links once sort their ends.
 fn signs(run: &mut Run, path: &str, family: &Family, offsets: &Offsets) {
-    if family.delta() != Delta::SAME || family.is_directed() || family.store() == Stored::Duplicate {
+    if family.delta() != Delta::SAME || family.is_directed() || family.store() == Stored::Duplicate
+    {
         return;
     }
-    let negative = |offset: &[i64]| offset.iter().find(|step| **step != 0).is_some_and(|step| *step < 0);
+    let negative =
+        |offset: &[i64]| offset.iter().find(|step| **step != 0).is_some_and(|step| *step < 0);
     if offsets.iter().any(negative) {
         run.add(Finding::new(&C12, path).told("offsets", "none that is negative", offsets));
     } else if !offsets.are_sorted() {
-        run.add(Finding::new(&C13, path).told("offsets", "none smaller than the one before", offsets));
+        run.add(Finding::new(&C13, path).told(
+            "offsets",
+            "none smaller than the one before",
+            offsets,
+        ));
     }
 }
 
@@ -234,7 +245,15 @@ async fn segment(
     let fragments = level.link_fragments.clone().filter(|_| intra && family.delta() == Delta::SAME);
     let form = Form::Offsets(Box::new(*offsets));
     let body = family.body(intra);
-    Ok(Some(Segment { array, family: *family, form, shape, body, attributes: Vec::new(), fragments }))
+    Ok(Some(Segment {
+        array,
+        family: *family,
+        form,
+        shape,
+        body,
+        attributes: Vec::new(),
+        fragments,
+    }))
 }
 
 /// Whether an array says of itself what its name and its family say.
@@ -323,7 +342,8 @@ async fn same(
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
-    let same = Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
+    let same =
+        Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
     let shape = RowShape::new(Element::I64, family.link_width(), false);
     let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
     let flat = family.delta() == Delta::SAME;
@@ -362,9 +382,10 @@ fn policy(
     delta: Delta,
 ) -> Option<Family> {
     let rank = level.node.key_rank();
-    let mut say = |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-        run.add(Finding::new(&C37, path).told(subject, expected, found));
-    };
+    let mut say =
+        |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+            run.add(Finding::new(&C37, path).told(subject, expected, found));
+        };
     if doc.level_delta != i64::from(delta.0) {
         say("level_delta", &delta, &doc.level_delta);
         return None;
@@ -400,8 +421,10 @@ fn policy(
 
 fn anchor(run: &Run, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
     let root = run.store.root();
-    let (here, there) =
-        (level.node.meta().effective_chunk_shape(root), other.node.meta().effective_chunk_shape(root));
+    let (here, there) = (
+        level.node.meta().effective_chunk_shape(root),
+        other.node.meta().effective_chunk_shape(root),
+    );
     if here == there {
         return Anchor::same(rank).ok();
     }
@@ -409,4 +432,3 @@ fn anchor(run: &Run, level: &LevelState, other: &LevelState, rank: usize) -> Opt
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
     Anchor::between(&ratio(here)?, &ratio(there)?, rank).ok()
 }
-

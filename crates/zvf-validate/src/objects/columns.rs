@@ -48,7 +48,9 @@ async fn column(
             return run.blame(rule, path, &error);
         }
     };
-    match Rows::parse(array.attributes().clone()).and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose()) {
+    match Rows::parse(array.attributes().clone())
+        .and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose())
+    {
         Ok(Some(said)) if said.kind != array.dtype().kind || said.size != array.dtype().size => {
             run.add(Finding::new(&C23, path).told("dtype", said, array.dtype()));
         }

@@ -40,7 +40,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
         }
         Some(Node::Group(group)) => ObjectIndex::parse(group.attributes.clone()),
     };
-    let ids = doc.and_then(|doc| Ok((doc.ids(), doc)));
+    let ids = doc.map(|doc| (doc.ids(), doc));
     let (ids, doc) = match ids {
         Ok((Ok(ids), doc)) => (ids, doc),
         Ok((Err(error), _)) => {

@@ -79,7 +79,8 @@ impl RowsLooked {
         self.bytes = self.bytes.saturating_add(to_u64(blob.len()));
         if blob.is_empty() {
             let finding = Finding::new(&C9, &sought.path).in_row(row);
-            self.found.add(finding.told("manifest", "an empty manifest, 4 bytes", "no bytes").lint());
+            self.found
+                .add(finding.told("manifest", "an empty manifest, 4 bytes", "no bytes").lint());
             return;
         }
         if blob != EMPTY {
@@ -111,12 +112,21 @@ impl RowsLooked {
             let head = to_u64(size_of_val(block.chunk)).saturating_add(1);
             if place.is_none() {
                 let chunk = known.as_ref().map(|(chunk, _)| ChunkKey::new(chunk));
-                let chunk = chunk.and_then(Result::ok).map_or_else(String::new, |key| key.to_string());
+                let chunk =
+                    chunk.and_then(Result::ok).map_or_else(String::new, |key| key.to_string());
                 let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
                 self.found.add(finding.told("chunk", "a chunk of the level", chunk));
             }
             let fragments = &block.fragments;
-            self.block(sought, row, at.saturating_add(head), place, fragments, &mut sums, &mut last);
+            self.block(
+                sought,
+                row,
+                at.saturating_add(head),
+                place,
+                fragments,
+                &mut sums,
+                &mut last,
+            );
             at = at.saturating_add(head).saturating_add(size(&block.fragments));
         }
         self.object(sought, row, &sums);
@@ -141,7 +151,11 @@ impl RowsLooked {
         };
         if let Some(over) = over(fragments, count) {
             let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
-            self.found.add(finding.told("fragment", format!("below {count}, those of its chunk"), over));
+            self.found.add(finding.told(
+                "fragment",
+                format!("below {count}, those of its chunk"),
+                over,
+            ));
             sums.known = false;
             *last = None;
             return;
@@ -173,7 +187,9 @@ impl RowsLooked {
 
     /// The link that should join two fragments of a line in different chunks.
     fn bridge(&mut self, sought: &Sought, from: Option<Last>, to: Last) {
-        let Some(from) = from.filter(|from| sought.bridges && from.chunk != to.chunk) else { return };
+        let Some(from) = from.filter(|from| sought.bridges && from.chunk != to.chunk) else {
+            return;
+        };
         let hash = |chunk: usize, row: u32| {
             let key = sought.chunks.key(chunk);
             let components = key.as_ref().map(|key| key.components()).unwrap_or_default();
@@ -195,7 +211,10 @@ impl RowsLooked {
         }
         if !sought.parents.is_empty() && sums.fragments.checked_sub(sums.parents) != Some(1) {
             let finding = Finding::new(&G6, &sought.path).in_row(row);
-            let found = format!("{} fragments, and {} parents of their first rows", sums.fragments, sums.parents);
+            let found = format!(
+                "{} fragments, and {} parents of their first rows",
+                sums.fragments, sums.parents
+            );
             self.found.add(finding.told("roots", "one", found));
         }
     }

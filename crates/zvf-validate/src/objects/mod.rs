@@ -35,7 +35,7 @@ use crate::run::{Run, Stop};
 pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
-        Manifests::new(run, level, &index).check(run, level, &index).await?;
+        Manifests::new(run, level).check(run, level, &index).await?;
     }
     columns::check(run, level, "object_attributes", level.objects.rows).await?;
     groups::check(run, level).await
@@ -52,7 +52,7 @@ struct Manifests {
 }
 
 impl Manifests {
-    fn new(run: &Run, level: &mut LevelState, _index: &Index) -> Self {
+    fn new(run: &Run, level: &mut LevelState) -> Self {
         let fragments = level.chunks.total_fragments();
         let wanted = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
         let owners = wanted && fragments <= MOST_FRAGMENTS;
@@ -94,7 +94,8 @@ impl Manifests {
                 Err(error) if crate::finding::is_content(&error) => return Ok((Err(error), 0)),
                 Err(error) => return Err(error),
             };
-            let bytes = blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(to_u64(blob.len())));
+            let bytes =
+                blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(to_u64(blob.len())));
             let taken = rows.zip(blobs).filter(|(row, _)| options.takes_row(*row));
             Ok((Ok(taken.collect::<Vec<(u64, Bytes)>>()), bytes.saturating_add(ROW)))
         };
@@ -153,7 +154,9 @@ impl Manifests {
         if unread || !run.options.takes_all() {
             return;
         }
-        if let Some(said) = index.doc.num_present.filter(|said| *said != self.present && index.has_ids) {
+        if let Some(said) =
+            index.doc.num_present.filter(|said| *said != self.present && index.has_ids)
+        {
             let finding = Finding::new(&C24, level.path("object_index"));
             run.add(finding.counted("num_present", self.present, said));
         }
@@ -164,13 +167,15 @@ impl Manifests {
 
     /// C25: fragments of two objects.
     fn shared(&self, run: &mut Run, level: &LevelState) {
-        let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments) else {
+        let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
+        else {
             return;
         };
         let finding = Finding::new(&C25, level.path("object_index/manifests"));
         let finding = finding.in_row(row.saturating_sub(1));
         let place = level.chunks.locate(fragment);
-        let place = place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
+        let place =
+            place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
         run.add(finding.told("fragments", "one object each", format!("{n} of two or more{place}")));
     }
 
@@ -187,7 +192,8 @@ impl Manifests {
                 SEVERAL => SHARED,
                 row => {
                     let row = to_usize(u64::from(row).saturating_sub(1));
-                    let by_column = level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
+                    let by_column =
+                        level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
                     by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX))
                 }
             }
@@ -195,7 +201,8 @@ impl Manifests {
         if level.objects.has_ids && level.objects.ids.is_none() {
             return;
         }
-        let mut bad = owners.iter().zip(told).enumerate().filter(|(_, (owner, told))| id(**owner) != **told);
+        let mut bad =
+            owners.iter().zip(told).enumerate().filter(|(_, (owner, told))| id(**owner) != **told);
         let Some((fragment, (owner, told))) = bad.next() else { return };
         let more = bad.count();
         if let Some((key, n)) = level.chunks.locate(fragment) {
@@ -214,7 +221,11 @@ impl Manifests {
         if let Some(key) = level.chunks.key(chunk) {
             let finding = Finding::new(&G7, level.path("links/0")).in_cell(&key);
             let expected = "those from the last row of a fragment to the first of the next";
-            run.add(finding.told("links", expected, format!("others, here and under {more} more chunks")));
+            run.add(finding.told(
+                "links",
+                expected,
+                format!("others, here and under {more} more chunks"),
+            ));
         }
     }
 }

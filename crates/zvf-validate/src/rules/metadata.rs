@@ -3,8 +3,8 @@
 use crate::rule::Rule;
 
 pub(crate) const ALL: &[&Rule] = &[
-    &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16, &M17, &M18,
-    &M19, &M20, &M21, &M22,
+    &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16, &M17,
+    &M18, &M19, &M20, &M21, &M22,
 ];
 
 pub(crate) const M1: Rule = Rule::error(

@@ -41,11 +41,19 @@ const PARTS: [&[&Rule]; 5] =
 
 const COUNT: usize = {
     let [s, m, c, g, p] = PARTS;
-    s.len().saturating_add(m.len()).saturating_add(c.len()).saturating_add(g.len()).saturating_add(p.len())
+    s.len()
+        .saturating_add(m.len())
+        .saturating_add(c.len())
+        .saturating_add(g.len())
+        .saturating_add(p.len())
 };
 
 /// The parts, one after the other.
-#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "done by the compiler")]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "done by the compiler"
+)]
 const fn joined() -> [&'static Rule; COUNT] {
     let mut all = [&structure::S1; COUNT];
     let (mut part, mut at) = (0, 0);

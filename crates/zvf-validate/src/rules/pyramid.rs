@@ -4,12 +4,8 @@ use crate::rule::Rule;
 
 pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9];
 
-pub(crate) const P1: Rule = Rule::note(
-    "P1",
-    "all",
-    "There is one level: nothing to compare.",
-    "Nothing to do.",
-);
+pub(crate) const P1: Rule =
+    Rule::note("P1", "all", "There is one level: nothing to compare.", "Nothing to do.");
 pub(crate) const P2: Rule = Rule::error(
     "P2",
     "all",

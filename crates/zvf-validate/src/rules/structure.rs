@@ -3,8 +3,8 @@
 use crate::rule::Rule;
 
 pub(crate) const ALL: &[&Rule] = &[
-    &S1, &S2, &S3, &S4, &S5, &S6, &S7, &S8, &S9, &S10, &S11, &S12, &S13, &S14, &S15, &S16, &S17, &S18,
-    &S19,
+    &S1, &S2, &S3, &S4, &S5, &S6, &S7, &S8, &S9, &S10, &S11, &S12, &S13, &S14, &S15, &S16, &S17,
+    &S18, &S19,
 ];
 
 pub(crate) const S1: Rule = Rule::error(

@@ -123,8 +123,19 @@ async fn every_fault_is_found_in_its_place() {
 #[tokio::test]
 async fn the_stores_that_were_broken_were_sound() {
     for name in [
-        "by_attr", "crc", "fragments", "graph", "manifests", "objects", "objects_h", "parametric", "points",
-        "points_h", "pyramid", "sharded", "zstd",
+        "by_attr",
+        "crc",
+        "fragments",
+        "graph",
+        "manifests",
+        "objects",
+        "objects_h",
+        "parametric",
+        "points",
+        "points_h",
+        "pyramid",
+        "sharded",
+        "zstd",
     ] {
         let report = report(&format!("broken/_base_{name}"), &Options::default()).await;
         assert_eq!(report.count(Severity::Error), 0, "{name}: {:#?}", report.findings);

@@ -1,7 +1,7 @@
 //! What is asked for is what is told.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use archives::Unpacked;
 use zvf_validate::{Level, Observer, Options, Rule, Sample, Severity, validate};
@@ -19,7 +19,10 @@ async fn levels_are_cumulative() {
     ] {
         for asked in Level::ALL {
             let report = report(id, &base(asked)).await;
-            assert!(report.findings.iter().all(|finding| finding.rule.level <= asked), "{id} {asked}");
+            assert!(
+                report.findings.iter().all(|finding| finding.rule.level <= asked),
+                "{id} {asked}"
+            );
             let found = report.findings.iter().any(|finding| finding.rule.level == level);
             assert_eq!(found, asked >= level, "{id} {asked}");
         }
@@ -38,7 +41,8 @@ async fn rules_can_be_chosen_and_lints_made_errors() {
 
 #[tokio::test]
 async fn findings_are_capped_and_counted() {
-    let capped = report("pc3_fragment_attrs", &Options { max_findings: 1, ..Options::default() }).await;
+    let capped =
+        report("pc3_fragment_attrs", &Options { max_findings: 1, ..Options::default() }).await;
     assert_eq!((capped.findings.len(), capped.count(Severity::Warning)), (1, 4));
 }
 
@@ -46,7 +50,8 @@ async fn findings_are_capped_and_counted() {
 async fn a_sample_looks_at_less_and_the_same_again() {
     let all = report("pc3_basic", &Options::default()).await.checked;
     let sampled = |seed| Options { sample: Sample::new(0.4, seed), ..Options::default() };
-    let (once, again) = (report("pc3_basic", &sampled(3)).await, report("pc3_basic", &sampled(3)).await);
+    let (once, again) =
+        (report("pc3_basic", &sampled(3)).await, report("pc3_basic", &sampled(3)).await);
     assert!(once.checked.cells > 0 && once.checked.cells < all.cells);
     assert_eq!(once, again);
     assert!(once.is_clean());

@@ -15,7 +15,9 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         .counts
         .iter()
         .filter(|(_, severity, _)| *severity > Severity::Note)
-        .map(|(rule, severity, n)| json!({"rule": rule.id, "severity": severity.name(), "count": n}))
+        .map(
+            |(rule, severity, n)| json!({"rule": rule.id, "severity": severity.name(), "count": n}),
+        )
         .collect();
     let checked = report.checked;
     let sum = json!({"summary": {

@@ -24,7 +24,7 @@ use zvf::validate::{Level, Observer, Options, Progress, Report, Rule, Sample, un
 use crate::interrupt::Interrupted;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
-use crate::target::NewFile;
+use crate::target::{NewFile, Out};
 
 /// Check a store against every rule of the format, and say all that is wrong.
 ///
@@ -100,10 +100,8 @@ impl Validate {
         match self.sarif.as_deref() {
             Some(path) if path == Path::new("-") => return sarif::write(&self.store, report, out),
             Some(path) => {
-                let mut file = NewFile::create(path, session.interrupt())?;
-                let mut text = Vec::new();
-                sarif::write(&self.store, report, &mut text)?;
-                file.write_all(&text)?;
+                let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+                sarif::write(&self.store, report, &mut file)?;
                 file.finish()?;
             }
             None => {}
@@ -149,5 +147,6 @@ fn sample(text: &str) -> Result<Sample, String> {
     let (share, seed) = text.split_once(':').unwrap_or((text, "0"));
     let share = share.parse().ok();
     let sample = share.zip(seed.parse().ok()).and_then(|(share, seed)| Sample::new(share, seed));
-    sample.ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 0.01:7".to_owned())
+    sample
+        .ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 0.01:7".to_owned())
 }

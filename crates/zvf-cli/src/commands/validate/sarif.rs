@@ -44,7 +44,8 @@ fn descriptor(rule: &Rule) -> Value {
 }
 
 fn result(finding: &Finding) -> Value {
-    let text = format!("{}: expected {}, found {}", finding.subject, finding.expected, finding.found);
+    let text =
+        format!("{}: expected {}, found {}", finding.subject, finding.expected, finding.found);
     let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
     let mut location = json!({
         "physicalLocation": {

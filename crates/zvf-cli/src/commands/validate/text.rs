@@ -10,9 +10,8 @@ use crate::table::{bytes, count};
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut rest = report.findings.as_slice();
     while let Some(first) = rest.first() {
-        let same = |finding: &Finding| {
-            (finding.rule, finding.severity) == (first.rule, first.severity)
-        };
+        let same =
+            |finding: &Finding| (finding.rule, finding.severity) == (first.rule, first.severity);
         let n = rest.iter().take_while(|finding| same(finding)).count();
         let (group, others) = rest.split_at(n);
         rest = others;
