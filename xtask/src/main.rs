@@ -18,6 +18,7 @@ mod fixtures;
 mod fuzz;
 mod house;
 mod miri;
+mod mutate;
 mod no_std;
 mod test;
 mod tidy;
@@ -78,7 +79,7 @@ fn usage() -> anyhow::Result<()> {
     Ok(())
 }
 
-const COMMANDS: [&Command; 14] = [
+const COMMANDS: [&Command; 15] = [
     &test::COMMAND,
     &ci::COMMAND,
     &clippy::COMMAND,
@@ -90,6 +91,7 @@ const COMMANDS: [&Command; 14] = [
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,
+    &mutate::COMMAND,
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,

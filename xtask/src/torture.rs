@@ -13,6 +13,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture powerloss [--states N] [--seed S]
        cargo xtask torture kill9 [--loops N] [--writers N] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
+       cargo xtask torture stores [--n N] [--seed S]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,

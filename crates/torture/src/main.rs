@@ -18,6 +18,7 @@ mod mutate;
 mod naive;
 mod powerloss;
 mod random;
+mod stores;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ enum Command {
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
+    /// One random damage to good stores, as the validator sees it.
+    Stores(stores::Stores),
 }
 
 /// What a subcommand found.
@@ -84,6 +87,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Kill9(kill9) => kill9.run()?,
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
+        Command::Stores(stores) => stores.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -19,6 +19,8 @@ use crate::commands::man::Man;
 use crate::commands::object::Object;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
+use crate::commands::repair::Repair;
+use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -87,6 +89,8 @@ enum Command {
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
+    Validate(Validate),
+    Repair(Repair),
     Completions(Completions),
     Man(Man),
 }
@@ -115,6 +119,8 @@ impl Cli {
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,
+                Command::Validate(command) => command.run(&session, &mut out).await,
+                Command::Repair(command) => command.run(&session, &mut out).await,
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }

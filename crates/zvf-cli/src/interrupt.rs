@@ -1,8 +1,11 @@
 //! Ctrl-C: stops waiting at once and writing at the next piece.
+//!
+//! Work that has something to show before its end is asked first ([`Interrupt::ask_first`]); only who presses
+//! twice stops it the hard way.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
@@ -18,6 +21,7 @@ pub(crate) struct Interrupt {
 struct Shared {
     stopped: AtomicBool,
     told: Notify,
+    first: Mutex<Option<Arc<AtomicBool>>>, // set before anything is stopped
 }
 
 /// What a command ends with that was stopped.
@@ -39,12 +43,35 @@ impl Interrupt {
         let runtime = built.context("cannot start")?;
         let this = self.clone();
         runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                this.shared.stopped.store(true, Ordering::Relaxed);
-                this.shared.told.notify_one();
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if !this.asked() {
+                    this.shared.stopped.store(true, Ordering::Relaxed);
+                    this.shared.told.notify_one();
+                    return;
+                }
             }
         });
         Ok(runtime)
+    }
+
+    /// Sets `flag` the first time, and stops nothing: the work that watches it comes to an end of its own.
+    pub(crate) fn ask_first(&self, flag: &Arc<AtomicBool>) {
+        *self.first() = Some(Arc::clone(flag));
+    }
+
+    /// Stops everything from the first time on, as without [`ask_first`](Self::ask_first).
+    pub(crate) fn ask_nobody(&self) {
+        *self.first() = None;
+    }
+
+    /// Whether there was somebody to ask.
+    fn asked(&self) -> bool {
+        let flag = self.first().take();
+        flag.is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
+    }
+
+    fn first(&self) -> std::sync::MutexGuard<'_, Option<Arc<AtomicBool>>> {
+        self.shared.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `work` comes to, unless it is stopped first.
@@ -122,6 +149,18 @@ mod tests {
         let error = out.write_all(b"two").unwrap_err();
         assert!(error.get_ref().is_some_and(|inner| inner.is::<Interrupted>()));
         assert_eq!(out.into_inner(), b"one");
+    }
+
+    #[test]
+    fn work_that_can_end_by_itself_is_asked_once() {
+        let (interrupt, flag) = (Interrupt::default(), Arc::new(AtomicBool::new(false)));
+        assert!(!interrupt.asked());
+        interrupt.ask_first(&flag);
+        assert!(interrupt.asked() && flag.load(Ordering::Relaxed));
+        assert!(!interrupt.asked());
+        interrupt.ask_first(&Arc::default());
+        interrupt.ask_nobody();
+        assert!(!interrupt.asked());
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Session {
         zvf::open_store(address, options).await.with_context(|| format!("cannot open {address}"))
     }
 
+    /// Opens a store for checking it: what is wrong with it is not said in words yet.
+    pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
+        Store::open(address, self.common.options(Timeouts::Batch)).await
+    }
+
     /// Opens a level of `store`.
     pub(crate) async fn level(&self, store: &Store, number: u32) -> anyhow::Result<LevelReader> {
         match LevelReader::open(store, Level(number)).await {

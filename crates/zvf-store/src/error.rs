@@ -171,6 +171,22 @@ impl StoreError {
         self.0.span
     }
 
+    /// What the fault is about: a field, a path into a document, a count. None where there is no more to
+    /// say than the key.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        match self.fault() {
+            Fault::Format(source) => Some(source.field),
+            Fault::Metadata(source) => Some(&source.path),
+            Fault::Refused { what, .. } | Fault::Unsupported { what, .. } => Some(what),
+            Fault::Codec { name, .. } => Some(name),
+            Fault::Absent { .. }
+            | Fault::Io { .. }
+            | Fault::Backend { .. }
+            | Fault::Changed { .. } => None,
+        }
+    }
+
     /// What must be there, as a phrase, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<String> {
@@ -230,6 +246,12 @@ impl StoreError {
     #[must_use]
     pub fn retryable(&self) -> bool {
         self.class().retryable()
+    }
+
+    /// The fault of a document, where that is what it is.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&MetadataError> {
+        if let Fault::Metadata(source) = self.fault() { Some(source) } else { None }
     }
 
     /// The fault of the bytes, where the format layer found it.

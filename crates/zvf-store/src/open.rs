@@ -302,6 +302,22 @@ impl Store {
         node::children(&self.shared, &key_of(path)?).await
     }
 
+    /// The names of the objects directly below the node at `path`, its document among them.
+    ///
+    /// For those who check the store: what lies here belongs to nobody but the document.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
+        let key = key_of(path)?;
+        if !self.shared.source.can_list() {
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        let children = self.shared.source.children(&key).await?;
+        Ok(children.into_iter().filter(|child| !child.is_dir).map(|child| child.name).collect())
+    }
+
     /// What a reader should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {

@@ -54,7 +54,7 @@ impl Error {
     }
 
     /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert`,
-    /// `write` or `wait`.
+    /// `write`, `repair` or `wait`.
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op
@@ -247,6 +247,18 @@ impl From<zvf_blosc::BloscError> for Error {
         let mut error = Self::new(source.class(), "decode", source.to_string());
         error.0.span = source.offset().map(|at| (at, at));
         error.0.hint = source.class().hint().map(|hint| Cow::Borrowed(hint.text()));
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
+#[cfg(feature = "repair")]
+impl From<zvf_repair::RepairError> for Error {
+    fn from(source: zvf_repair::RepairError) -> Self {
+        if let zvf_repair::RepairError::Store(store) = source {
+            return store.into();
+        }
+        let mut error = Self::new(source.class(), "repair", source.to_string());
         error.0.source = Some(source.into());
         error
     }

@@ -28,13 +28,16 @@
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
 //! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
+//! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
+//! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores. A feature adds items and changes none.
+//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended. A feature adds
+//! items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -76,6 +79,10 @@ pub use zvf_query::{
     Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
     Reader, UnknownIds, predicate, region,
 };
+#[cfg(feature = "repair")]
+pub use zvf_repair as repair;
+#[cfg(feature = "validate")]
+pub use zvf_validate as validate;
 #[cfg(feature = "write")]
 pub use zvf_write as write;
 

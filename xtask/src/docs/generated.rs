@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use anyhow::Context;
 use zvf_format::Class;
 
 use crate::fixtures::{self, Mode};
@@ -10,6 +11,15 @@ use crate::house::House;
 /// Writes or compares every generated page.
 pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
     fixtures::settle(house, mode, "docs/src/format/faults.md", faults()?.as_bytes(), "docs")
+}
+
+/// Writes or compares the page of rules, which a program of the crate prints: this one stays small. A test of
+/// that crate compares it too.
+pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
+    let page =
+        house.cargo(&["run", "--quiet", "-p", "zvf-validate", "--example", "rules"]).output();
+    let page = page.context("the rules cannot be printed")?;
+    fixtures::settle(house, mode, "docs/src/rules.md", page.as_bytes(), "docs")
 }
 
 /// Every class of fault, with what follows from it.

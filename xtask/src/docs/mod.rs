@@ -28,6 +28,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let mode = Mode::of(&mut args);
     args.end()?;
     generated::settle(house, mode)?;
+    generated::settle_rules(house, mode)?;
     let broken = links::check(house)?;
     for link in &broken {
         say(link);

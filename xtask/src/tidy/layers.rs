@@ -57,7 +57,7 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-blosc"]),
@@ -65,6 +65,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("zvf-query", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-write", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-validate", &["zvf-format", "zvf-store"]),
+    ("zvf-repair", &["zvf-format", "zvf-store", "zvf-validate"]),
     ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
     ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
     (
@@ -77,6 +78,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "zvf-query",
             "zvf-write",
             "zvf-validate",
+            "zvf-repair",
             "zvf-tensor",
             "zvf-convert",
         ],

@@ -14,3 +14,5 @@ pub(crate) mod man;
 pub(crate) mod object;
 pub(crate) mod query;
 pub(crate) mod rearrange;
+pub(crate) mod repair;
+pub(crate) mod validate;

@@ -8,4 +8,5 @@ mod files;
 mod rearranged;
 mod remote;
 mod stores;
+mod validate;
 mod views;

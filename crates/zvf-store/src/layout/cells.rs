@@ -263,16 +263,36 @@ impl Cells {
     ///
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+        self.raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+    }
+
+    /// The payloads of many chunks as [`raw`](Self::raw) gives them, in the order of `keys`.
+    ///
+    /// Each answer has its own fault, as for `raw`.
+    pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
-            Layout::Native(native) => match native.tried(key)? {
-                None => Ok(None),
-                Some(wanted) => {
-                    native.read(&self.shared, &[wanted]).await.pop().unwrap_or(Ok(None))
-                }
-            },
-            Layout::Tiny(tiny) => {
-                tiny.read(&self.shared, std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+            Layout::Native(native) => {
+                let wanted: Vec<_> = keys.iter().map(|key| native.tried(key)).collect();
+                let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
+                merged(wanted, native.read(&self.shared, &there).await)
             }
+            Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
+        }
+    }
+
+    /// The keys of the chunks that a listing shows, whatever the array records; some may turn out to be
+    /// empty.
+    ///
+    /// For those who check the store.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list or a codec is unknown; otherwise when the
+    /// backend fails or a shard cannot be read.
+    pub async fn listed(&self) -> Result<Arc<KeyTable>, StoreError> {
+        match &self.core.layout {
+            Layout::Native(native) => native.listed(&self.shared).await,
+            Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
         }
     }
 }

@@ -97,8 +97,17 @@ impl Native {
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         match self.recorded() {
             Some(recorded) => recorded,
-            None => self.found.get_or_try_init(|| self.find(shared)).await.cloned(),
+            None => {
+                let table = self.listed(shared).await?;
+                shared.notices.add(Notice::MissingPresence { key: self.key.clone() });
+                Ok(table)
+            }
         }
+    }
+
+    /// The keys that a listing shows, whatever is recorded.
+    pub(crate) async fn listed(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+        self.found.get_or_try_init(|| self.find(shared)).await.cloned()
     }
 
     /// The keys of the presence list, when there is one.
@@ -136,7 +145,6 @@ impl Native {
         KeyTable::new(self.rank(), parsed).map(Arc::new).map_err(told)
     }
 
-    /// The keys that a listing shows, for want of a presence list.
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         let (key, array) = (&self.key, self.array()?);
         if !shared.source.can_list() {
@@ -146,7 +154,6 @@ impl Native {
                 StoreError::unsupported(Op::List, "enumeration without", name).with_key(key)
             );
         }
-        shared.notices.add(Notice::MissingPresence { key: key.clone() });
         let mut indexes = Vec::new();
         for (object, size) in shared.source.list(&key.child("c")?).await? {
             let below = object.as_str().get(key.as_str().len().saturating_add(1)..);

@@ -128,6 +128,13 @@ impl KeyTable {
     }
 }
 
+/// No keys, of one component.
+impl Default for KeyTable {
+    fn default() -> Self {
+        Self { rank: 1, coords: Vec::new() }
+    }
+}
+
 /// The coordinates with their keys in order, each once.
 fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     if coords.chunks_exact(rank).is_sorted_by(|a, b| a < b) {

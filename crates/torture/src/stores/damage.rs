@@ -1,0 +1,198 @@
+//! One random damage to a store: what disks, copies and other programs do to one.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::random::Random;
+
+/// What kind of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// One byte of an object that is no document.
+    Byte,
+    /// One value of a document.
+    Field,
+    /// An object that is gone.
+    Missing,
+    /// An object that ends early.
+    Truncated,
+    /// Two objects of one array in each other's place.
+    Swapped,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Byte => "byte",
+            Self::Field => "field",
+            Self::Missing => "missing",
+            Self::Truncated => "truncated",
+            Self::Swapped => "swapped",
+        })
+    }
+}
+
+/// One damage: what the objects hold then, or that they are gone.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    pub(crate) kind: Kind,
+    pub(crate) changes: Vec<(String, Option<Bytes>)>,
+    words: String,
+}
+
+impl Damage {
+    /// The part of the store it was done to: the kind of array, or the key of a document.
+    pub(crate) fn part(&self) -> String {
+        let path = self.changes.first().map_or("", |(path, _)| path.as_str());
+        if self.kind == Kind::Field {
+            return self.words.rsplit(' ').next().unwrap_or_default().to_owned();
+        }
+        let plain = |part: &&str| part.parse::<i64>().is_err() && *part != "c";
+        let parts: Vec<&str> = path.split('/').filter(plain).take(2).collect();
+        parts.join("/")
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// A damage of any kind that this store can have.
+pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
+    let kinds = [Kind::Byte, Kind::Field, Kind::Missing, Kind::Truncated, Kind::Swapped];
+    let kind = random.one_of(&kinds);
+    let documents: Vec<usize> = places(files, |path| is_document(path));
+    let others: Vec<usize> = places(files, |path| !is_document(path));
+    match kind {
+        Kind::Byte => byte(pick(files, &others, random)?, random),
+        Kind::Field => field(pick(files, &documents, random)?, random),
+        Kind::Missing => {
+            let (path, _) = &files[random.below(files.len())];
+            Some(Damage {
+                kind,
+                changes: vec![(path.clone(), None)],
+                words: format!("{path} gone"),
+            })
+        }
+        Kind::Truncated => {
+            let (path, bytes) = &files[random.below(files.len())];
+            let len = random.below(bytes.len().max(1));
+            let changes = vec![(path.clone(), Some(bytes.slice(..len)))];
+            Some(Damage { kind, changes, words: format!("{path} cut to {len} bytes") })
+        }
+        Kind::Swapped => swapped(files, &others, random),
+    }
+}
+
+fn places(files: &[(String, Bytes)], wanted: impl Fn(&str) -> bool) -> Vec<usize> {
+    (0..files.len()).filter(|at| wanted(&files[*at].0)).collect()
+}
+
+fn is_document(path: &str) -> bool {
+    path.ends_with("zarr.json")
+}
+
+fn pick<'a>(
+    files: &'a [(String, Bytes)],
+    places: &[usize],
+    random: &mut Random,
+) -> Option<&'a (String, Bytes)> {
+    (!places.is_empty()).then(|| &files[places[random.below(places.len())]])
+}
+
+fn byte((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let (at, mut damaged) = (random.below(bytes.len()), bytes.to_vec());
+    let bit = random.below(8);
+    damaged[at] ^= 1 << bit;
+    let words = format!("{path} byte {at} bit {bit}");
+    Some(Damage { kind: Kind::Byte, changes: vec![(path.clone(), Some(damaged.into()))], words })
+}
+
+/// One value of a document, changed a little, to another type, or taken out.
+fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+    let mut document: Value = serde_json::from_slice(bytes).ok()?;
+    let mut pointers = Vec::new();
+    walk(&document, String::new(), &mut pointers);
+    let pointer = pointers[random.below(pointers.len())].clone();
+    let how = if random.below(4) == 0 {
+        let (parent, key) = pointer.rsplit_once('/')?;
+        match document.pointer_mut(parent)? {
+            Value::Object(object) => drop(object.remove(key)),
+            Value::Array(items) => drop(items.remove(key.parse().ok()?)),
+            _ => return None,
+        }
+        "taken out"
+    } else {
+        let value = document.pointer_mut(&pointer)?;
+        *value = changed(value, random);
+        "changed"
+    };
+    let text = serde_json::to_vec(&document).ok()?;
+    // The last word names the key, without the places in lists.
+    let key: Vec<&str> = pointer.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
+    let words = format!("{path} {how}: {pointer} {}", key.last().unwrap_or(&""));
+    Some(Damage { kind: Kind::Field, changes: vec![(path.clone(), Some(text.into()))], words })
+}
+
+/// The way to every value but the document itself.
+fn walk(value: &Value, at: String, pointers: &mut Vec<String>) {
+    if !at.is_empty() {
+        pointers.push(at.clone());
+    }
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                walk(value, format!("{at}/{key}"), pointers);
+            }
+        }
+        Value::Array(items) => {
+            for (i, value) in items.iter().enumerate() {
+                walk(value, format!("{at}/{i}"), pointers);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn changed(value: &Value, random: &mut Random) -> Value {
+    match value {
+        Value::Number(number) => match random.below(3) {
+            0 => Value::from(number.as_f64().unwrap_or(0.0) + 1.0),
+            1 => Value::from(-1),
+            _ => number.as_i64().map_or(Value::from(1e300), |n| Value::from(n.wrapping_add(1))),
+        },
+        Value::String(text) => match random.below(2) {
+            0 => Value::from(format!("{text}x")),
+            _ => Value::from(7),
+        },
+        Value::Bool(flag) => Value::from(!flag),
+        Value::Null => Value::from(1),
+        Value::Array(items) => Value::Array(items.iter().skip(1).cloned().collect()),
+        Value::Object(_) => Value::from("gone"),
+    }
+}
+
+/// Two objects that differ, of one folder of chunks.
+fn swapped(files: &[(String, Bytes)], others: &[usize], random: &mut Random) -> Option<Damage> {
+    let (path, bytes) = pick(files, others, random)?;
+    let (array, _) = path.split_once("/c/")?;
+    let start = format!("{array}/c/");
+    let siblings: Vec<usize> = others
+        .iter()
+        .copied()
+        .filter(|at| files[*at].0.starts_with(&start) && files[*at].1 != *bytes)
+        .collect();
+    let (other, others_bytes) = pick(files, &siblings, random)?;
+    let words = format!("{path} and {other} swapped");
+    let changes =
+        vec![(path.clone(), Some(others_bytes.clone())), (other.clone(), Some(bytes.clone()))];
+    Some(Damage { kind: Kind::Swapped, changes, words })
+}

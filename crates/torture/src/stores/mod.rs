@@ -1,0 +1,163 @@
+//! `stores`: one random damage to a good store, and whether the validator sees it.
+//!
+//! Nothing may panic or take long. How much is found is printed for each kind of damage; what is not found
+//! is listed by the part of the store it was done to, because some damage nobody can see: a coordinate that
+//! changed inside its chunk, where there is no checksum.
+
+mod damage;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use object_store::{ObjectStoreExt as _, PutPayload};
+use tokio::runtime::Runtime;
+use zvf_store::{OpenOptions, Store};
+use zvf_validate::{Finding, Observer, Options, unopened, validate};
+
+use self::damage::{Damage, Kind};
+use crate::Report;
+use crate::random::Random;
+
+/// One random damage to good stores, as the validator sees it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stores {
+    /// Damages in all.
+    #[arg(long, default_value_t = 10_000)]
+    n: u64,
+    /// Where the randomness starts.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only this store.
+    #[arg(long)]
+    only: Option<String>,
+    /// Parts of stores to list of damage that was not found.
+    #[arg(long, default_value_t = 40)]
+    list: usize,
+}
+
+/// A good store, and what is true of it.
+struct Good {
+    id: String,
+    files: Vec<(String, Bytes)>,
+    memory: InMemory,
+    known: Vec<Finding>,
+}
+
+/// What came of the damages of one kind.
+#[derive(Default)]
+struct Share {
+    tried: u64,
+    found: u64,
+    unseen: BTreeMap<String, (u64, String)>,
+}
+
+impl Stores {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "stores", seed: self.seed, ..Report::default() };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+        let good = self.good(&runtime)?;
+        ensure!(!good.is_empty(), "no store of this name");
+        let mut random = Random::new(self.seed);
+        let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
+        for n in 0..self.n {
+            let store = &good[random.below(good.len())];
+            let Some(damage) = damage::random(&store.files, &mut random) else { continue };
+            let tried = attempt(&runtime, store, &damage);
+            let share = shares.entry(damage.kind).or_default();
+            share.tried += 1;
+            match &tried {
+                Ok(true) => share.found += 1,
+                Ok(false) => {
+                    let (n, example) = share.unseen.entry(damage.part()).or_default();
+                    *n += 1;
+                    *example = format!("{}: {damage}", store.id);
+                }
+                Err(_) => {}
+            }
+            let place = || format!("damage {n} to {}: {damage}", store.id);
+            report.count(tried.map(drop).map_err(|error| format!("{}: {error}", place())));
+        }
+        self.tell(&shares)?;
+        Ok(report)
+    }
+
+    fn good(&self, runtime: &Runtime) -> anyhow::Result<Vec<Good>> {
+        let wanted = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
+        let ids = archives::ids().into_iter().filter(wanted);
+        let good = ids.map(|id| {
+            let files: Vec<(String, Bytes)> = archives::files(&id)
+                .into_iter()
+                .map(|(path, bytes)| (path, bytes.into()))
+                .collect();
+            let memory = InMemory::new();
+            runtime.block_on(put(&memory, &files))?;
+            let known = runtime.block_on(findings(memory.fork())).context(id.clone())?;
+            Ok(Good { id, files, memory, known })
+        });
+        good.collect()
+    }
+
+    fn tell(&self, shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
+        let mut out = io::stderr().lock();
+        for (kind, Share { tried, found, unseen }) in shares {
+            let share = 100.0 * *found as f64 / (*tried).max(1) as f64;
+            writeln!(out, "{kind:10} {found:6} of {tried:6} found, {share:.1} %")?;
+            let mut unseen: Vec<_> = unseen.iter().collect();
+            unseen.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
+            for (part, (n, example)) in unseen.into_iter().take(self.list) {
+                writeln!(out, "    not seen {n:5} in {part:36} such as {example}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the damage is found; an error is a panic, or no end.
+fn attempt(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, String> {
+    let looked = AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let memory = store.memory.fork();
+            for (path, bytes) in &damage.changes {
+                let place = path.as_str().into();
+                match bytes {
+                    Some(bytes) => drop(memory.put(&place, PutPayload::from(bytes.clone())).await),
+                    None => drop(memory.delete(&place).await),
+                }
+            }
+            tokio::time::timeout(LONGEST, findings(memory)).await
+        })
+    });
+    match catch_unwind(looked) {
+        Ok(Ok(Ok(found))) => Ok(found.iter().any(|finding| !store.known.contains(finding))),
+        Ok(Ok(Err(error))) => Err(format!("it ended with an error: {error}")),
+        Ok(Err(_)) => Err(format!("no end within {} s", LONGEST.as_secs())),
+        Err(_) => Err("a panic".to_owned()),
+    }
+}
+
+async fn put(memory: &InMemory, files: &[(String, Bytes)]) -> anyhow::Result<()> {
+    for (path, bytes) in files {
+        memory.put(&path.as_str().into(), PutPayload::from(bytes.clone())).await?;
+    }
+    Ok(())
+}
+
+async fn findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
+    let (options, observer) = (Options::default(), Observer::default());
+    let opened =
+        Store::from_object_store(Arc::new(memory), &"".into(), OpenOptions::default()).await;
+    let report = match opened {
+        Ok(store) => validate(&store, &options, &observer).await?,
+        Err(error) => unopened(error, &options)?,
+    };
+    Ok(report.findings)
+}
+
+/// No store of the corpus takes a hundredth of it.
+const LONGEST: Duration = Duration::from_secs(20);

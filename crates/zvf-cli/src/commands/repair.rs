@@ -1,0 +1,136 @@
+//! `zvf repair`.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use zvf::repair::{Change, Plan, apply_local, plan};
+use zvf::validate::Options;
+
+use super::validate;
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::count;
+
+/// Mend what follows from the rest of a store: lists, counts, flags and tokens that cells contradict.
+///
+/// Says what it would do, or does it: the objects that are replaced are first copied to a folder beside the
+/// store, and the store is validated at the end. What would be a guess is said and left alone.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf repair --plan brain.zarrvectors
+  zvf repair --apply brain.zarrvectors")]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(crate) struct Repair {
+    /// The store: a folder, or for --plan also a URL.
+    store: String,
+    /// Only say what would be done; the exit code is 1 when that is anything.
+    #[arg(long, group = "what")]
+    plan: bool,
+    /// Do it, and validate the store.
+    #[arg(long, group = "what")]
+    apply: bool,
+}
+
+impl Repair {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let root = Path::new(self.store.strip_prefix("file://").unwrap_or(&self.store)).to_owned();
+        if self.apply && !root.is_dir() {
+            let usage = Usage::new("only a folder of this machine is mended");
+            return Err(usage.with_hint("copy the store, or see the plan with --plan").into());
+        }
+        let full = root.canonicalize().unwrap_or_else(|_| root.clone());
+        let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut round = 0_u32;
+        let plan = loop {
+            round = round.saturating_add(1);
+            let plan = self.planned(session, &name).await?;
+            if session.json() {
+                write_json(&plan, self.apply, out)?;
+            } else {
+                write_text(&plan, out)?;
+            }
+            if self.plan || plan.is_empty() || round > ROUNDS {
+                break plan;
+            }
+            out.flush()?;
+            let kept = apply_local(&full, &plan).map_err(zvf::Error::from);
+            let kept = kept.with_context(|| format!("cannot mend {}", self.store))?;
+            if let (Some(kept), false) = (kept, session.json()) {
+                writeln!(out, "done; what was replaced is kept in {}", kept.display())?;
+            }
+        };
+        if self.plan {
+            let nothing = plan.is_empty();
+            return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
+        }
+        let report = validate::look(session, &self.store, &Options::default()).await?;
+        if !session.json() {
+            writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
+        }
+        Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
+    }
+
+    async fn planned(&self, session: &Session, name: &str) -> anyhow::Result<Plan> {
+        let store = session.store(&self.store).await?;
+        let progress = session.progress("looking for what can be mended");
+        let plan = plan(&store, name).await.map_err(zvf::Error::from);
+        drop(progress);
+        plan.with_context(|| format!("cannot look at {}", self.store))
+    }
+}
+
+fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
+    for change in &plan.changes {
+        let verb = if change.before.is_some() { "replace" } else { "make" };
+        writeln!(out, "{verb} {} ({})", change.path, change.rules.join(", "))?;
+        for words in &change.words {
+            writeln!(out, "  {words}")?;
+        }
+    }
+    if !plan.left.is_empty() {
+        writeln!(out, "left as it is, because nothing says what would be right:")?;
+        for finding in plan.left.iter().take(SHOWN) {
+            writeln!(out, "  {finding}")?;
+        }
+        let more = plan.left.len().saturating_sub(SHOWN);
+        if more > 0 {
+            writeln!(out, "  and {} more: see \"zvf validate\"", count(more.try_into()?))?;
+        }
+    }
+    if plan.changes.is_empty() {
+        writeln!(out, "nothing to mend")?;
+    }
+    Ok(())
+}
+
+fn write_json(plan: &Plan, apply: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let change = |change: &Change| {
+        json!({
+            "path": change.path,
+            "makes": change.before.is_none(),
+            "rules": change.rules,
+            "words": change.words,
+            "bytes": change.after.len(),
+        })
+    };
+    let plan = json!({
+        "applied": apply,
+        "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
+        "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),
+    });
+    serde_json::to_writer(&mut *out, &plan)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// Findings that are shown of those that stay.
+const SHOWN: usize = 20;
+/// Counts follow once lists are right, and nothing follows from counts.
+const ROUNDS: u32 = 3;

@@ -1,0 +1,152 @@
+//! `zvf validate`.
+//!
+//! ```text
+//! text.rs     for people: by rule, worst first, and a line that sums up
+//! json.rs     a line for each finding, and one for the sum
+//! sarif.rs    SARIF 2.1.0, for programs that show findings beside code
+//! ```
+
+mod json;
+mod sarif;
+mod text;
+
+pub(crate) use self::json::value as json_value;
+pub(crate) use self::text::sum;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use zvf::validate::{Level, Observer, Options, Progress, Report, Rule, Sample, unopened, validate};
+
+use crate::interrupt::Interrupted;
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::target::{NewFile, Out};
+
+/// Check a store against every rule of the format, and say all that is wrong.
+///
+/// Nothing is changed. Each finding has the rule, the array, the chunk, the byte, what should be there and
+/// what is. The exit code is 1 when something is an error. Ctrl-C ends it early, with what was found so
+/// far; the rules are in the manual, under "Rules".
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf validate brain.zarrvectors
+  zvf validate --level 2 s3://bucket/brain.zarrvectors
+  zvf validate --rules C21,C28 --max-findings 0 brain.zarrvectors
+  zvf validate --sample 0.01:7 s3://bucket/huge.zarrvectors
+  zvf validate --sarif findings.sarif brain.zarrvectors")]
+pub(crate) struct Validate {
+    /// The store: a folder or a URL.
+    store: String,
+    /// How deep to look: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
+    #[arg(long, short, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
+    level: u8,
+    /// Only these rules, such as C21,C28.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    rules: Vec<String>,
+    /// What only a strict reader minds is an error too.
+    #[arg(long)]
+    strict: bool,
+    /// Findings to show; all are counted, and 0 shows all.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_findings: usize,
+    /// Look into this share of the cells and manifests, chosen by a seed [default seed: 0].
+    #[arg(long, value_name = "SHARE[:SEED]", value_parser = sample)]
+    sample: Option<Sample>,
+    /// Write SARIF 2.1.0 to this file, or to standard output for "-".
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+}
+
+impl Validate {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let options = self.options()?;
+        let report = look(session, &self.store, &options).await?;
+        self.tell(session, &report, out)?;
+        if !report.complete {
+            out.flush()?;
+            return Err(Interrupted.into());
+        }
+        Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let mut rules = Vec::new();
+        for id in &self.rules {
+            let Some(rule) = Rule::find(id) else {
+                let usage = Usage::new(format!("there is no rule {id:?}"));
+                return Err(usage.with_hint("rules are called S1, M3, C21 and the like").into());
+            };
+            rules.push(rule);
+        }
+        Ok(Options {
+            level: Level::from_number(self.level).unwrap_or(Level::Pyramid),
+            rules,
+            strict: self.strict,
+            max_findings: if self.max_findings == 0 { usize::MAX } else { self.max_findings },
+            sample: self.sample,
+        })
+    }
+
+    fn tell(&self, session: &Session, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+        match self.sarif.as_deref() {
+            Some(path) if path == Path::new("-") => return sarif::write(&self.store, report, out),
+            Some(path) => {
+                let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+                sarif::write(&self.store, report, &mut file)?;
+                file.finish()?;
+            }
+            None => {}
+        }
+        match session.json() {
+            true => json::write(&self.store, report, out),
+            false => text::write(&self.store, report, out),
+        }
+    }
+}
+
+/// What there is to say about the store at `address`, also when it does not open.
+pub(crate) async fn look(
+    session: &Session,
+    address: &str,
+    options: &Options,
+) -> anyhow::Result<Report> {
+    let told = |error: zvf::StoreError| anyhow::Error::from(zvf::Error::from(error));
+    let store = match session.unchecked_store(address).await {
+        Ok(store) => store,
+        Err(error) => {
+            let report = unopened(error, options).map_err(told);
+            return report.with_context(|| format!("cannot open {address}"));
+        }
+    };
+    let progress = Arc::new(session.progress("validating"));
+    let shown = Arc::clone(&progress);
+    let observer = Observer {
+        progress: Some(Arc::new(move |step: &Progress| shown.set(step.to_string()))),
+        ..Observer::default()
+    };
+    session.interrupt().ask_first(&observer.cancelled);
+    let report = validate(&store, options, &observer).await;
+    session.interrupt().ask_nobody();
+    drop(observer);
+    drop(progress);
+    session.tell_notices(&store)?;
+    report.map_err(told).with_context(|| format!("cannot validate {address}"))
+}
+
+/// A share, and a seed where there is one.
+fn sample(text: &str) -> Result<Sample, String> {
+    let (share, seed) = text.split_once(':').unwrap_or((text, "0"));
+    let share = share.parse().ok();
+    let sample = share.zip(seed.parse().ok()).and_then(|(share, seed)| Sample::new(share, seed));
+    sample
+        .ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 0.01:7".to_owned())
+}

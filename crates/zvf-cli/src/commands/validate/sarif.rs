@@ -1,0 +1,107 @@
+//! Findings as SARIF 2.1.0: one run, all rules, a result for each finding.
+//!
+//! A place is the object or node, below a base that is the store. The byte is one of the decoded cell, which
+//! the file does not have where it is compressed, so it stands among the properties and is no region.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use serde_json::{Value, json};
+use zvf::validate::{Finding, RULES, Report, Rule, Severity};
+
+/// The whole log.
+pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let results: Vec<Value> = report.findings.iter().map(result).collect();
+    let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
+    let base = format!("{}/", escaped(address.trim_end_matches('/')));
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "zvf",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "originalUriBaseIds": {BASE: {"uri": base}},
+            "invocations": [{"executionSuccessful": report.complete}],
+            "results": results,
+        }],
+    });
+    serde_json::to_writer_pretty(&mut *out, &log)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+fn descriptor(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id,
+        "shortDescription": {"text": rule.wrong},
+        "help": {"text": rule.remedy},
+        "defaultConfiguration": {"level": rule.severity.name()},
+        "properties": {"level": rule.level.name(), "versions": rule.versions},
+    })
+}
+
+fn result(finding: &Finding) -> Value {
+    let text =
+        format!("{}: expected {}, found {}", finding.subject, finding.expected, finding.found);
+    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    let mut location = json!({
+        "physicalLocation": {
+            "artifactLocation": {"uri": escaped(&finding.path), "uriBaseId": BASE},
+        },
+    });
+    let place = match (&finding.cell, finding.row) {
+        (Some(cell), _) => Some(("cell", cell.clone())),
+        (None, Some(row)) => Some(("row", row.to_string())),
+        (None, None) => None,
+    };
+    if let Some((kind, name)) = place {
+        let full = format!("{}#{name}", finding.path);
+        let logical = json!([{"kind": kind, "name": name, "fullyQualifiedName": full}]);
+        if let Some(location) = location.as_object_mut() {
+            location.insert("logicalLocations".to_owned(), logical);
+        }
+    }
+    let level = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    json!({
+        "ruleId": finding.rule.id,
+        "ruleIndex": index,
+        "level": level,
+        "message": {"text": text.trim_start_matches(": ")},
+        "locations": [location],
+        "properties": super::json::value(finding),
+    })
+}
+
+/// A path as a reference: what may not stand in one is escaped.
+fn escaped(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(byte)),
+            b'-' | b'.' | b'_' | b'~' | b'/' | b'+' | b':' => text.push(char::from(byte)),
+            _ => drop(write!(text, "%{byte:02X}")), // a string takes everything
+        }
+    }
+    text
+}
+
+/// What all paths are below.
+const BASE: &str = "STORE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_references() {
+        assert_eq!(escaped("0/links/0/+1.0_0.-1"), "0/links/0/+1.0_0.-1");
+        assert_eq!(escaped("a b%c"), "a%20b%25c");
+    }
+}

@@ -1,0 +1,86 @@
+//! Findings for people: by rule, worst first.
+
+use std::io::Write;
+
+use zvf::validate::{Finding, Report, Severity};
+
+use crate::table::{bytes, count};
+
+/// The report in words.
+pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut rest = report.findings.as_slice();
+    while let Some(first) = rest.first() {
+        let same =
+            |finding: &Finding| (finding.rule, finding.severity) == (first.rule, first.severity);
+        let n = rest.iter().take_while(|finding| same(finding)).count();
+        let (group, others) = rest.split_at(n);
+        rest = others;
+        let (rule, severity) = (first.rule, first.severity);
+        writeln!(out, "{severity} {}: {}", rule.id, rule.wrong)?;
+        for finding in group {
+            writeln!(out, "  {}", place(finding))?;
+        }
+        let all = report.counts.iter().find(|(r, s, _)| (*r, *s) == (rule, severity));
+        let shown = u64::try_from(n).unwrap_or(u64::MAX);
+        let more = all.map_or(0, |(_, _, all)| all.saturating_sub(shown));
+        if more > 0 {
+            writeln!(out, "  and {} more", count(more))?;
+        }
+        writeln!(out, "  {}\n", rule.remedy)?;
+    }
+    hidden(report, out)?;
+    let checked = report.checked;
+    writeln!(
+        out,
+        "looked at {} levels, {} arrays, {} cells, {}: {} rows, {} objects, {} links",
+        checked.levels,
+        checked.arrays,
+        count(checked.cells),
+        bytes(checked.bytes),
+        count(checked.rows),
+        count(checked.objects),
+        count(checked.links),
+    )?;
+    for note in &report.notes {
+        if note.found.contains("not looked into") {
+            writeln!(out, "not looked into for its size: {} of {}", note.rule.id, note.path)?;
+        }
+    }
+    writeln!(out, "{address}: {}", sum(report))?;
+    Ok(())
+}
+
+/// Rules none of whose findings were kept.
+fn hidden(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    for (rule, severity, n) in report.counts.iter().rev() {
+        let kept = report.findings.iter().any(|f| (f.rule, f.severity) == (*rule, *severity));
+        if !kept && *severity > Severity::Note {
+            writeln!(out, "{severity} {}: {} not shown", rule.id, count(*n))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where it is, and what is wrong.
+fn place(finding: &Finding) -> String {
+    let text = finding.to_string();
+    let head = format!("{} {} ", finding.severity, finding.rule.id);
+    text.strip_prefix(&head).unwrap_or(&text).to_owned()
+}
+
+/// One line.
+pub(crate) fn sum(report: &Report) -> String {
+    let words = |n: u64, word: &str| match n {
+        1 => format!("1 {word}"),
+        n => format!("{} {word}s", count(n)),
+    };
+    let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
+    let mut text = match (errors, warnings) {
+        (0, 0) => "nothing wrong".to_owned(),
+        _ => format!("{}, {}", words(errors, "error"), words(warnings, "warning")),
+    };
+    if !report.complete {
+        text.push_str(", stopped before the end");
+    }
+    text
+}

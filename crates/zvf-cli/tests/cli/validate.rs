@@ -1,0 +1,137 @@
+//! `zvf validate` and `zvf repair`: words, JSON, SARIF and exit codes.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn a_sound_store_is_clean() {
+    let store = store("pc3_basic");
+    let ran = zvf(&["validate", store.arg()]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.out.ends_with(&format!("{}: nothing wrong\n", store.arg())), "{}", ran.out);
+    assert!(ran.out.starts_with("looked at 1 levels"), "{}", ran.out);
+}
+
+#[test]
+fn findings_are_told_by_rule_and_place() {
+    let store = store("broken/fi_range_past_end");
+    let ran = zvf(&["validate", store.arg()]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let wanted = "error C21: The fragment index of a chunk contradicts itself or names rows that the chunk does \
+        not have.\n  0/vertex_fragments cell -2.0.0 at byte 24, fragment index, start + count: \
+        expected at most 6, found 5000\n  Restore the object from a copy.";
+    assert!(ran.out.starts_with(wanted), "{}", ran.out);
+    assert!(ran.out.contains(": 1 error, 0 warnings\n"), "{}", ran.out);
+}
+
+#[test]
+fn a_store_that_does_not_open_is_a_finding_too() {
+    let store = store("broken/md_no_zv_block");
+    let ran = zvf(&["validate", store.arg()]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.starts_with("error S2: "), "{}", ran.out);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_no_finding() {
+    assert_eq!(zvf(&["validate", "no/such/store"]).code, 4);
+    let store = store("pc3_basic");
+    for args in [
+        &["validate", "--rules", "C0", store.arg()][..],
+        &["validate", "--level", "6", store.arg()],
+        &["validate", "--sample", "2", store.arg()],
+        &["repair", store.arg()],
+        &["repair", "--plan", "--apply", store.arg()],
+        &["repair", "--apply", "http://127.0.0.1:1/x"],
+    ] {
+        assert_eq!(zvf(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn lines_of_json_and_a_sum() {
+    let store = store("broken/vx_missing_cell");
+    let ran = zvf(&["validate", "--json", store.arg()]);
+    assert_eq!(ran.code, 1);
+    let lines: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let finding = lines.iter().find(|line| line["rule"] == "C28").unwrap();
+    assert_eq!((&finding["path"], &finding["cell"]), (&"0/vertices".into(), &"0.0.0".into()));
+    assert_eq!((&finding["severity"], &finding["level"]), (&"error".into(), &3.into()));
+    let sum = &lines.last().unwrap()["summary"];
+    assert_eq!((&sum["errors"], &sum["complete"]), (&1.into(), &true.into()));
+    assert_eq!(sum["checked"]["levels"], 1);
+}
+
+#[test]
+fn sarif_names_the_rule_and_the_place() {
+    let store = store("broken/attr_short_cell");
+    let ran = zvf(&["validate", "--sarif", "-", store.arg()]);
+    assert_eq!(ran.code, 1);
+    let log: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let result = &run["results"][0];
+    assert_eq!((&result["ruleId"], &result["level"]), (&"C22".into(), &"error".into()));
+    let index = result["ruleIndex"].as_u64().unwrap() as usize;
+    assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "C22");
+    let location = &result["locations"][0];
+    assert_eq!(
+        location["physicalLocation"]["artifactLocation"]["uri"],
+        "0/vertex_attributes/label"
+    );
+    assert_eq!(location["logicalLocations"][0]["name"], "0.0.0");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("findings.sarif");
+    let ran = zvf(&["validate", "--sarif", file.to_str().unwrap(), store.arg()]);
+    assert!(ran.out.starts_with("error C22"), "{}", ran.out);
+    let stored: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert_eq!(stored["runs"][0]["results"], run["results"]);
+}
+
+#[test]
+fn rules_levels_and_caps() {
+    let store = store("broken/codec_unknown");
+    assert_eq!(zvf(&["validate", "--level", "2", store.arg()]).code, 0);
+    assert_eq!(zvf(&["validate", "--rules", "C8,P3", store.arg()]).code, 0);
+    let strict = crate::stores::store("broken/fi_trailing_bytes");
+    assert_eq!(zvf(&["validate", strict.arg()]).code, 0);
+    assert_eq!(zvf(&["validate", "--strict", strict.arg()]).code, 1);
+    let many = crate::stores::store("pc3_fragment_attrs");
+    let ran = zvf(&["validate", "--max-findings", "1", many.arg()]);
+    assert!(ran.out.contains("  and 3 more\n"), "{}", ran.out);
+    let sampled = zvf(&["validate", "--sample", "0.5:3", many.arg()]);
+    assert_eq!(sampled.code, 0, "{sampled:?}");
+}
+
+#[test]
+fn a_plan_is_told_and_applied() {
+    let store = store("broken/lv_count_wrong");
+    let before = fs::read(store.path.join("0/zarr.json")).unwrap();
+    let plan = zvf(&["repair", "--plan", store.arg()]);
+    assert_eq!(plan.code, 1);
+    assert_eq!(plan.out, "replace 0/zarr.json (C8)\n  vertex_count becomes 60, was 61\n");
+    assert_eq!(fs::read(store.path.join("0/zarr.json")).unwrap(), before);
+    let done = zvf(&["repair", "--apply", store.arg()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("done; what was replaced is kept in "), "{}", done.out);
+    assert!(done.out.ends_with(": nothing wrong\n"), "{}", done.out);
+    let kept = store.path.with_file_name("lv_count_wrong.zarrvectors.zvf/repair-1/0/zarr.json");
+    assert_eq!(fs::read(kept).unwrap(), before);
+    let nothing = zvf(&["repair", "--plan", store.arg()]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to mend\n"));
+}
+
+#[test]
+fn what_would_be_a_guess_is_left() {
+    let store = store("broken/vx_missing_cell");
+    let plan = zvf(&["repair", "--plan", "--json", store.arg()]);
+    assert_eq!(plan.code, 0, "{plan:?}");
+    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    assert_eq!(plan["changes"], Value::Array(Vec::new()));
+    assert_eq!(plan["left"][0]["rule"], "C28");
+}

@@ -1,0 +1,69 @@
+//! Documents while they are changed: each read once, changed in place, printed at the end.
+
+use std::collections::BTreeMap;
+
+use zvf_format::metadata::{Node, Object};
+use zvf_store::{Store, StoreError};
+
+/// The documents that are changed, by the node they are of.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    changed: BTreeMap<String, Edited>,
+}
+
+/// One document: as it was, as it is to be, and what changes.
+#[derive(Debug)]
+pub(crate) struct Edited {
+    pub(crate) before: Node,
+    pub(crate) after: Node,
+    pub(crate) words: Vec<String>,
+    pub(crate) rules: Vec<&'static str>,
+}
+
+impl Documents {
+    /// Changes the document of the node at `path`, where there is one.
+    pub(crate) async fn change(
+        &mut self,
+        store: &Store,
+        path: &str,
+        rule: &'static str,
+        change: impl FnOnce(&mut Node) -> Option<String>,
+    ) -> Result<bool, StoreError> {
+        if !self.changed.contains_key(path) {
+            let Some(node) = store.node(path).await? else { return Ok(false) };
+            let (before, after) = (Node::clone(&node), Node::clone(&node));
+            let edited = Edited { before, after, words: Vec::new(), rules: Vec::new() };
+            self.changed.insert(path.to_owned(), edited);
+        }
+        let Some(edited) = self.changed.get_mut(path) else { return Ok(false) };
+        let Some(words) = change(&mut edited.after) else { return Ok(false) };
+        if !edited.words.contains(&words) {
+            edited.words.push(words);
+        }
+        if !edited.rules.contains(&rule) {
+            edited.rules.push(rule);
+        }
+        Ok(true)
+    }
+
+    /// Those that differ from what they were, by path.
+    pub(crate) fn into_changed(self) -> impl Iterator<Item = (String, Edited)> {
+        self.changed.into_iter().filter(|(_, edited)| edited.before != edited.after)
+    }
+}
+
+/// The attributes of a node.
+pub(crate) fn attributes(node: &mut Node) -> &mut Object {
+    match node {
+        Node::Group(group) => &mut group.attributes,
+        Node::Array(array) => &mut array.attributes,
+    }
+}
+
+/// The text of a document.
+pub(crate) fn text(node: &Node) -> String {
+    match node {
+        Node::Group(group) => group.print(),
+        Node::Array(array) => array.print(),
+    }
+}

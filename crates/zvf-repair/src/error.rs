@@ -1,0 +1,71 @@
+//! Why something could not be mended.
+
+use std::io;
+
+use zvf_format::Class;
+use zvf_store::StoreError;
+
+/// A fault while planning or applying.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_repair::RepairError;
+///
+/// let error = RepairError::Changed { path: "0/zarr.json".into() };
+/// assert_eq!(error.class(), Class::FileChanged);
+/// assert_eq!(error.to_string(), "FileChanged in 0/zarr.json, it is no longer what the plan was made from");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepairError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An object is no longer what it was when the plan was made.
+    #[error("FileChanged in {path}, it is no longer what the plan was made from")]
+    Changed {
+        /// The object.
+        path: String,
+    },
+    /// The backend does not replace conditionally.
+    #[error("Unsupported in {path}, the backend does not replace objects conditionally")]
+    NoConditionalPut {
+        /// The object.
+        path: String,
+    },
+    /// A file could not be read or written.
+    #[error("{} in {path}, {source}", Class::Io)]
+    Io {
+        /// The object.
+        path: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The backend failed.
+    #[error("{} in {path}, the backend failed", Class::Unavailable)]
+    Backend {
+        /// The object.
+        path: String,
+        /// What it says.
+        source: object_store::Error,
+    },
+}
+
+impl RepairError {
+    /// The kind of fault.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Store(error) => error.class(),
+            Self::Changed { .. } => Class::FileChanged,
+            Self::NoConditionalPut { .. } => Class::Unsupported,
+            Self::Io { .. } => Class::Io,
+            Self::Backend { .. } => Class::Unavailable,
+        }
+    }
+
+    pub(crate) fn io(path: &str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,38 @@
+//! Mends what follows from the rest of a store, and nothing that would be a guess.
+//!
+//! ```text
+//! plan            store -> Plan       what is wrong, and the objects that would be right; reads only
+//! apply_local     Plan -> folder      replaces them one by one, keeps the old ones beside the store
+//! apply_remote    Plan -> backend     the same behind a backend that replaces conditionally
+//! ```
+//!
+//! What is mended: lists of chunks, counts, flags and tokens that cells contradict, the `ome` node, a lost
+//! index of link fragments. What is not is in the plan too, untouched, for a person to see.
+//!
+//! Each object is replaced only if it still is what the plan was made from.
+//!
+//! Not here: how what is wrong was found (`zvf_validate`).
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod documents;
+mod error;
+mod local;
+mod mend;
+mod plan;
+mod remote;
+
+pub use error::RepairError;
+pub use local::apply_local;
+pub use plan::{Change, Plan, plan};
+pub use remote::apply_remote;

@@ -1,0 +1,292 @@
+//! What each finding is mended by, where the rest of the store says what is right.
+//!
+//! ```text
+//! C28 M18          nonempty_chunks: keys that are listed, and cells that are stored, in order
+//! C8 C14 C19 C24   counts
+//! C5               fragments_tile is taken out
+//! M22              names of arrays that are not there are taken out
+//! M21 S14          tokens are added
+//! S10              ome, of axes and levels
+//! C24              object_ids_sorted becomes false
+//! C41              link_fragments: one range over all links of each chunk
+//! ```
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::key::{ChunkKey, ChunkPath, Offsets};
+use zvf_format::metadata::{ArrayDoc, Codec, Node, Ome};
+use zvf_format::vlen::encode_cell;
+use zvf_store::{Cells, Store, StoreError};
+use zvf_validate::Finding;
+
+use crate::documents::{Documents, attributes, text};
+use crate::plan::Change;
+
+/// What came of a finding.
+#[derive(Debug)]
+pub(crate) enum Mended {
+    /// A document is changed.
+    Document,
+    /// Objects are made.
+    Objects(Vec<Change>),
+    /// Nothing says what would be right.
+    Left,
+}
+
+/// Mends one finding, as far as that is no guess.
+pub(crate) async fn mend(
+    store: &Store,
+    name: &str,
+    finding: &Finding,
+    documents: &mut Documents,
+) -> Result<Mended, StoreError> {
+    let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
+    let node = if node == "zarr.json" { "" } else { node };
+    let done = match (finding.rule.id, finding.subject.as_str()) {
+        ("C28" | "M18", "nonempty_chunks") => list(store, finding, documents).await?,
+        ("C8", _) => {
+            set(store, documents, finding, node, &["zarr_vectors_level", "vertex_count"]).await?
+        }
+        ("C14" | "C19" | "C24", key @ ("num_links" | "num_physical_records" | "num_present")) => {
+            set(store, documents, finding, node, &[key]).await?
+        }
+        ("C24", "object_ids_sorted") => {
+            let index = node.strip_suffix("/object_ids").unwrap_or(node);
+            documents
+                .change(store, index, "C24", |node| {
+                    *attributes(node).get_mut("object_ids_sorted")? = Value::Bool(false);
+                    Some("object_ids_sorted becomes false".to_owned())
+                })
+                .await?
+        }
+        ("C5", _) => {
+            let level = node.split('/').next().unwrap_or_default();
+            documents
+                .change(store, level, "C5", |node| {
+                    let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
+                    block.shift_remove("fragments_tile")?;
+                    Some("fragments_tile is taken out".to_owned())
+                })
+                .await?
+        }
+        ("M22", _) => present(store, node, documents).await?,
+        ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
+        ("S10", _) => ome(store, name, documents).await?,
+        ("C41", "node") => return link_fragments(store, node).await,
+        _ => false,
+    };
+    Ok(if done { Mended::Document } else { Mended::Left })
+}
+
+/// Sets the count at `keys` to what is right.
+async fn set(
+    store: &Store,
+    documents: &mut Documents,
+    finding: &Finding,
+    node: &str,
+    keys: &[&str],
+) -> Result<bool, StoreError> {
+    let Some(right) = finding.right else { return Ok(false) };
+    let found = finding.found.clone();
+    documents
+        .change(store, node, finding.rule.id, |node| {
+            let (last, path) = keys.split_last()?;
+            let mut place = attributes(node);
+            for key in path {
+                place = place.get_mut(*key)?.as_object_mut()?;
+            }
+            *place.get_mut(*last)? = right.into();
+            Some(format!("{last} becomes {right}, was {found}"))
+        })
+        .await
+}
+
+/// The keys that are listed and can be, and the cells that are stored and hold something.
+async fn list(
+    store: &Store,
+    finding: &Finding,
+    documents: &mut Documents,
+) -> Result<bool, StoreError> {
+    let path = &finding.path;
+    // A list that does not fit the grid may be right, and the grid wrong; a lost cell stays listed.
+    let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
+    let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
+    let stored = cells.listed().await?;
+    let Some(node) = store.node(path).await? else { return Ok(false) };
+    let Node::Array(doc) = &*node else { return Ok(false) };
+    let listed = doc.nonempty_chunks.clone().unwrap_or_default();
+    let mut keys: Vec<ChunkKey> =
+        listed.iter().filter_map(|text| ChunkKey::parse(text).ok()).collect();
+    let known = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
+    let others: Vec<ChunkKey> = stored.iter().filter(|key| !known.contains(key)).collect();
+    for others in others.chunks(BATCH) {
+        for (key, cell) in others.iter().zip(cells.raw_many(others).await) {
+            if cell?.is_some() {
+                keys.push(*key);
+            }
+        }
+    }
+    keys.sort_unstable_by(ChunkKey::cmp_string);
+    keys.dedup();
+    let (n, before) = (keys.len(), listed.len());
+    documents
+        .change(store, path, finding.rule.id, |node| {
+            let Node::Array(doc) = node else { return None };
+            doc.nonempty_chunks = Some(keys.iter().map(ToString::to_string).collect());
+            Some(format!("nonempty_chunks is made again: {n} keys, were {before}"))
+        })
+        .await
+}
+
+/// The array of chunks at `path`.
+async fn cells(store: &Store, path: &str) -> Result<Option<Cells>, StoreError> {
+    let Some((level, name)) = path.split_once('/') else { return Ok(None) };
+    let Ok(level) = level.parse() else { return Ok(None) };
+    store.level(level).await?.cells(name).await
+}
+
+/// Takes names of arrays that are not there out of `arrays_present`.
+async fn present(
+    store: &Store,
+    level: &str,
+    documents: &mut Documents,
+) -> Result<bool, StoreError> {
+    let there = store.children(level).await?;
+    if !there.complete {
+        return Ok(false);
+    }
+    documents
+        .change(store, level, "M22", |node| {
+            let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
+            let names = block.get_mut("arrays_present")?.as_array_mut()?;
+            names.retain(|name| {
+                name.as_str().is_some_and(|name| there.names.iter().any(|n| n == name))
+            });
+            Some(format!("arrays_present keeps {} names", names.len()))
+        })
+        .await
+}
+
+/// Adds a token to `format_capabilities`.
+async fn token(
+    store: &Store,
+    finding: &Finding,
+    documents: &mut Documents,
+) -> Result<bool, StoreError> {
+    let token = finding.expected.clone();
+    documents
+        .change(store, "", finding.rule.id, |node| {
+            let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
+            let tokens = block.entry("format_capabilities").or_insert_with(|| json!([]));
+            let tokens = tokens.as_array_mut()?;
+            if !tokens.iter().any(|other| other.as_str() == Some(&token)) {
+                tokens.push(token.clone().into());
+            }
+            Some(format!("format_capabilities gets {token}"))
+        })
+        .await
+}
+
+/// Adds the node by which generic tools know the store.
+async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<bool, StoreError> {
+    let levels: Vec<String> = store.level_numbers().iter().map(ToString::to_string).collect();
+    let names = levels.iter().map(String::as_str);
+    let value = Ome::new(Ome::store_name(name), store.root().axes(), names).to_value();
+    documents
+        .change(store, "", "S10", |node| {
+            attributes(node).insert("ome".to_owned(), value);
+            Some("ome is made of axes and levels".to_owned())
+        })
+        .await
+}
+
+/// The index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
+async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError> {
+    let Some((level, _)) = path.split_once('/') else { return Ok(Mended::Left) };
+    let Ok(number) = level.parse::<u32>() else { return Ok(Mended::Left) };
+    let node = store.level(number).await?;
+    let family = format!("{level}/links/0");
+    let Some(group) = store.group(&family).await? else { return Ok(Mended::Left) };
+    let width = group.attributes.get("link_width").and_then(Value::as_u64).unwrap_or(0);
+    let others = usize::try_from(width.saturating_sub(1)).unwrap_or(0);
+    let zero = vec![0_i64; node.key_rank()];
+    let Ok(offsets) = Offsets::new(zero.len(), &vec![zero.as_slice(); others]) else {
+        return Ok(Mended::Left);
+    };
+    let name = format!("links/0/{offsets}");
+    let (Some(cells), Some(doc)) =
+        (node.cells(&name).await?, store.node(&format!("{level}/{name}")).await?)
+    else {
+        return Ok(Mended::Left);
+    };
+    let Node::Array(doc) = &*doc else { return Ok(Mended::Left) };
+    let row = cells.attributes().get("dtype").and_then(Value::as_str);
+    let row = if row.is_none_or(|dtype| dtype == "int64") { width.saturating_mul(8) } else { 0 };
+    let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
+    let origin = origin(doc);
+    let mut changes = Vec::new();
+    for keys in keys.chunks(BATCH) {
+        for (key, cell) in keys.iter().zip(cells.raw_many(keys).await) {
+            let bytes = cell?.unwrap_or_default();
+            let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let rows = len.checked_div(row).filter(|_| len.checked_rem(row) == Some(0));
+            let made = rows.and_then(|rows| index_cell(rows, key, &origin));
+            let Some((place, after)) = made else { return Ok(Mended::Left) };
+            changes.push(Change {
+                path: format!("{path}/{place}"),
+                before: None,
+                after,
+                words: vec![format!("one fragment over the links of {key}")],
+                rules: vec!["C41"],
+            });
+        }
+    }
+    let document = Node::Array(Box::new(index_document(doc, &keys)));
+    changes.push(Change {
+        path: format!("{path}/zarr.json"),
+        before: None,
+        after: text(&document).into(),
+        words: vec!["the document of the index of link fragments".to_owned()],
+        rules: vec!["C41"],
+    });
+    Ok(Mended::Objects(changes))
+}
+
+/// A cell of one fragment over `rows` rows, and where it lies.
+fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, Bytes)> {
+    let mut index = FragmentIndexBuilder::new();
+    index.range(0, rows).ok()?;
+    let cell = encode_cell(&index.encode()).ok()?;
+    Some((ChunkPath::of(key, origin).ok()?, cell.into()))
+}
+
+fn origin(doc: &ArrayDoc) -> Vec<i64> {
+    let items = doc.attributes.get("chunk_grid_origin").and_then(Value::as_array);
+    let origin = items.and_then(|items| items.iter().map(Value::as_i64).collect());
+    origin.unwrap_or_else(|| vec![0; doc.shape.len()])
+}
+
+/// The document of an index over the cells of `links`, unsharded and uncompressed.
+fn index_document(links: &ArrayDoc, keys: &[ChunkKey]) -> ArrayDoc {
+    let mut doc = ArrayDoc::new(
+        links.shape.clone(),
+        vec![1; links.shape.len()],
+        zvf_format::metadata::DataType::variable_length_bytes(),
+    );
+    doc.codecs = vec![Codec::vlen_bytes()];
+    doc.fill_value = zvf_format::metadata::FillValue::empty();
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable_by(ChunkKey::cmp_string);
+    doc.nonempty_chunks = Some(sorted.iter().map(ToString::to_string).collect());
+    if let Some(origin) = links.attributes.get("chunk_grid_origin") {
+        doc.attributes.insert("chunk_grid_origin".to_owned(), origin.clone());
+    }
+    doc.attributes.insert("zv_array".to_owned(), "link_fragments".into());
+    doc.attributes.insert("encoding".to_owned(), "fragment_index_v1".into());
+    doc.extras.insert("storage_transformers".to_owned(), json!([]));
+    doc
+}
+
+/// Cells that are read at once.
+const BATCH: usize = 64;

@@ -1,0 +1,36 @@
+//! Prints the page of the book that has all rules: `cargo run --example rules -p zvf-validate`.
+
+use std::io::{self, Write as _};
+
+use zvf_validate::{Level, RULES, Severity};
+
+fn main() -> io::Result<()> {
+    io::stdout().lock().write_all(page().as_bytes())
+}
+
+/// Every rule by level.
+pub(crate) fn page() -> String {
+    let mut page = String::from(HEAD);
+    for level in Level::ALL {
+        page.push_str(&format!("\n## {}: {}\n\n", level.number(), level.name()));
+        page.push_str("| rule | severity | versions | what is wrong | what to do |\n");
+        page.push_str("| --- | --- | --- | --- | --- |\n");
+        for rule in RULES.iter().filter(|rule| rule.level == level) {
+            let severity = if rule.severity == Severity::Note { "-" } else { rule.severity.name() };
+            let (id, versions, wrong, remedy) = (rule.id, rule.versions, rule.wrong, rule.remedy);
+            page.push_str(&format!("| {id} | {severity} | {versions} | {wrong} | {remedy} |\n"));
+        }
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Rules
+
+Written by `cargo xtask docs` from the table in `zvf-validate`; do not edit.
+
+What `zvf validate` looks for. The letter of a rule is its level, and a level does what those before it
+do. The severity is the usual one: a finding can be milder where readers do without what is wrong, and
+`--strict` makes errors of what only a strict reader minds. Ids never change. A rule without a severity
+says what there is, and that nothing is wrong.
+";

@@ -1,0 +1,312 @@
+//! One array of chunks: which cells it says it has, and which files lie there.
+//!
+//! ```text
+//! document          of another kind, unreadable, unknown codec        S15, S17, S18
+//! nonempty_chunks   keys, order, grid; origin                         M18
+//! files             not listed though stored, no part of the array    C28, S16
+//! ```
+//!
+//! Cells that are listed and not stored show when they are read. What lies here is listed array by array, so
+//! that only the names of one are held at a time.
+
+use std::sync::Arc;
+
+use zvf_format::Class;
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::metadata::{ArrayDoc, Family, Node};
+use zvf_store::{Cells, KeyTable, LevelNode};
+
+use crate::finding::{Finding, is_content};
+use crate::rules::consistency::{C2, C28};
+use crate::rules::metadata::M18;
+use crate::rules::structure::{S15, S16, S17, S18};
+use crate::run::{Run, Stop};
+
+/// An array of chunks that can be looked into.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkArray {
+    /// Its path below the root.
+    pub(crate) path: String,
+    pub(crate) cells: Cells,
+    /// The chunks it says it has, as far as they can be.
+    pub(crate) keys: Arc<KeyTable>,
+    /// Whether the list of chunks is its own, and not made by listing.
+    pub(crate) recorded: bool,
+}
+
+impl ChunkArray {
+    /// The array `name` of a level; `None` when there is none that can be looked into.
+    pub(crate) async fn open(
+        run: &mut Run,
+        level: &LevelNode,
+        name: &str,
+    ) -> Result<Option<Self>, Stop> {
+        let path = format!("{}/{name}", level.path());
+        let node = match run.store.node(&path).await {
+            Ok(node) => node,
+            Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
+        };
+        let native = run.store.family() == Family::C;
+        let doc = match node.as_deref() {
+            Some(Node::Array(doc)) if native => Some(doc),
+            Some(Node::Group(_)) if native => {
+                run.add(Finding::new(&S15, &path).told("node", "an array", "a group"));
+                return Ok(None);
+            }
+            None if native => return Ok(None),
+            Some(Node::Array(_)) => {
+                run.add(Finding::new(&S15, &path).told("node", "a group of arrays", "an array"));
+                return Ok(None);
+            }
+            _ => None,
+        };
+        let origin = match doc {
+            Some(doc) => match origin(run, &path, doc) {
+                Some(origin) => Some(origin),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        let cells = match level.cells(name).await {
+            Ok(Some(cells)) => cells,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                let rule = if error.class() == Class::BadTag { &S15 } else { &S17 };
+                return run.blame(rule, &path, &error).map(|()| None);
+            }
+        };
+        run.checked.arrays = run.checked.arrays.saturating_add(1);
+        let mut array = Self { path, cells, keys: Arc::default(), recorded: doc.is_some() };
+        match (doc, origin) {
+            (Some(doc), Some(origin)) => array.native(run, doc, &origin).await?,
+            _ => array.tiny(run).await?,
+        }
+        Ok(Some(array))
+    }
+
+    /// What family C records and stores.
+    async fn native(&mut self, run: &mut Run, doc: &ArrayDoc, origin: &[i64]) -> Result<(), Stop> {
+        let grid = Grid { origin, shape: &doc.shape };
+        match &doc.nonempty_chunks {
+            Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
+            None => {
+                let told = ("nonempty_chunks", "the keys of the chunks", "nothing");
+                run.add(Finding::new(&C28, &self.path).told(told.0, told.1, told.2).warning());
+                self.recorded = false;
+                match self.cells.presence().await {
+                    Ok(keys) => self.keys = keys,
+                    Err(error) => run.blame(&C2, &self.path, &error)?,
+                }
+            }
+        }
+        let Some(files) = files(run, &self.path).await? else { return Ok(()) };
+        let sharded = doc.sharding().is_some();
+        let plain = !sharded && doc.codecs.len() == 1;
+        let mut hidden = Vec::new();
+        for (name, size) in files {
+            match ChunkPath::parse(&name).ok().map(|path| path.index().to_vec()) {
+                None if name == "zarr.json" => {}
+                Some(index) if grid.has(&index, &doc.chunk_shape) => {
+                    // Eight bytes frame nothing.
+                    let empty = plain && size == EMPTY_CELL;
+                    let key = grid.key(&index).filter(|key| self.keys.find(key).is_none());
+                    hidden.extend(key.filter(|_| !sharded && !empty));
+                }
+                Some(_) => {
+                    let path = format!("{}/{name}", self.path);
+                    run.add(Finding::new(&S16, path).told(
+                        "file",
+                        "a chunk of the grid",
+                        "one outside it",
+                    ));
+                }
+                None => stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
+            }
+        }
+        if sharded && self.recorded {
+            match self.cells.listed().await {
+                Ok(listed) => {
+                    hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none()))
+                }
+                Err(error) => run.blame(&C2, &self.path, &error)?,
+            }
+        }
+        if self.recorded && run.options.wants(&C28) {
+            self.hidden(run, &hidden).await?;
+        }
+        Ok(())
+    }
+
+    /// Cells that are stored and not listed: empty ones are as good as none.
+    async fn hidden(&self, run: &mut Run, keys: &[ChunkKey]) -> Result<(), Stop> {
+        for keys in keys.chunks(HIDDEN) {
+            for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
+                let finding = Finding::new(&C28, &self.path).in_cell(key);
+                match cell {
+                    Ok(None) => {}
+                    Ok(Some(bytes)) => run.add(finding.told(
+                        "nonempty_chunks",
+                        "every cell that is stored",
+                        format!("a cell of {} bytes that is not listed", bytes.len()),
+                    )),
+                    Err(error) => run.blame(&C2, &self.path, &error)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What families A and B have: a folder for each chunk.
+    async fn tiny(&mut self, run: &mut Run) -> Result<(), Stop> {
+        match self.cells.presence().await {
+            Ok(keys) => self.keys = keys,
+            Err(error) => return run.blame(&C2, &self.path, &error),
+        }
+        let names = match run.store.children(&self.path).await {
+            Ok(listing) => listing.names,
+            Err(error) if is_content(&error) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        for name in names {
+            if ChunkKey::parse(&name).is_err() && !name.starts_with(SHARD) {
+                stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
+            }
+        }
+        group_files(run, &self.path).await
+    }
+}
+
+/// Files beside the document of a group.
+pub(crate) async fn group_files(run: &mut Run, path: &str) -> Result<(), Stop> {
+    let names = match run.store.files(path).await {
+        Ok(names) => names,
+        Err(error) if is_content(&error) => return Ok(()), // a backend that cannot list
+        Err(error) => return Err(error.into()),
+    };
+    for name in names.iter().filter(|name| *name != "zarr.json") {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+        stray(run, &path, "nothing but the document of the group");
+    }
+    Ok(())
+}
+
+/// What a writer leaves behind while it works is its own; anything else is a finding.
+fn stray(run: &mut Run, path: &str, expected: &str) {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if !name.starts_with(TEMPORARY) {
+        run.add(Finding::new(&S16, path).told("file", expected, "another file"));
+    }
+}
+
+/// Every file of an array with its size, by its name below it; `None` where nothing can be listed.
+async fn files(run: &mut Run, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
+    match run.store.objects(path).await {
+        Ok(objects) => {
+            let below = path.len().saturating_add(1);
+            let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
+            Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
+        }
+        Err(error) if is_content(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The grid of one array.
+struct Grid<'a> {
+    origin: &'a [i64],
+    shape: &'a [u64],
+}
+
+impl Grid<'_> {
+    /// Whether chunk `index`, of chunks of this shape, has an item of the grid in it.
+    fn has(&self, index: &[u64], chunk: &[u64]) -> bool {
+        let axes = index.iter().zip(self.shape).zip(chunk);
+        index.len() == self.shape.len()
+            && axes
+                .into_iter()
+                .all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
+    }
+
+    /// The key of cell `index`.
+    fn key(&self, index: &[u64]) -> Option<ChunkKey> {
+        let axes = index.iter().zip(self.origin);
+        let components: Option<Vec<i64>> =
+            axes.map(|(index, origin)| origin.checked_add_unsigned(*index)).collect();
+        ChunkKey::new(&components?).ok()
+    }
+
+    fn contains(&self, key: &ChunkKey) -> bool {
+        let axes = key.components().iter().zip(self.origin).zip(self.shape);
+        key.rank() == self.shape.len()
+            && axes.into_iter().all(|((component, origin), extent)| {
+                component
+                    .checked_sub(*origin)
+                    .and_then(|n| u64::try_from(n).ok())
+                    .is_some_and(|n| n < *extent)
+            })
+    }
+}
+
+/// M18: the origin has a whole number for each axis.
+fn origin(run: &mut Run, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
+    let rank = doc.shape.len();
+    let Some(value) = doc.attributes.get("chunk_grid_origin") else { return Some(vec![0; rank]) };
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let origin: Option<Vec<i64>> = items.iter().map(whole).collect();
+    let origin = origin.filter(|origin| origin.len() == rank && value.is_array());
+    if origin.is_none() {
+        let expected = format!("{rank} whole numbers");
+        run.add(Finding::new(&M18, path).told("chunk_grid_origin", expected, value));
+    }
+    origin
+}
+
+fn whole(value: &serde_json::Value) -> Option<i64> {
+    value
+        .as_i64()
+        .or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
+}
+
+/// M18: keys, each once, in the order of their text, inside the grid. What is right of the list.
+fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTable {
+    let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
+    let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
+        (Vec::with_capacity(list.len()), None);
+    for text in list.iter() {
+        let told = |expected: &str| {
+            Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text))
+        };
+        if last.is_some_and(|last| last > text) {
+            run.add(told("keys in the order of their text").lint());
+        }
+        last = Some(text);
+        match ChunkKey::parse(text) {
+            Err(_) => run.add(told("numbers with dots between")),
+            Ok(key) if key.rank() != grid.shape.len() => {
+                run.add(told(&format!("{} numbers", grid.shape.len())));
+            }
+            Ok(key) if !grid.contains(&key) => run.add(told("a chunk of the grid")),
+            Ok(key) => keys.push(key),
+        }
+    }
+    let found = keys.len();
+    let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
+    if table.len() < found {
+        let twice = format!("{} keys twice", found.saturating_sub(table.len()));
+        run.add(Finding::new(&M18, path).told("nonempty_chunks", "each key once", twice).lint());
+    }
+    table
+}
+
+/// A text of a document on one line, cut where it is long.
+pub(crate) fn shown(text: &str) -> String {
+    let cut: String = text.chars().take(SHOWN).collect();
+    if cut.len() < text.len() { format!("{cut:?} and more") } else { format!("{cut:?}") }
+}
+
+const EMPTY_CELL: u64 = 8;
+/// Cells that are looked at together, of those that should not be there.
+const HIDDEN: usize = 64;
+const SHOWN: usize = 48;
+const SHARD: &str = "__shard_";
+const TEMPORARY: &str = ".tmp-";

@@ -1,0 +1,363 @@
+//! One chunk: its rows, its fragments and its attributes, without a look at any other.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use zvf_format::fragment::{Fragment, FragmentIndex};
+use zvf_format::key::ChunkKey;
+use zvf_format::{Class, FormatError};
+use zvf_store::StoreError;
+
+use super::plan::{ColumnPlan, Plan};
+use super::values::{Extent, MOST_AXES, Positions, bad_code};
+use crate::chunks::Ends;
+use crate::finding::Finding;
+use crate::findings::Findings;
+use crate::num::{float, int64s, narrow, to_u64, to_usize};
+use crate::pipeline::Cell;
+use crate::rules::consistency::{C2, C3, C4, C5, C6, C7, C21, C22, C28, C32, C34, C35};
+
+/// The cells of one chunk.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) key: ChunkKey,
+    pub(crate) vertices: Cell,
+    /// Whether the array says that there are fragments.
+    pub(crate) has_fragments: bool,
+    pub(crate) fragments: Cell,
+    pub(crate) vertex_columns: Vec<Cell>,
+    pub(crate) fragment_columns: Vec<Cell>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) found: Findings,
+    pub(crate) rows: Option<u64>,
+    pub(crate) fragments: Option<u64>,
+    pub(crate) extent: Extent,
+    pub(crate) bytes: u64,
+    pub(crate) cells: u64,
+    /// Whether fragments tile the rows, where that is said.
+    pub(crate) tiles: bool,
+    pub(crate) ends: Vec<Ends>,
+    pub(crate) owners: Vec<i64>,
+    /// Columns whose cell has another number of values: which, rows, values.
+    pub(crate) misfits: Vec<(usize, bool, u64, u64)>,
+    /// Columns whose cell is as wide as said.
+    pub(crate) fits: Vec<(usize, bool)>,
+}
+
+/// Looks at one chunk.
+pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
+    let mut looked = Looked {
+        found: plan.fresh.fresh(),
+        rows: None,
+        fragments: None,
+        extent: Extent::default(),
+        bytes: 0,
+        cells: 0,
+        tiles: true,
+        ends: Vec::new(),
+        owners: Vec::new(),
+        misfits: Vec::new(),
+        fits: Vec::new(),
+    };
+    let key = &chunk.key;
+    let vertices = looked.taken(&plan.vertices, key, &chunk.vertices);
+    if matches!(chunk.vertices, Ok(None)) && !plan.recorded {
+        looked.rows = Some(0); // the older families store chunks of nothing
+    } else if matches!(chunk.vertices, Ok(None)) {
+        let finding = Finding::new(&C28, &plan.vertices).in_cell(key);
+        looked.found.add(finding.told("nonempty_chunks", "a cell, because it is listed", "none"));
+    }
+    if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
+        looked.rows(plan, key, positions, bytes);
+    }
+    let fragments = looked.taken(&plan.fragments, key, &chunk.fragments);
+    match (&fragments, &chunk.fragments) {
+        (Some(bytes), _) => looked.fragments(plan, key, bytes, vertices.as_deref()),
+        (None, Ok(_)) if looked.rows == Some(0) => looked.fragments = Some(0),
+        (None, Ok(_)) if !plan.has_fragments => {}
+        (None, Ok(_)) => {
+            let told = if chunk.has_fragments { "none, though it is listed" } else { "none" };
+            let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
+            looked.found.add(finding.told("cell", "the fragments of the chunk", told));
+        }
+        (None, Err(_)) => {}
+    }
+    for (at, (column, cell)) in plan.vertex_columns.iter().zip(&chunk.vertex_columns).enumerate() {
+        looked.column(column, at, false, key, cell);
+    }
+    for (at, (column, cell)) in
+        plan.fragment_columns.iter().zip(&chunk.fragment_columns).enumerate()
+    {
+        looked.column(column, at, true, key, cell);
+    }
+    looked
+}
+
+impl Looked {
+    /// C2, C33: the bytes of a cell, unless it could not be decoded.
+    fn taken(&mut self, path: &str, key: &ChunkKey, cell: &Cell) -> Option<Bytes> {
+        match cell {
+            Ok(Some(bytes)) => {
+                self.cells = self.cells.saturating_add(1);
+                self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+                Some(bytes.clone())
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.found.add(of_cell(path, key, error));
+                None
+            }
+        }
+    }
+
+    /// C3, C4, C34: rows and positions.
+    fn rows(&mut self, plan: &Plan, key: &ChunkKey, positions: &Positions, bytes: &Bytes) {
+        let (len, row) = (to_u64(bytes.len()), positions.row_bytes());
+        if !len.is_multiple_of(row) {
+            let expected =
+                format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
+            let finding = Finding::new(&C3, &plan.vertices).in_cell(key);
+            self.found.add(finding.told("bytes of the rows", expected, len));
+            return;
+        }
+        self.rows = len.checked_div(row);
+        self.extent = positions.extent(bytes);
+        if self.extent.odd
+            && let Some((count, at)) = positions.odd(bytes)
+        {
+            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
+            self.found.add(finding.told(
+                "position",
+                "finite numbers",
+                format!("{count} rows of others"),
+            ));
+        }
+        let Some(corner) = key.spatial(plan.chunk.len()) else { return };
+        let low: Vec<f64> =
+            corner.iter().zip(&plan.chunk).map(|(n, size)| float(*n) * size).collect();
+        let high: Vec<f64> = corner
+            .iter()
+            .zip(&plan.chunk)
+            .map(|(n, size)| float(n.saturating_add(1)) * size)
+            .collect();
+        let slack = slack(&low, &high);
+        if !self.extent.is_in(&low, &high, &slack)
+            && let Some((at, position)) = positions.outside(bytes, &low, &high, &slack)
+        {
+            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
+            let expected = format!("{low:?} to {high:?}");
+            self.found.add(finding.told("position", expected, format!("{position:?}")));
+        }
+    }
+
+    /// C5, C6, C7, C21: fragments.
+    fn fragments(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8], vertices: Option<&[u8]>) {
+        let path = &plan.fragments;
+        let index = match FragmentIndex::parse(bytes) {
+            Ok(index) => index,
+            Err(error) => {
+                self.found.add(of_index(path, key, &error));
+                return;
+            }
+        };
+        self.fragments = Some(index.len());
+        for lint in index.lints().iter() {
+            self.found.add(Finding::of_format(&C21, path, lint).in_cell(key).lint());
+        }
+        if plan.opaque && self.rows.is_none() {
+            self.rows = Some(index.extent());
+        }
+        let Some(rows) = self.rows else { return };
+        if let Err(error) = index.check_rows(rows) {
+            self.found.add(Finding::of_format(&C21, path, &error).in_cell(key));
+            return;
+        }
+        self.tiles = index.tiles(rows);
+        if plan.tile && !self.tiles {
+            let expected = format!("ranges that cover {rows} rows in order");
+            let finding = Finding::new(&C5, path).in_cell(key);
+            self.found.add(finding.told("fragments_tile", expected, "others"));
+        }
+        if plan.keeps_ends {
+            self.ends = index.iter().map(|fragment| ends(&fragment)).collect();
+        }
+        if let (Some(bins), Some(positions), Some(vertices)) =
+            (&plan.bins, &plan.positions, vertices)
+        {
+            if index.len() > bins.count() {
+                let expected = format!("at most {}, the bins of a chunk", bins.count());
+                let finding = Finding::new(&C6, path).in_cell(key);
+                self.found.add(finding.told("fragments", expected, index.len()));
+            } else if plan.in_bins && index.len() == bins.count() {
+                self.in_bins(plan, key, positions, &index, vertices);
+            }
+        }
+    }
+
+    /// C7: every point of fragment f lies in bin f.
+    fn in_bins(
+        &mut self,
+        plan: &Plan,
+        key: &ChunkKey,
+        positions: &Positions,
+        index: &FragmentIndex<'_>,
+        vertices: &[u8],
+    ) {
+        let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else {
+            return;
+        };
+        let row = to_usize(positions.row_bytes());
+        for (flat, fragment) in (0_u64..).zip(index.iter()) {
+            let Fragment::Range { start, count } = fragment else { continue };
+            let from = to_usize(start).saturating_mul(row);
+            let Some(rows) =
+                vertices.get(from..from.saturating_add(to_usize(count).saturating_mul(row)))
+            else {
+                continue;
+            };
+            if rows.is_empty() {
+                continue;
+            }
+            let place = unflattened(flat, bins.per_chunk());
+            let (mut low, mut high) = ([0.0; MOST_AXES], [0.0; MOST_AXES]);
+            let axes = corner.iter().zip(bins.per_chunk()).zip(place).zip(bins.bin_shape());
+            for ((low, high), (((chunk, n), place), size)) in
+                low.iter_mut().zip(&mut high).zip(axes)
+            {
+                let bin = chunk.saturating_mul(*n).saturating_add(place);
+                *low = float(bin) * size;
+                *high = float(bin.saturating_add(1)) * size;
+            }
+            let axes = corner.len().min(MOST_AXES);
+            let (low, high) =
+                (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
+            let slack = slack(low, high);
+            if !positions.extent(rows).is_in(low, high, &slack)
+                && let Some((at, position)) = positions.outside(rows, low, high, &slack)
+            {
+                let at = to_u64(from).saturating_add(at);
+                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);
+                let expected = format!("bin {flat}, {low:?} to {high:?}");
+                self.found.add(finding.told("position", expected, format!("{position:?}")));
+            }
+        }
+    }
+
+    /// C22, C32: an attribute has a row for each row, and codes have categories.
+    fn column(
+        &mut self,
+        plan: &ColumnPlan,
+        at: usize,
+        of_fragments: bool,
+        key: &ChunkKey,
+        cell: &Cell,
+    ) {
+        let bytes = self.taken(&plan.path, key, cell);
+        let rows = if of_fragments { self.fragments } else { self.rows };
+        if cell.is_err() {
+            return;
+        }
+        let Some(rows) = rows else { return };
+        let bytes = bytes.unwrap_or_default();
+        let (len, size) = (to_u64(bytes.len()), plan.dtype.size);
+        if len == 0 && rows > 0 {
+            let finding = Finding::new(&C22, &plan.path).in_cell(key);
+            let expected = format!("{rows} rows, as the chunk has");
+            let finding = finding.told("cell", expected, "none");
+            // Writers give fragments values chunk by chunk.
+            self.found.add(if of_fragments { finding.warning() } else { finding });
+            return;
+        }
+        match rows.checked_mul(plan.width).and_then(|values| values.checked_mul(size)) {
+            Some(wanted) if wanted == len => self.fits.push((at, of_fragments)),
+            _ => {
+                let values = if len.is_multiple_of(size) { len.checked_div(size) } else { None };
+                match values.filter(|values| rows > 0 && values.is_multiple_of(rows)) {
+                    Some(values) => self.misfits.push((at, of_fragments, rows, values)),
+                    None => {
+                        let finding = Finding::new(&C22, &plan.path).in_cell(key);
+                        let expected = format!("{rows} rows of {} {}", plan.width, plan.dtype);
+                        self.found.add(finding.told("bytes of the rows", expected, len));
+                    }
+                }
+            }
+        }
+        if let Some((categories, missing)) = plan.categories
+            && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
+        {
+            let finding = Finding::new(&C32, &plan.path).in_cell(key).at(at);
+            self.found.add(finding.told("code", format!("one of {categories} categories"), code));
+        }
+        if plan.owner {
+            self.owners = int64s(&bytes).collect();
+        }
+    }
+}
+
+/// What the store could not read of a cell. What it does not know is the same for all cells of the array.
+pub(crate) fn of_cell(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
+    let finding = Finding::of_store(&C2, path, error);
+    if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
+}
+
+/// A fragment index that cannot be read is a cell that does not decode; one that contradicts itself is C21.
+fn of_index(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
+    let cut = matches!(
+        error.class,
+        Class::Truncated | Class::BadMagic | Class::UnsupportedVersion | Class::UnsupportedFlags
+    );
+    Finding::of_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
+}
+
+fn ends(fragment: &Fragment<'_>) -> Ends {
+    let (first, last) = match fragment {
+        Fragment::Range { start, count } => (*start, start.saturating_add(count.saturating_sub(1))),
+        Fragment::Rows(rows) => {
+            let row = |row: Option<u64>| row.unwrap_or(0);
+            (row(fragment.rows().next()), row(rows.last().map(|row| row.get().unsigned_abs())))
+        }
+    };
+    Ends { first: narrow(first), last: narrow(last), count: narrow(fragment.len()) }
+}
+
+/// The place of bin `flat` on each axis, last axis fastest.
+fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
+    let mut rest = flat;
+    let mut place: Vec<i64> = per_chunk
+        .iter()
+        .rev()
+        .map(|n| {
+            let n = n.unsigned_abs().max(1);
+            let here = rest.checked_rem(n).unwrap_or(0);
+            rest = rest.checked_div(n).unwrap_or(0);
+            here.cast_signed()
+        })
+        .collect();
+    place.reverse();
+    place
+}
+
+/// How far a point may lie outside, on each axis: writers round in other ways, and store fewer digits.
+pub(crate) fn slack(low: &[f64], high: &[f64]) -> Vec<f64> {
+    let each = low.iter().zip(high);
+    each.map(|(low, high)| SLACK + low.abs().max(high.abs()) * DIGITS).collect()
+}
+
+const SLACK: f64 = 1e-4;
+/// Two units in the last place of numbers of 32 bits.
+const DIGITS: f64 = 2.4e-7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_bins_unfold() {
+        assert_eq!(unflattened(7, &[2, 2, 3]), [1, 0, 1]);
+        assert_eq!(unflattened(11, &[2, 2, 3]), [1, 1, 2]);
+    }
+}

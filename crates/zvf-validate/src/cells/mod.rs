@@ -1,0 +1,315 @@
+//! The cells of a level: rows, fragments and their attributes, chunk by chunk.
+//!
+//! ```text
+//! plan.rs      what documents say of rows and columns                     M20, C30
+//! look.rs      one chunk by itself                                        C2 to C7, C21, C22, C32 to C35
+//! here         what only all chunks show                                  C1, C5, C8, C22, C27, C31, C35
+//! ```
+
+mod look;
+pub(crate) mod plan;
+pub(crate) mod values;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use zvf_format::key::ChunkKey;
+use zvf_store::{Cells, StoreError};
+
+pub(crate) use self::look::of_cell;
+use self::look::{Chunk, Looked, look};
+use self::plan::Plan;
+use self::values::Extent;
+use crate::array::ChunkArray;
+use crate::chunks::{ChunkTable, MOST_FRAGMENTS};
+use crate::finding::Finding;
+use crate::level::LevelState;
+use crate::num::to_u64;
+use crate::pipeline::{Cell, batches, read};
+use crate::rules::consistency::{C1, C8, C22, C25, C27, C29, C31, C35};
+use crate::run::{Run, Stop};
+
+/// Everything about the cells of one level.
+pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+    let Some(plan) = Plan::new(run, level) else { return Ok(()) };
+    let Some(vertices) = level.vertices.clone() else { return Ok(()) };
+    let plan = Arc::new(plan);
+    let keys: Arc<[ChunkKey]> = vertices.keys.iter().collect();
+    if keys.is_empty() {
+        run.add(Finding::new(&C1, &vertices.path).told("chunks", "at least one", "none"));
+    }
+    let mut gathered = Gathered::new(&vertices, &plan);
+    gathered.read(run, level, &plan, &keys).await?;
+    fewer(run, level, &vertices);
+    attribute_bins(run, level, &keys);
+    gathered.settle(run, level, &plan);
+    level.chunks = Arc::new(gathered.chunks);
+    Ok(())
+}
+
+/// What is gathered over all chunks.
+struct Gathered {
+    chunks: ChunkTable,
+    extent: Extent,
+    /// Values of a row that differ from what is said, by column: how often, and where first.
+    widths: BTreeMap<(bool, usize), Widths>,
+    tiling: bool,
+}
+
+#[derive(Default)]
+struct Widths {
+    fitting: u64,
+    /// How many cells have rows of this width, and the first of them.
+    found: BTreeMap<u64, (u64, Option<ChunkKey>)>,
+}
+
+impl Gathered {
+    fn new(vertices: &ChunkArray, plan: &Plan) -> Self {
+        let mut chunks = ChunkTable::new(&vertices.keys);
+        chunks.ends = plan.keeps_ends.then(Vec::new);
+        chunks.owners = plan.fragment_columns.iter().any(|column| column.owner).then(Vec::new);
+        Self { chunks, extent: Extent::default(), widths: BTreeMap::new(), tiling: true }
+    }
+
+    async fn read(
+        &mut self,
+        run: &mut Run,
+        level: &LevelState,
+        plan: &Arc<Plan>,
+        keys: &Arc<[ChunkKey]>,
+    ) -> Result<(), Stop> {
+        let vertices = level.vertices.as_ref().map(|array| &array.cells);
+        let fragments = level.fragments.as_ref();
+        let first = vertices.into_iter().chain(fragments.map(|array| &array.cells));
+        let columns = Plan::of(&plan.vertex_columns, &level.vertex_columns).into_iter();
+        let columns = columns.chain(Plan::of(&plan.fragment_columns, &level.fragment_columns));
+        let arrays: Vec<&Cells> = first.chain(columns.map(|array| &array.cells)).collect();
+        let options = run.options.clone();
+        let listed = fragments.map(|array| Arc::clone(&array.keys));
+        let total = to_u64(keys.len());
+
+        let reading = async |range: Range<usize>| {
+            let keys = keys.get(range).unwrap_or_default();
+            let taken: Vec<ChunkKey> =
+                keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
+            let (cells, bytes) = read(&arrays, &taken).await?;
+            Ok::<_, StoreError>(((keys.to_vec(), taken, cells), bytes))
+        };
+        let has = fragments.is_some();
+        let shared = Arc::clone(plan);
+        let looking =
+            move |(keys, taken, cells): (Vec<ChunkKey>, Vec<ChunkKey>, Vec<Vec<Cell>>)| {
+                let chunks = chunks(&shared, has, &taken, cells, |key| {
+                    listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
+                });
+                let looked: Vec<Looked> =
+                    chunks.par_iter().map(|chunk| look(&shared, chunk)).collect();
+                let mut looked = taken.into_iter().zip(looked).peekable();
+                let of = |key: ChunkKey| {
+                    let looked = looked.next_if(|(taken, _)| *taken == key);
+                    (key, looked.map(|(_, looked)| looked))
+                };
+                keys.into_iter().map(of).collect::<Vec<_>>()
+            };
+        let taking = |range: Range<usize>, looked: Vec<(ChunkKey, Option<Looked>)>| {
+            for (key, looked) in looked {
+                match looked {
+                    Some(looked) => self.take(run, &key, looked),
+                    None => self.chunks.push(None, None),
+                }
+            }
+            run.step(&plan.vertices, to_u64(range.end), total)
+        };
+        batches(keys.len(), reading, looking, taking).await
+    }
+
+    fn take(&mut self, run: &mut Run, key: &ChunkKey, looked: Looked) {
+        let chunks = &mut self.chunks;
+        let before = chunks.total_fragments();
+        chunks.push(looked.rows, looked.fragments);
+        let fits = chunks.total_fragments() <= MOST_FRAGMENTS;
+        let n = crate::num::to_usize(chunks.total_fragments().saturating_sub(before));
+        keep(&mut chunks.ends, looked.ends, n, fits);
+        keep(&mut chunks.owners, looked.owners, n, fits);
+        self.extent = self.extent.joined(&looked.extent);
+        for (at, of_fragments) in looked.fits {
+            let widths = self.widths.entry((of_fragments, at)).or_default();
+            widths.fitting = widths.fitting.saturating_add(1);
+        }
+        for (at, of_fragments, rows, values) in looked.misfits {
+            let widths = self.widths.entry((of_fragments, at)).or_default();
+            let width = values.checked_div(rows).unwrap_or(0);
+            let (count, first) = widths.found.entry(width).or_default();
+            *count = count.saturating_add(1);
+            first.get_or_insert(*key);
+        }
+        // One report for a level: the first chunk tells it.
+        self.tiling &= looked.tiles;
+        let checked = &mut run.checked;
+        checked.cells = checked.cells.saturating_add(looked.cells);
+        checked.bytes = checked.bytes.saturating_add(looked.bytes);
+        checked.rows = checked.rows.saturating_add(looked.rows.unwrap_or(0));
+        run.found.absorb(looked.found);
+    }
+
+    fn settle(&mut self, run: &mut Run, level: &LevelState, plan: &Plan) {
+        self.widths(run, plan);
+        self.vertex_count(run, level);
+        self.bounds(run, plan);
+        if self.chunks.owners.is_none() && plan.fragment_columns.iter().any(|column| column.owner) {
+            skipped(run, &C29, &plan.fragments);
+        }
+        if self.chunks.total_fragments() > MOST_FRAGMENTS && level.has_objects() {
+            skipped(run, &C25, &plan.fragments);
+        }
+    }
+
+    /// C22: rows of another width than said. When all cells agree on one, the declaration is what is wrong.
+    fn widths(&self, run: &mut Run, plan: &Plan) {
+        for ((of_fragments, at), widths) in &self.widths {
+            let columns = if *of_fragments { &plan.fragment_columns } else { &plan.vertex_columns };
+            let Some(column) = columns.get(*at) else { continue };
+            let alone = widths.found.len() == 1 && widths.fitting == 0;
+            for (width, (count, first)) in &widths.found {
+                let finding = Finding::new(&C22, &column.path);
+                let expected = format!("rows of {}", column.width);
+                let found = format!("rows of {width} in {count} cells");
+                let finding = finding.told("values", expected, found);
+                if alone && !column.named {
+                    run.add(finding.warning());
+                } else if let Some(key) = first {
+                    run.add(finding.in_cell(key));
+                }
+            }
+        }
+    }
+
+    /// C8: rows are counted.
+    fn vertex_count(&self, run: &mut Run, level: &LevelState) {
+        let meta = level.node.meta();
+        if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
+            return;
+        }
+        let (said, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
+        if said == right {
+            return;
+        }
+        let finding = Finding::new(&C8, level.path("zarr.json"));
+        let finding = finding.counted("zarr_vectors_level.vertex_count", right, said);
+        // A level that was edited drops the flag and keeps the count: known, and readers do without it.
+        let edited = !meta.fragments_tile || !self.tiling;
+        let old = run.store.version().numbers() < FIRST_OF_C;
+        run.add(if said == 0 || old || edited { finding.warning() } else { finding });
+    }
+
+    /// C31: positions and bounds.
+    fn bounds(&self, run: &mut Run, plan: &Plan) {
+        let [low, high] = &plan.bounds;
+        if plan.positions.is_none() || self.chunks.total_rows() == 0 {
+            return;
+        }
+        let slack = look::slack(low, high);
+        if !self.extent.is_in(low, high, &slack) {
+            let axes = low.len().min(self.extent.low.len());
+            let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());
+            let found = format!("{} to {}", corner(&self.extent.low), corner(&self.extent.high));
+            let finding = Finding::new(&C31, &plan.vertices);
+            run.add(finding.told("extent", format!("within {low:?} to {high:?}"), found));
+        }
+    }
+}
+
+/// Adds `more`, unless there are too many, or they are not as many as fragments.
+fn keep<T: Clone + Default>(kept: &mut Option<Vec<T>>, more: Vec<T>, n: usize, fits: bool) {
+    if !fits {
+        *kept = None;
+    }
+    if let Some(kept) = kept {
+        let mut more = more;
+        more.resize(n, T::default());
+        kept.extend(more);
+    }
+}
+
+/// A note that something was not looked into for its size.
+pub(crate) fn skipped(run: &mut Run, rule: &'static crate::Rule, path: &str) {
+    let mut finding = Finding::new(rule, path);
+    finding.severity = crate::Severity::Note;
+    run.add(finding.told(
+        "fragments",
+        format!("at most {MOST_FRAGMENTS}"),
+        "more: not looked into",
+    ));
+}
+
+/// The chunks of a batch, from its cells array by array.
+fn chunks(
+    plan: &Plan,
+    has_fragments: bool,
+    keys: &[ChunkKey],
+    cells: Vec<Vec<Cell>>,
+    listed: impl Fn(&ChunkKey) -> bool,
+) -> Vec<Chunk> {
+    let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
+    let mut vertices = arrays.next().unwrap_or_default();
+    let mut fragments = if has_fragments { arrays.next() } else { None };
+    let columns = |n: usize, arrays: &mut std::vec::IntoIter<std::vec::IntoIter<Cell>>| {
+        arrays.take(n).collect::<Vec<_>>()
+    };
+    let mut of_rows = columns(plan.vertex_columns.len(), &mut arrays);
+    let mut of_fragments = columns(plan.fragment_columns.len(), &mut arrays);
+    let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
+    keys.iter()
+        .map(|key| Chunk {
+            key: *key,
+            vertices: next(&mut vertices),
+            has_fragments: listed(key),
+            fragments: fragments.as_mut().map_or(Ok(None), next),
+            vertex_columns: of_rows.iter_mut().map(next).collect(),
+            fragment_columns: of_fragments.iter_mut().map(next).collect(),
+        })
+        .collect()
+}
+
+/// C35, C22: cells of chunks that have no rows.
+fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) {
+    let fragments = level.fragments.iter().map(|array| (array, &C35));
+    let columns = level.vertex_columns.iter().chain(&level.fragment_columns);
+    for (array, rule) in fragments.chain(columns.map(|array| (array, &C22))) {
+        for key in array.keys.iter().filter(|key| vertices.keys.find(key).is_none()) {
+            let finding = Finding::new(rule, &array.path).in_cell(&key);
+            run.add(finding.told(
+                "cell",
+                "one of a chunk that has rows",
+                "one of a chunk that has none",
+            ));
+        }
+    }
+}
+
+/// C27: a value for each leading index.
+fn attribute_bins(run: &mut Run, level: &LevelState, keys: &[ChunkKey]) {
+    let meta = level.node.meta();
+    if meta.chunk_attribute_name.is_none() {
+        return;
+    }
+    let values = to_u64(meta.chunk_attribute_values.as_ref().map_or(0, Vec::len));
+    let bins = keys.iter().filter_map(|key| key.components().first().copied());
+    let bad =
+        bins.filter(|bin| u64::try_from(*bin).is_ok_and(|bin| bin >= values) || *bin < 0).max();
+    if let Some(bin) = bad {
+        let finding = Finding::new(&C27, level.path("zarr.json"));
+        let expected = format!("a value for bin {bin}");
+        run.add(finding.told("chunk_attribute_values", expected, format!("{values} values")));
+    }
+}
+
+const FIRST_OF_C: [u32; 3] = [0, 9, 0];
+
+/// The column that holds the owner of each fragment, where it can be compared.
+pub(crate) fn owner_path(level: &LevelState) -> Option<String> {
+    let columns: &[ChunkArray] = &level.fragment_columns;
+    columns.iter().find(|array| array.path.ends_with("/object_id")).map(|array| array.path.clone())
+}

@@ -1,0 +1,169 @@
+//! What to look for in the cells of one level: everything that documents say, worked out once.
+
+use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::metadata::arrays::{Column, Vertices};
+use zvf_format::metadata::{CellEncoding, Dtype, GeometryType, Token};
+
+use super::values::Positions;
+use crate::array::ChunkArray;
+use crate::finding::Finding;
+use crate::findings::Findings;
+use crate::level::{LevelState, is_only};
+use crate::rules::consistency::{C7, C30};
+use crate::rules::metadata::M20;
+use crate::run::Run;
+
+/// What is known before a cell is read.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// None found yet, with the settings of the run.
+    pub(crate) fresh: Findings,
+    pub(crate) vertices: String,
+    pub(crate) fragments: String,
+    /// Whether the array of fragments is there at all.
+    pub(crate) has_fragments: bool,
+    /// How rows are stored; none where cells cannot be decoded.
+    pub(crate) positions: Option<Positions>,
+    /// Whether cells are encoded in a way that hides their rows.
+    pub(crate) opaque: bool,
+    /// Whether the level itself says which chunks it has.
+    pub(crate) recorded: bool,
+    /// Whether fragments are said to tile.
+    pub(crate) tile: bool,
+    pub(crate) chunk: Vec<f64>,
+    /// Bins that fragments may stand for.
+    pub(crate) bins: Option<Bins>,
+    /// Whether points are compared with the bins of their fragments.
+    pub(crate) in_bins: bool,
+    pub(crate) bounds: [Vec<f64>; 2],
+    pub(crate) vertex_columns: Vec<ColumnPlan>,
+    pub(crate) fragment_columns: Vec<ColumnPlan>,
+    /// Whether the rows of fragments are kept.
+    pub(crate) keeps_ends: bool,
+}
+
+/// One attribute.
+#[derive(Debug)]
+pub(crate) struct ColumnPlan {
+    pub(crate) path: String,
+    pub(crate) dtype: Dtype,
+    /// Values of a row, as declared.
+    pub(crate) width: u64,
+    /// Whether the width is spelled out, and not just left at one.
+    pub(crate) named: bool,
+    /// How many categories there are, and the code of the missing one.
+    pub(crate) categories: Option<(u64, Option<i64>)>,
+    /// Whether it is the owner of a fragment.
+    pub(crate) owner: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(run: &mut Run, level: &mut LevelState) -> Option<Self> {
+        let vertices = level.vertices.clone()?;
+        let fragments = level.fragments.as_ref().map(|array| array.path.clone());
+        let root = run.store.root().clone();
+        let axes = root.axes().len();
+        let positions = positions(run, level, &vertices, axes);
+        let chunk = level.node.meta().effective_chunk_shape(&root).to_vec();
+        let points = is_only(&run.store, &[GeometryType::PointCloud]) && !level.has_objects();
+        let bins = bins(level, &root, &chunk).filter(|bins| points && bins.count() > 1);
+        let kinds = crate::level::kinds(&run.store);
+        let along = [
+            GeometryType::Line,
+            GeometryType::Polyline,
+            GeometryType::Streamline,
+            GeometryType::Skeleton,
+        ];
+        let vertex_columns = level.vertex_columns.clone();
+        let fragment_columns = level.fragment_columns.clone();
+        Some(Self {
+            fresh: run.found.fresh(),
+            vertices: vertices.path.clone(),
+            has_fragments: fragments.is_some(),
+            fragments: fragments.unwrap_or_else(|| level.path("vertex_fragments")),
+            positions,
+            opaque: level.opaque,
+            recorded: vertices.recorded,
+            tile: level.node.meta().fragments_tile,
+            // Only the finest level is known to be written bin by bin.
+            in_bins: level.node.number() == 0 && run.options.wants(&C7),
+            chunk,
+            bins,
+            // An offset is added to positions and bounds alike.
+            bounds: root.zarr_vectors.bounds.clone(),
+            vertex_columns: vertex_columns.iter().filter_map(|column| plan(run, column)).collect(),
+            fragment_columns: fragment_columns
+                .iter()
+                .filter_map(|column| plan(run, column))
+                .collect(),
+            keeps_ends: kinds.iter().any(|kind| along.contains(kind)),
+        })
+    }
+
+    /// Those of `arrays` that a plan was made for.
+    pub(crate) fn of<'a>(columns: &[ColumnPlan], arrays: &'a [ChunkArray]) -> Vec<&'a ChunkArray> {
+        arrays.iter().filter(|array| columns.iter().any(|plan| plan.path == array.path)).collect()
+    }
+}
+
+/// M20, C30: how rows are stored.
+fn positions(
+    run: &mut Run,
+    level: &mut LevelState,
+    vertices: &ChunkArray,
+    axes: usize,
+) -> Option<Positions> {
+    let doc = Vertices::parse(vertices.cells.attributes().clone());
+    let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc.encoding))) {
+        Ok(doc) => doc,
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &vertices.path, &error));
+            level.opaque = true;
+            return None;
+        }
+    };
+    match doc.1 {
+        None | Some(Token::Known(CellEncoding::Raw)) => Some(Positions { dtype: doc.0, axes }),
+        Some(other) => {
+            level.opaque = true;
+            let finding =
+                Finding::new(&C30, &vertices.path).told("encoding", "raw", other.as_str());
+            let known = matches!(other, Token::Known(CellEncoding::Draco));
+            run.add(if known { finding.warning() } else { finding });
+            None
+        }
+    }
+}
+
+fn bins(level: &LevelState, root: &zvf_format::metadata::Root, chunk: &[f64]) -> Option<Bins> {
+    let bin = level.node.meta().effective_bin_shape(root, &level.name)?;
+    Bins::new(&ChunkShape::new(chunk).ok()?, &bin).ok()
+}
+
+/// M20: what an attribute is.
+fn plan(run: &mut Run, array: &ChunkArray) -> Option<ColumnPlan> {
+    let doc = Column::parse(array.cells.attributes().clone());
+    let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
+        Ok(doc) => doc,
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &array.path, &error));
+            return None;
+        }
+    };
+    let (dtype, doc) = doc;
+    let Some(width) = doc.declared_columns() else {
+        let told = ("row_shape", "a product of 64 bits", "a larger one");
+        run.add(Finding::new(&M20, &array.path).told(told.0, told.1, told.2));
+        return None;
+    };
+    let categories =
+        doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
+    Some(ColumnPlan {
+        dtype,
+        width,
+        named: doc.channel_names.as_ref().is_some_and(|names| !names.is_empty()) || width != 1,
+        categories,
+        owner: array.path.ends_with("/fragment_attributes/object_id") && dtype == Dtype::INT64,
+        path: array.path.clone(),
+    })
+}

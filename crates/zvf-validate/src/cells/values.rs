@@ -1,0 +1,330 @@
+//! Numbers in cells: the extent of positions, and codes of categories.
+//!
+//! A cell is gone through once, row by row, in the type it is stored in. Where a number is not finite, the
+//! extent is that of the others.
+
+use half::f16;
+use zvf_format::metadata::{Dtype, DtypeKind};
+
+use crate::num::{float, float_of, to_u64, to_usize};
+
+/// The most axes a store can have.
+pub(crate) const MOST_AXES: usize = 8;
+
+/// The smallest box around the rows of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) low: [f64; MOST_AXES],
+    pub(crate) high: [f64; MOST_AXES],
+    /// Whether there is a number that is not finite.
+    pub(crate) odd: bool,
+}
+
+impl Extent {
+    const EMPTY: Self =
+        Self { low: [f64::INFINITY; MOST_AXES], high: [f64::NEG_INFINITY; MOST_AXES], odd: false };
+
+    /// The box around both.
+    pub(crate) fn joined(mut self, other: &Self) -> Self {
+        for (low, other) in self.low.iter_mut().zip(&other.low) {
+            *low = low.min(*other);
+        }
+        for (high, other) in self.high.iter_mut().zip(&other.high) {
+            *high = high.max(*other);
+        }
+        self.odd |= other.odd;
+        self
+    }
+
+    /// Whether all of it lies in the box from `low` to `high`, give or take `slack` on each axis.
+    pub(crate) fn is_in(&self, low: &[f64], high: &[f64], slack: &[f64]) -> bool {
+        let lows = self.low.iter().zip(low.iter().zip(slack));
+        let highs = self.high.iter().zip(high.iter().zip(slack));
+        lows.into_iter().all(|(found, (low, slack))| *found >= low - slack)
+            && highs.into_iter().all(|(found, (high, slack))| *found <= high + slack)
+    }
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// How positions are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Positions {
+    pub(crate) dtype: Dtype,
+    pub(crate) axes: usize,
+}
+
+impl Positions {
+    /// Bytes of a row.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.dtype.size.saturating_mul(to_u64(self.axes))
+    }
+
+    /// The box around the rows in `bytes`.
+    pub(crate) fn extent(&self, bytes: &[u8]) -> Extent {
+        let quick = self.walked(bytes, false);
+        if quick.odd { self.walked(bytes, true) } else { quick }
+    }
+
+    /// The rows of which a number is not finite: how many, and where the first such number starts.
+    pub(crate) fn odd(&self, bytes: &[u8]) -> Option<(u64, u64)> {
+        let (row, size) = (to_usize(self.row_bytes()).max(1), to_usize(self.dtype.size).max(1));
+        let (mut count, mut first) = (0_u64, None);
+        for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
+            let numbers = (at..).step_by(size).zip(row.chunks_exact(size));
+            if let Some((at, _)) = numbers
+                .into_iter()
+                .find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
+            {
+                count = count.saturating_add(1);
+                first = first.or(Some(at));
+            }
+        }
+        first.map(|first| (count, first))
+    }
+
+    /// The first row outside the box, with its position: where it starts.
+    pub(crate) fn outside(
+        &self,
+        bytes: &[u8],
+        low: &[f64],
+        high: &[f64],
+        slack: &[f64],
+    ) -> Option<(u64, Vec<f64>)> {
+        let (row, size) = (to_usize(self.row_bytes()).max(1), to_usize(self.dtype.size).max(1));
+        for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
+            let position: Option<Vec<f64>> =
+                row.chunks_exact(size).map(|n| number(n, self.dtype)).collect();
+            let position = position?;
+            let axes = position.iter().zip(low).zip(high).zip(slack);
+            // What is not finite is another finding.
+            let inside = |(((x, low), high), slack): (((&f64, &f64), &f64), &f64)| {
+                !x.is_finite() || (*x >= low - slack && *x <= high + slack)
+            };
+            if !axes.into_iter().all(inside) {
+                return Some((at, position));
+            }
+        }
+        None
+    }
+
+    fn walked(&self, bytes: &[u8], careful: bool) -> Extent {
+        let axes = self.axes;
+        if self.dtype.big_endian {
+            return walk_slowly(bytes, self.dtype, axes, careful);
+        }
+        match (self.dtype.kind, self.dtype.size) {
+            (DtypeKind::Float, 4) => {
+                walk::<4>(bytes, axes, careful, |n| f32::from_le_bytes(n).into())
+            }
+            (DtypeKind::Float, 8) => walk::<8>(bytes, axes, careful, f64::from_le_bytes),
+            _ => walk_slowly(bytes, self.dtype, axes, careful),
+        }
+    }
+}
+
+fn walk<const N: usize>(
+    bytes: &[u8],
+    axes: usize,
+    careful: bool,
+    read: impl Fn([u8; N]) -> f64,
+) -> Extent {
+    match axes {
+        2 => walk_rows::<N, 2>(bytes, careful, read),
+        3 => walk_rows::<N, 3>(bytes, careful, read),
+        _ => {
+            let mut all = Extent::EMPTY;
+            for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) {
+                let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
+                let places = all.low.iter_mut().zip(&mut all.high);
+                for (n, (low, high)) in numbers.zip(places) {
+                    widen(n, low, high, &mut all.odd, careful);
+                }
+            }
+            all
+        }
+    }
+}
+
+/// As [`walk`], of rows whose length the compiler knows.
+fn walk_rows<const N: usize, const D: usize>(
+    bytes: &[u8],
+    careful: bool,
+    read: impl Fn([u8; N]) -> f64,
+) -> Extent {
+    let (mut low, mut high) = ([f64::INFINITY; D], [f64::NEG_INFINITY; D]);
+    let mut odd = false;
+    for row in bytes.as_chunks::<N>().0.as_chunks::<D>().0 {
+        for (n, (low, high)) in row.iter().zip(low.iter_mut().zip(&mut high)) {
+            widen(read(*n), low, high, &mut odd, careful);
+        }
+    }
+    let mut all = Extent { odd, ..Extent::EMPTY };
+    for (to, from) in all.low.iter_mut().zip(low) {
+        *to = from;
+    }
+    for (to, from) in all.high.iter_mut().zip(high) {
+        *to = from;
+    }
+    all
+}
+
+fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent {
+    let size = to_usize(dtype.size).max(1);
+    let mut all = Extent::EMPTY;
+    for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
+        let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
+        let places = all.low.iter_mut().zip(&mut all.high);
+        for (n, (low, high)) in numbers.zip(places) {
+            widen(n, low, high, &mut all.odd, careful);
+        }
+    }
+    all
+}
+
+#[inline]
+fn widen(n: f64, low: &mut f64, high: &mut f64, odd: &mut bool, careful: bool) {
+    *odd |= !n.is_finite();
+    if careful && !n.is_finite() {
+        return;
+    }
+    // A comparison with what is no number is false.
+    if n < *low {
+        *low = n;
+    }
+    if n > *high {
+        *high = n;
+    }
+}
+
+/// One number; none where the type is no number, or the bytes are too few.
+pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
+    if dtype.kind == DtypeKind::Float {
+        return Some(match dtype.size {
+            2 => f16::from_bits(u16::try_from(bits(bytes, dtype)?).ok()?).to_f64(),
+            4 => f32::from_bits(u32::try_from(bits(bytes, dtype)?).ok()?).into(),
+            8 => f64::from_bits(bits(bytes, dtype)?),
+            _ => return None,
+        });
+    }
+    match dtype.kind {
+        DtypeKind::Int => signed(bytes, dtype).map(float),
+        DtypeKind::UInt | DtypeKind::Bool => bits(bytes, dtype).map(float_of),
+        DtypeKind::Float | DtypeKind::Text => None,
+    }
+}
+
+/// The first code that is neither a category nor the missing one: where it starts, and what it is.
+pub(crate) fn bad_code(
+    bytes: &[u8],
+    dtype: Dtype,
+    categories: u64,
+    missing: Option<i64>,
+) -> Option<(u64, i128)> {
+    let size = to_usize(dtype.size).max(1);
+    let good = |code: i128| {
+        (code >= 0 && code < categories.into())
+            || missing.is_some_and(|missing| i128::from(missing) == code)
+    };
+    let codes = bytes.chunks_exact(size).map(|code| match dtype.kind {
+        DtypeKind::Int => signed(code, dtype).map(i128::from),
+        DtypeKind::UInt | DtypeKind::Bool => bits(code, dtype).map(i128::from),
+        DtypeKind::Float | DtypeKind::Text => None,
+    });
+    let mut all = (0_u64..).step_by(size).zip(codes);
+    all.find_map(|(at, code)| code.filter(|code| !good(*code)).map(|code| (at, code)))
+}
+
+/// The bits of one item, the least significant byte first.
+fn bits(bytes: &[u8], dtype: Dtype) -> Option<u64> {
+    let mut ordered = [0; 8];
+    let item = bytes.get(..to_usize(dtype.size))?;
+    let places = ordered.get_mut(..item.len())?;
+    places.copy_from_slice(item);
+    if dtype.big_endian {
+        places.reverse();
+    }
+    Some(u64::from_le_bytes(ordered))
+}
+
+fn signed(bytes: &[u8], dtype: Dtype) -> Option<i64> {
+    let unused = 64_u64.checked_sub(dtype.size.checked_mul(8)?)?;
+    let unused = u32::try_from(unused).ok()?;
+    let high = bits(bytes, dtype)?.checked_shl(unused)?;
+    high.cast_signed().checked_shr(unused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dtype(text: &str) -> Dtype {
+        Dtype::parse(text).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_every_type() {
+        for (text, bytes, wanted) in [
+            ("int8", &b"\xff"[..], -1.0),
+            ("uint8", b"\xff", 255.0),
+            ("int16", b"\xfe\xff", -2.0),
+            (">i2", b"\xff\xfe", -2.0),
+            ("int64", b"\xff\xff\xff\xff\xff\xff\xff\xff", -1.0),
+            ("float16", b"\x00\xc2", -3.0),
+            (">f4", b"\xc0\x40\0\0", -3.0),
+            ("float64", b"\0\0\0\0\0\0\x08\xc0", -3.0),
+        ] {
+            assert_eq!(number(bytes, dtype(text)), Some(wanted), "{text}");
+        }
+        assert_eq!(number(b"\0", dtype("int16")), None);
+    }
+
+    #[test]
+    fn extents_are_those_of_the_finite() {
+        let rows = [[1.0_f32, -2.0], [3.0, 5.0], [f32::NAN, 9.0], [0.5, f32::INFINITY]];
+        let bytes: Vec<u8> = rows.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
+        let all = Positions { dtype: dtype("float32"), axes: 2 };
+        let quick = all.extent(&bytes[..16]);
+        assert_eq!(
+            (quick.low[..2].to_vec(), quick.high[..2].to_vec()),
+            (vec![1.0, -2.0], vec![3.0, 5.0])
+        );
+        let odd = all.extent(&bytes);
+        assert!(odd.odd && odd.low[0] == 0.5 && odd.high[1] == 9.0);
+        assert_eq!(all.odd(&bytes), Some((2, 16)));
+        assert_eq!(all.odd(&bytes[..16]), None);
+        let (at, position) =
+            all.outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
+        assert_eq!((at, position), (8, vec![3.0, 5.0]));
+        assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.9], &[0.0, 0.2]));
+        assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0], &[0.0, 0.0]));
+    }
+
+    #[test]
+    fn every_width_is_walked_alike() {
+        for (text, axes) in
+            [("float32", 1), ("float64", 3), ("int16", 3), (">f8", 4), ("float16", 2)]
+        {
+            let all = Positions { dtype: dtype(text), axes };
+            let bytes: Vec<u8> = (0..all.row_bytes() * 5).map(|n| (n % 64) as u8).collect();
+            let extent = all.extent(&bytes);
+            for row in bytes.chunks_exact(all.row_bytes() as usize) {
+                for (axis, n) in row.chunks_exact(all.dtype.size as usize).enumerate() {
+                    let n = number(n, all.dtype).unwrap();
+                    assert!(n >= extent.low[axis] && n <= extent.high[axis], "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn codes_have_categories() {
+        assert_eq!(bad_code(b"\x01\xff\0", dtype("int8"), 2, Some(-1)), None);
+        assert_eq!(bad_code(b"\x01\xff\0", dtype("int8"), 2, None), Some((1, -1)));
+        assert_eq!(bad_code(b"\x01\0\x02\0", dtype("uint16"), 2, None), Some((2, 2)));
+    }
+}

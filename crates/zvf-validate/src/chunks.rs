@@ -1,0 +1,240 @@
+//! The chunks of a level with their rows and fragments: what links and manifests are compared with.
+//!
+//! ```text
+//! for each chunk       key, rows, fragments, number of its first fragment and row in the level
+//! for each fragment    first row, last row, rows            only where geometry asks for it
+//!                      owner                                only where the column is there
+//! ```
+//!
+//! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
+//! nothing is concluded from them. Tables by fragment stop at a number of fragments; whoever needs them
+//! says then that it did not look.
+
+use std::sync::Arc;
+
+use zvf_format::key::ChunkKey;
+use zvf_store::KeyTable;
+
+use crate::num::{to_u64, to_usize};
+
+/// The chunks of one level.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkTable {
+    keys: Option<Arc<KeyTable>>,
+    index: Index,
+    rows: Vec<Option<u64>>,
+    fragments: Vec<Option<u64>>,
+    first_fragment: Vec<u64>,
+    first_row: Vec<u64>,
+    total_fragments: u64,
+    total_rows: u64,
+    /// The rows of each fragment, where kept.
+    pub(crate) ends: Option<Vec<Ends>>,
+    /// The owner of each fragment as its column says, where kept.
+    pub(crate) owners: Option<Vec<i64>>,
+}
+
+/// Where the rows of a fragment begin and end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) count: u32,
+}
+
+/// The place of a key, by arithmetic where keys are dense.
+#[derive(Debug, Default)]
+enum Index {
+    #[default]
+    Search,
+    Dense {
+        low: Vec<i64>,
+        extent: Vec<u64>,
+        places: Vec<u32>,
+    },
+}
+
+impl ChunkTable {
+    /// The chunks `keys`; nothing is known of them.
+    pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
+        let n = keys.len();
+        Self {
+            index: dense(keys).unwrap_or_default(),
+            keys: Some(Arc::clone(keys)),
+            rows: Vec::with_capacity(n),
+            fragments: Vec::with_capacity(n),
+            first_fragment: Vec::with_capacity(n),
+            first_row: Vec::with_capacity(n),
+            ..Self::default()
+        }
+    }
+
+    /// Says what the next chunk holds.
+    pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
+        self.first_fragment.push(self.total_fragments);
+        self.first_row.push(self.total_rows);
+        self.total_fragments = self.total_fragments.saturating_add(fragments.unwrap_or(0));
+        self.total_rows = self.total_rows.saturating_add(rows.unwrap_or(0));
+        self.rows.push(rows);
+        self.fragments.push(fragments);
+    }
+
+    /// How many chunks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.as_ref().map_or(0, |keys| keys.len())
+    }
+
+    /// Key of chunk `place`.
+    pub(crate) fn key(&self, place: usize) -> Option<ChunkKey> {
+        self.keys.as_ref()?.get(place)
+    }
+
+    /// The place of the chunk with these components.
+    pub(crate) fn find(&self, components: &[i64]) -> Option<usize> {
+        match &self.index {
+            Index::Search => {
+                let key = ChunkKey::new(components).ok()?;
+                self.keys.as_ref()?.find(&key)
+            }
+            Index::Dense { low, extent, places } => {
+                if components.len() != low.len() {
+                    return None;
+                }
+                let mut at = 0_u64;
+                for ((component, low), extent) in components.iter().zip(low).zip(extent) {
+                    let step = u64::try_from(component.checked_sub(*low)?).ok()?;
+                    if step >= *extent {
+                        return None;
+                    }
+                    at = at.checked_mul(*extent)?.checked_add(step)?;
+                }
+                let place = *places.get(to_usize(at))?;
+                (place != NOWHERE).then(|| to_usize(place.into()))
+            }
+        }
+    }
+
+    /// Rows of chunk `place`, where known.
+    pub(crate) fn rows(&self, place: usize) -> Option<u64> {
+        self.rows.get(place).copied().flatten()
+    }
+
+    /// Fragments of chunk `place`, where known.
+    pub(crate) fn fragments(&self, place: usize) -> Option<u64> {
+        self.fragments.get(place).copied().flatten()
+    }
+
+    /// The number in the level of fragment `fragment` of chunk `place`.
+    pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
+        Some(to_usize(self.first_fragment.get(place)?.checked_add(fragment)?))
+    }
+
+    /// The number in the level of row `row` of chunk `place`.
+    pub(crate) fn row(&self, place: usize, row: u64) -> Option<u64> {
+        self.first_row.get(place)?.checked_add(row)
+    }
+
+    /// The chunk and fragment that has this number in the level.
+    pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
+        let number = to_u64(fragment);
+        let place = self.first_fragment.partition_point(|first| *first <= number).checked_sub(1)?;
+        Some((self.key(place)?, number.checked_sub(*self.first_fragment.get(place)?)?))
+    }
+
+    /// The ends of all fragments of chunk `place`, where kept.
+    pub(crate) fn ends_of(&self, place: usize) -> Option<&[Ends]> {
+        let start = to_usize(*self.first_fragment.get(place)?);
+        let count = to_usize(self.fragments(place)?);
+        self.ends.as_ref()?.get(start..)?.get(..count)
+    }
+
+    /// All rows that are known.
+    pub(crate) fn total_rows(&self) -> u64 {
+        self.total_rows
+    }
+
+    /// All fragments that are known.
+    pub(crate) fn total_fragments(&self) -> u64 {
+        self.total_fragments
+    }
+
+    /// Whether rows and fragments of every chunk are known.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.rows.len() == self.len()
+            && self.rows.iter().chain(&self.fragments).all(Option::is_some)
+    }
+}
+
+/// An index without gaps, where it takes a few numbers for each key at most.
+fn dense(keys: &KeyTable) -> Option<Index> {
+    let mut rows = keys.rows();
+    let mut low = rows.next()?.to_vec();
+    let mut high = low.clone();
+    for row in rows {
+        for ((low, high), component) in low.iter_mut().zip(&mut high).zip(row) {
+            *low = (*low).min(*component);
+            *high = (*high).max(*component);
+        }
+    }
+    let extents = low
+        .iter()
+        .zip(&high)
+        .map(|(low, high)| u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok());
+    let extent: Vec<u64> = extents.collect::<Option<_>>()?;
+    let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
+    if volume > to_u64(keys.len()).saturating_mul(SPARSE).saturating_add(SMALL) {
+        return None;
+    }
+    let mut places = vec![NOWHERE; to_usize(volume)];
+    for (place, row) in (0_u32..).zip(keys.rows()) {
+        let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
+            let step = component.saturating_sub(*low).unsigned_abs();
+            at.saturating_mul(*extent).saturating_add(step)
+        });
+        *places.get_mut(to_usize(at))? = place;
+    }
+    Some(Index::Dense { low, extent, places })
+}
+
+/// Numbers for each key that an index without gaps may take.
+const SPARSE: u64 = 8;
+const SMALL: u64 = 4096;
+const NOWHERE: u32 = u32::MAX;
+
+/// Fragments of a level for which tables by fragment are kept.
+pub(crate) const MOST_FRAGMENTS: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(keys: &[&[i64]]) -> ChunkTable {
+        let keys = keys.iter().map(|key| ChunkKey::new(key).unwrap());
+        ChunkTable::new(&Arc::new(KeyTable::new(2, keys).unwrap()))
+    }
+
+    #[test]
+    fn chunks_are_found_however_far_apart() {
+        for far in [3, 1 << 40] {
+            let mut chunks = table(&[&[-2, 0], &[0, 1], &[far, -7]]);
+            for (rows, fragments) in [(Some(4), Some(2)), (None, None), (Some(5), Some(1))] {
+                chunks.push(rows, fragments);
+            }
+            assert_eq!(chunks.find(&[0, 1]), Some(1), "{far}");
+            assert_eq!(chunks.find(&[far, -7]), Some(2));
+            for none in [&[0, 0][..], &[-3, 0], &[far + 1, 0], &[0], &[i64::MIN, i64::MAX]] {
+                assert_eq!(chunks.find(none), None, "{none:?}");
+            }
+            assert_eq!(
+                (chunks.rows(0), chunks.rows(1), chunks.fragments(9)),
+                (Some(4), None, None)
+            );
+            assert_eq!((chunks.row(2, 3), chunks.fragment(2, 0)), (Some(7), Some(2)));
+            assert_eq!((chunks.total_rows(), chunks.total_fragments()), (9, 3));
+            assert!(!chunks.is_whole());
+            let (key, fragment) = chunks.locate(2).unwrap();
+            assert_eq!((key.components(), fragment), (&[far, -7][..], 0));
+            assert_eq!(chunks.locate(1).unwrap().0.components(), [-2, 0]);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Level 2: what the documents of root and levels say, by the rules of the format crate, and what they say
+//! about each other.
+
+use zvf_format::metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
+
+use crate::array::shown;
+use crate::finding::Finding;
+use crate::level::LevelState;
+use crate::rule::Rule;
+use crate::rules::metadata::{
+    M1, M2, M3, M4, M5, M6, M7, M8, M9, M10, M11, M12, M13, M14, M15, M16, M17, M19, M21, M22,
+};
+use crate::run::Run;
+
+/// Everything that documents alone can tell.
+pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+    let named: Vec<_> =
+        levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
+    for finding in validate(run.store.root(), &named) {
+        let Some(rule) = rule(finding.rule) else { continue };
+        let level = finding.level.and_then(|at| levels.get(at));
+        let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
+        let told = Finding::of_metadata(rule, path, &finding.error);
+        // Stores of one axis work, and only one rule of the version's own is against them.
+        let one_axis = rule.id == M14.id && finding.error.path.starts_with("multiscales[0].axes");
+        // Older versions have their own validation, which is not against the version.
+        let old = rule.id == M14.id
+            && finding.error.path == "zarr_vectors.zv_version"
+            && run.store.version().numbers() < FIRST_OF_C;
+        if !old {
+            run.add(if one_axis { told.warning() } else { told });
+        }
+    }
+    for level in levels {
+        names(run, level);
+        tokens(run, level);
+        present(run, level);
+    }
+}
+
+/// M19: names of attributes.
+fn names(run: &mut Run, level: &LevelState) {
+    let columns = level.vertex_columns.iter().chain(&level.fragment_columns);
+    let paths: Vec<String> = columns.map(|column| column.path.clone()).collect();
+    for path in paths {
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        if let Some(error) = validate_attribute_name(name) {
+            run.add(Finding::of_metadata(&M19, &path, &error));
+        }
+    }
+}
+
+/// M21: what a level claims is announced at the root.
+fn tokens(run: &mut Run, level: &LevelState) {
+    let meta = level.node.meta();
+    let claims = [
+        (meta.preserves_object_ids, Capability::PreservedObjectIds, "preserved_object_ids"),
+        (meta.shared_fragments, Capability::SharedFragments, "shared_fragments"),
+        (meta.fragment_link_groups, Capability::FragmentLinkGroups, "fragment_link_groups"),
+    ];
+    for (claimed, token, name) in claims {
+        if claimed && !run.store.root().zarr_vectors.has(token) {
+            let finding = Finding::new(&M21, "zarr.json");
+            run.add(finding.told("format_capabilities", name, "no word of it"));
+        }
+    }
+}
+
+/// M22: what a level says it has.
+fn present(run: &mut Run, level: &LevelState) {
+    let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has(name));
+    for name in missing {
+        let finding = Finding::new(&M22, level.path("zarr.json"));
+        run.add(finding.told("arrays_present", format!("the array {}", shown(name)), "none"));
+    }
+}
+
+/// The rule of the table that a rule of the format crate is.
+fn rule(rule: DocumentRule) -> Option<&'static Rule> {
+    let rules: [&'static Rule; 18] = [
+        &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16,
+        &M17, &M19,
+    ];
+    rules.into_iter().find(|other| other.id == rule.id())
+}
+
+const FIRST_OF_C: [u32; 3] = [0, 9, 0];

@@ -1,0 +1,249 @@
+//! One thing that is wrong: which rule, where, what should be there and what is.
+
+use std::fmt;
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::MetadataError;
+use zvf_format::{Class, FormatError};
+use zvf_store::StoreError;
+
+use crate::rule::{Rule, Severity};
+use crate::rules::consistency::{C2, C33};
+use crate::rules::structure::S17;
+
+/// A rule that is broken, and where.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_validate::{Observer, Options, validate};
+///
+/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// for finding in &report.findings {
+///     assert!(finding.to_string().contains(finding.rule.id));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// How bad it is here.
+    pub severity: Severity,
+    /// Whether only a strict reader minds.
+    pub lint: bool,
+    /// The node or object, relative to the root of the store.
+    pub path: String,
+    /// The chunk, where it is one.
+    pub cell: Option<String>,
+    /// The row of a table of objects, groups or parametric objects, where it is one.
+    pub row: Option<u64>,
+    /// Bytes from the start of what the cell or row holds, decoded, to what is wrong.
+    pub offset: Option<u64>,
+    /// What is wrong there: a field, a key of a document, a count.
+    pub subject: String,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+    /// The right number, where it is a count that follows from the rest of the store.
+    pub right: Option<u64>,
+}
+
+impl Finding {
+    /// A finding about `path`.
+    pub(crate) fn new(rule: &'static Rule, path: impl fmt::Display) -> Self {
+        Self {
+            rule,
+            severity: rule.severity,
+            lint: false,
+            path: path.to_string(),
+            cell: None,
+            row: None,
+            offset: None,
+            subject: String::new(),
+            expected: String::new(),
+            found: String::new(),
+            right: None,
+        }
+    }
+
+    /// What is wrong, what should be, and what is.
+    pub(crate) fn told(
+        mut self,
+        subject: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        self.subject = subject.to_string();
+        self.expected = expected.to_string();
+        self.found = found.to_string();
+        self
+    }
+
+    pub(crate) fn in_cell(mut self, key: &ChunkKey) -> Self {
+        self.cell = Some(key.to_string());
+        self
+    }
+
+    pub(crate) fn in_row(mut self, row: u64) -> Self {
+        self.row = Some(row);
+        self
+    }
+
+    pub(crate) fn at(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// A count that is `right` and says something else.
+    pub(crate) fn counted(mut self, subject: &str, right: u64, found: u64) -> Self {
+        self = self.told(subject, right, found);
+        self.right = Some(right);
+        self
+    }
+
+    /// Milder than the rule says.
+    pub(crate) fn warning(mut self) -> Self {
+        self.severity = self.severity.min(Severity::Warning);
+        self
+    }
+
+    /// Readable: only a strict reader minds.
+    pub(crate) fn lint(mut self) -> Self {
+        self.lint = true;
+        self.warning()
+    }
+
+    /// What the format layer found in bytes.
+    pub(crate) fn of_format(
+        rule: &'static Rule,
+        path: impl fmt::Display,
+        error: &FormatError,
+    ) -> Self {
+        let mut finding =
+            Self::new(rule, path).told(error.field, error.expected, error.found).at(error.offset);
+        finding.subject = format!("{}, {}", error.part, error.field);
+        finding
+    }
+
+    /// What the format layer found in a document.
+    pub(crate) fn of_metadata(
+        rule: &'static Rule,
+        path: impl fmt::Display,
+        error: &MetadataError,
+    ) -> Self {
+        let FormatError { expected, found, offset, .. } = &*error.error;
+        let finding = Self::new(rule, path);
+        let finding = match error.text.is_empty() {
+            true => finding.told(&error.path, expected, found),
+            false => finding.told(&error.path, expected, &error.text),
+        };
+        if *offset > 0 { finding.at(*offset) } else { finding }
+    }
+
+    /// What the store layer could not read, under the rule that fits best, or `rule`.
+    pub(crate) fn of_store(
+        rule: &'static Rule,
+        path: impl fmt::Display,
+        error: &StoreError,
+    ) -> Self {
+        let rule = if error.class() == Class::Checksum {
+            &C33
+        } else if error.class() == Class::Unsupported && rule.id == C2.id {
+            &S17
+        } else {
+            rule
+        };
+        let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
+        if let Some(error) = error.metadata() {
+            return Self::of_metadata(rule, path, error);
+        }
+        let subject = match error.format() {
+            Some(format) => format!("{}, {}", format.part, format.field),
+            None => error.subject().unwrap_or("object").to_owned(),
+        };
+        let expected = error.expected().unwrap_or_else(|| expected_of(error.class()).to_owned());
+        let found = error.found().unwrap_or_else(|| error.class().name().to_owned());
+        let mut finding = Self::new(rule, path).told(subject, expected, found);
+        finding.offset = error.format().map(|format| format.offset);
+        finding
+    }
+}
+
+/// What would have been right, where the error itself does not say.
+fn expected_of(class: Class) -> &'static str {
+    if class == Class::NotFound {
+        "an object"
+    } else if class == Class::Checksum {
+        "the checksum of the bytes"
+    } else if class == Class::Unsupported {
+        "something this build knows"
+    } else {
+        "a stream that decodes"
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.severity, self.rule, self.path)?;
+        if let Some(cell) = &self.cell {
+            write!(f, " cell {cell}")?;
+        }
+        if let Some(row) = self.row {
+            write!(f, " row {row}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        if !self.subject.is_empty() {
+            write!(f, ", {}", self.subject)?;
+        }
+        write!(f, ": expected {}, found {}", self.expected, self.found)
+    }
+}
+
+/// Whether a fault is one of what is stored, and so a finding; the others are of who stores it.
+pub(crate) fn is_content(error: &StoreError) -> bool {
+    const UNREADABLE: u8 = 3;
+    let class = error.class();
+    class.exit_code() == UNREADABLE
+        || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::fragment::FragmentIndex;
+    use zvf_store::Key;
+
+    use super::*;
+    use crate::rules::consistency::C21;
+
+    #[test]
+    fn findings_read_as_sentences() {
+        let key = ChunkKey::parse("0.-1").unwrap();
+        let error = FragmentIndex::parse(b"GFVX\x01\0\0\0\0\0\0\0\0\0\0\0").unwrap_err();
+        let finding = Finding::of_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
+        assert_eq!(
+            finding.to_string(),
+            "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
+             expected 47 46 56 5a, found 47 46 56 58",
+        );
+        let plain = Finding::new(&C21, "x").told("", "one", "two").in_row(7).lint();
+        assert_eq!(plain.to_string(), "warning C21 x row 7: expected one, found two");
+    }
+
+    #[test]
+    fn faults_of_the_store_keep_their_place() {
+        let absent = StoreError::absent(&Key::root().below("0/a").unwrap(), "it must be");
+        assert!(is_content(&absent));
+        assert_eq!(
+            Finding::of_store(&C2, "0", &absent).to_string(),
+            "error C2 0/a, object: expected an object, found NotFound",
+        );
+    }
+}

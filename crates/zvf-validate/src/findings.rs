@@ -1,0 +1,146 @@
+//! Findings as they gather: counted without end, kept up to a number.
+//!
+//! Each cell is looked into by itself, on any thread, and its findings are joined in the order of the cells:
+//! the same store gives the same report. Errors and warnings are kept apart, so that a flood of warnings
+//! hides no error.
+
+use std::collections::BTreeMap;
+
+use crate::finding::Finding;
+use crate::rule::{Rule, Severity};
+use crate::rules;
+use crate::rules::structure::S17;
+
+/// Findings of a cell, an array or a store.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    most: usize,
+    strict: bool,
+    kept: BTreeMap<Severity, Vec<Finding>>,
+    counts: BTreeMap<(usize, Severity), u64>,
+}
+
+impl Findings {
+    /// None yet; `most` of each severity are kept.
+    pub(crate) fn new(most: usize, strict: bool) -> Self {
+        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new() }
+    }
+
+    /// A list with the same settings.
+    pub(crate) fn fresh(&self) -> Self {
+        Self::new(self.most, self.strict)
+    }
+
+    /// Adds one. What a build does not know of an array is told once.
+    pub(crate) fn add(&mut self, mut finding: Finding) {
+        if self.is_told(&finding) {
+            return;
+        }
+        if finding.lint && self.strict {
+            finding.severity = Severity::Error;
+        }
+        let place = (rules::place(finding.rule), finding.severity);
+        let count = self.counts.entry(place).or_default();
+        *count = count.saturating_add(1);
+        let kept = self.kept.entry(finding.severity).or_default();
+        if kept.len() < self.most {
+            kept.push(finding);
+        }
+    }
+
+    fn is_told(&self, finding: &Finding) -> bool {
+        let same = |kept: &Vec<Finding>| kept.contains(finding);
+        finding.rule.id == S17.id && self.kept.get(&finding.severity).is_some_and(same)
+    }
+
+    /// Adds those of another list behind these.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        for finding in other.without_unknown() {
+            self.add(finding);
+        }
+        for (place, n) in other.counts {
+            let count = self.counts.entry(place).or_default();
+            *count = count.saturating_add(n);
+        }
+        for (severity, findings) in other.kept {
+            let kept = self.kept.entry(severity).or_default();
+            let room = self.most.saturating_sub(kept.len());
+            kept.extend(findings.into_iter().take(room));
+        }
+    }
+
+    /// Takes out what is told once.
+    fn without_unknown(&mut self) -> Vec<Finding> {
+        let place = rules::place(&S17);
+        self.counts.retain(|(rule, _), _| *rule != place);
+        let mut unknown = Vec::new();
+        for kept in self.kept.values_mut() {
+            unknown.extend(kept.extract_if(.., |finding| finding.rule.id == S17.id));
+        }
+        unknown
+    }
+
+    /// Those of the rules that `wanted` lets through, worst first; the counts; and the notes.
+    pub(crate) fn told(self, wanted: impl Fn(&Rule) -> bool) -> Told {
+        let most = self.most;
+        let (mut findings, mut notes) = (Vec::new(), Vec::new());
+        for (severity, kept) in self.kept.into_iter().rev() {
+            let kept = kept.into_iter().filter(|finding| wanted(finding.rule));
+            if severity == Severity::Note { notes.extend(kept) } else { findings.extend(kept) }
+        }
+        findings.sort_by_key(|finding: &Finding| {
+            (std::cmp::Reverse(finding.severity), rules::place(finding.rule))
+        });
+        findings.truncate(most);
+        let counts = self.counts.into_iter().filter_map(|((place, severity), n)| {
+            let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
+            Some((rule, severity, n))
+        });
+        Told { findings, counts: counts.collect(), notes }
+    }
+}
+
+/// What a report says of the findings.
+pub(crate) struct Told {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) counts: Vec<(&'static Rule, Severity, u64)>,
+    pub(crate) notes: Vec<Finding>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::consistency::{C4, C21};
+    use crate::rules::structure::S8;
+
+    #[test]
+    fn errors_come_first_and_all_are_counted() {
+        let mut all = Findings::new(3, false);
+        let mut cell = all.fresh();
+        for i in 0..5 {
+            cell.add(Finding::new(&C4, i));
+        }
+        all.absorb(cell);
+        all.add(Finding::new(&C21, "bad"));
+        all.add(Finding::new(&C21, "odd").lint());
+        all.add(Finding::new(&S8, "0"));
+        let told = all.told(|_| true);
+        let shown: Vec<_> = told.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
+        assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
+        let counts: Vec<_> = told.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
+        let wanted =
+            [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
+        assert_eq!(counts, wanted);
+        assert_eq!(told.notes.len(), 1);
+    }
+
+    #[test]
+    fn strict_readers_mind_lints() {
+        let mut all = Findings::new(9, true);
+        all.add(Finding::new(&C21, "odd").lint());
+        all.add(Finding::new(&C4, "nan"));
+        let told = all.told(|rule| rule.id == "C21");
+        assert_eq!(told.findings.len(), 1);
+        assert_eq!(told.findings[0].severity, Severity::Error);
+    }
+}

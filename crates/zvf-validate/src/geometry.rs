@@ -1,0 +1,86 @@
+//! Level 4: what kinds of geometry ask for, as far as documents and arrays tell. What cells tell is found
+//! where they are looked at.
+
+use zvf_format::metadata::{Family, GeometryType, LinksConvention, Token};
+
+use crate::finding::Finding;
+use crate::level::{LevelState, is_only};
+use crate::rules::geometry::{G1, G2, G3, G4, G5};
+use crate::run::Run;
+
+/// G1 to G5.
+pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+    let root = run.store.root().zarr_vectors.clone();
+    for token in &root.geometry_types {
+        if let Token::Other(word) = token {
+            run.add(Finding::new(&G1, "zarr.json").told(
+                "geometry_types",
+                "a kind of geometry",
+                word,
+            ));
+        }
+    }
+    if !levels.is_empty() && !levels.iter().any(|level| level.node.number() == 0) {
+        run.add(Finding::new(&G5, "0").told("level", "the full data", "nothing"));
+    }
+    if let [token] = root.geometry_types.as_slice() {
+        convention(run, token, root.links_convention());
+    }
+    for level in levels {
+        links(run, level);
+    }
+}
+
+/// G2: stores of one kind; composite ones have no convention of their own.
+fn convention(run: &mut Run, kind: &Token<GeometryType>, found: Token<LinksConvention>) {
+    use LinksConvention as Convention;
+    let Token::Known(kind) = kind else { return };
+    let fitting: &[Convention] = match kind {
+        GeometryType::PointCloud => return,
+        GeometryType::Line | GeometryType::Polyline | GeometryType::Streamline => {
+            &[Convention::ImplicitSequential]
+        }
+        GeometryType::Graph | GeometryType::Mesh => &[Convention::Explicit],
+        GeometryType::Skeleton => {
+            &[Convention::ImplicitSequentialWithBranches, Convention::Explicit]
+        }
+    };
+    if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
+        let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();
+        let finding = Finding::new(&G2, "zarr.json");
+        run.add(finding.told("links_convention", words.join(" or "), found.as_str()));
+    }
+}
+
+const fn word_of(convention: LinksConvention) -> &'static str {
+    match convention {
+        LinksConvention::Explicit => "explicit",
+        LinksConvention::ImplicitSequential => "implicit_sequential",
+        LinksConvention::ImplicitSequentialWithBranches => "implicit_sequential_with_branches",
+    }
+}
+
+/// G3, G4: links within a level.
+fn links(run: &mut Run, level: &LevelState) {
+    let within = level.families.iter().find(|family| family.delta == 0);
+    let path = level.path("links/0");
+    if let Some(family) = within
+        && is_only(&run.store, &[GeometryType::PointCloud])
+    {
+        let found = format!("links of {} ends", family.width);
+        run.add(Finding::new(&G4, &path).told("links", "none", found));
+    }
+    if !is_only(&run.store, &[GeometryType::Mesh]) || run.store.family() != Family::C {
+        return;
+    }
+    match within {
+        Some(family) if family.width < 3 => {
+            run.add(Finding::new(&G3, &path).told("link_width", "3 or more", family.width));
+        }
+        // Coarse levels may have none: their faces are not kept.
+        None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {
+            run.add(Finding::new(&G3, &path).told("links", "the faces", "none").warning());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,125 @@
+//! What becomes known of one level while it is looked at.
+
+use std::sync::Arc;
+
+use zvf_format::metadata::{GeometryType, Token};
+use zvf_store::{LevelNode, Store};
+
+use crate::array::ChunkArray;
+use crate::chunks::ChunkTable;
+
+/// One level, and what was learned of it.
+#[derive(Debug)]
+pub(crate) struct LevelState {
+    pub(crate) node: LevelNode,
+    /// The name of its group.
+    pub(crate) name: String,
+    /// The nodes in it.
+    pub(crate) children: Vec<String>,
+    pub(crate) vertices: Option<ChunkArray>,
+    pub(crate) fragments: Option<ChunkArray>,
+    pub(crate) vertex_columns: Vec<ChunkArray>,
+    pub(crate) fragment_columns: Vec<ChunkArray>,
+    pub(crate) link_fragments: Option<ChunkArray>,
+    /// Whether vertices are encoded in a way this build does not decode.
+    pub(crate) opaque: bool,
+    /// Chunks with their rows and fragments, once cells were read.
+    pub(crate) chunks: Arc<ChunkTable>,
+    /// The gaps between levels that links are stored for, and how wide they are.
+    pub(crate) families: Vec<FamilySeen>,
+    /// What follows from links for fragments and chunks.
+    pub(crate) linked: Linked,
+    /// What the object index is.
+    pub(crate) objects: ObjectsSeen,
+}
+
+/// A link family that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FamilySeen {
+    pub(crate) delta: i32,
+    pub(crate) width: usize,
+}
+
+/// What the links of a level say about its fragments and chunks.
+#[derive(Debug, Default)]
+pub(crate) struct Linked {
+    /// For each fragment, how many links name its first row as a child; empty when not counted.
+    pub(crate) parents: Vec<u8>,
+    /// For each chunk, the sum of the links found from it, less those expected; empty when not counted.
+    pub(crate) bridges: Vec<u64>,
+    /// Links between levels, by the level they lead to.
+    pub(crate) between: Vec<Between>,
+}
+
+/// All links from one level to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Between {
+    pub(crate) delta: i32,
+    pub(crate) links: u64,
+    /// The sum over all links of what stands for finer and coarser end.
+    pub(crate) sum: u64,
+    /// Rows of this level that are no source; none where they were not counted.
+    pub(crate) orphans: Option<u64>,
+}
+
+/// What the object index of a level is.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectsSeen {
+    /// Rows, where there is an index.
+    pub(crate) rows: Option<u64>,
+    /// The id of each row, where ids are a column that was read.
+    pub(crate) ids: Option<Arc<[i64]>>,
+    /// Whether ids are a column, read or not.
+    pub(crate) has_ids: bool,
+}
+
+impl LevelState {
+    pub(crate) fn new(node: LevelNode) -> Self {
+        let name = node.number().to_string();
+        Self {
+            node,
+            name,
+            children: Vec::new(),
+            vertices: None,
+            fragments: None,
+            vertex_columns: Vec::new(),
+            fragment_columns: Vec::new(),
+            link_fragments: None,
+            opaque: false,
+            chunks: Arc::default(),
+            families: Vec::new(),
+            linked: Linked::default(),
+            objects: ObjectsSeen::default(),
+        }
+    }
+
+    /// Whether there is a node of this name, readable or not.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.children.iter().any(|child| child == name)
+    }
+
+    /// Whether there is an object index.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.has("object_index")
+    }
+
+    /// The path of `name` below the level.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+}
+
+/// The kinds of geometry that a store says it holds, as far as they are known.
+pub(crate) fn kinds(store: &Store) -> Vec<GeometryType> {
+    let known = store.root().zarr_vectors.geometry_types.iter();
+    known
+        .filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None })
+        .collect()
+}
+
+/// Whether a store says that it holds this and nothing else.
+pub(crate) fn is_only(store: &Store, kinds: &[GeometryType]) -> bool {
+    let all = &store.root().zarr_vectors.geometry_types;
+    !all.is_empty()
+        && all.iter().all(|token| matches!(token, Token::Known(kind) if kinds.contains(kind)))
+}

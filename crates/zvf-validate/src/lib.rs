@@ -1,0 +1,60 @@
+//! Every rule of the Zarr Vectors format, asked of a store.
+//!
+//! ```text
+//! validate      ->  Report   findings, worst first; what was looked into
+//! validate_at   ->  Report   of a store by its address, one that does not open included
+//! unopened      ->  Report   of the error with which a store did not open
+//! RULES                      all rules: id, level, severity, versions, what is wrong, what to do
+//! ```
+//!
+//! All findings are told, not the first, each with its rule and its place. The store may be of any size and
+//! lie anywhere: cells are read a few at a time and looked into on the rayon pool, while the next are read.
+//!
+//! A validator that trusted what readers trust would not find what misleads them: cells are read past the
+//! cache and whatever presence lists say, whole, and everything that is compared is worked out here.
+//!
+//! Not here: how findings are printed, and how what is wrong could be mended.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod array;
+mod cells;
+mod chunks;
+mod composite;
+mod documents;
+mod finding;
+mod findings;
+mod geometry;
+mod level;
+mod links;
+mod num;
+mod objects;
+mod options;
+mod parametric;
+mod pipeline;
+mod pool;
+mod pyramid;
+mod report;
+mod rule;
+mod rules;
+mod run;
+mod structure;
+mod unopened;
+
+pub use finding::Finding;
+pub use options::{Listener, Observer, Options, Progress, Sample};
+pub use report::{Checked, Report};
+pub use rule::{Level, Rule, Severity};
+pub use rules::RULES;
+pub use run::validate;
+pub use unopened::{unopened, validate_at};

@@ -1,0 +1,342 @@
+//! One cell of links: rows, ends, attributes and fragments.
+
+use zvf_format::Class;
+use zvf_format::fragment::FragmentIndex;
+use zvf_format::key::ChunkKey;
+use zvf_format::link::{LinkCell, LinkRecord};
+
+use super::segment::Sought;
+use crate::chunks::{ChunkTable, Ends};
+use crate::finding::Finding;
+use crate::findings::Findings;
+use crate::num::{mixed, mixed_all, to_u64};
+use crate::pipeline::Cell;
+use crate::rules::consistency::{C15, C16, C17, C18, C19, C20, C28, C36, C41, C42};
+use crate::rules::geometry::{G9, G10};
+
+/// The cells of one chunk of links.
+#[derive(Debug)]
+pub(crate) struct LinkChunk {
+    pub(crate) key: ChunkKey,
+    pub(crate) rows: Cell,
+    pub(crate) fragments: Cell,
+    pub(crate) attributes: Vec<Cell>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct LinkLooked {
+    pub(crate) found: Findings,
+    /// Rows of the cell; none where they could not be read.
+    pub(crate) rows: Option<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) cells: u64,
+    /// How many different chunks the ends of its records lie in, and which of these the cell is of.
+    pub(crate) copies: (usize, usize),
+    /// The sum over all records of what they say, whichever copy it is.
+    pub(crate) sum: u64,
+    /// Rows that are a child here, by their number in the level.
+    pub(crate) children: Vec<u64>,
+    /// Fragments whose first row is one of them.
+    pub(crate) followed: Vec<usize>,
+    /// The sum of the links by the chunk they are told for.
+    pub(crate) bridges: Option<(usize, u64)>,
+    /// The rows of this level that are a source, by their number in the level; the sum of the links.
+    pub(crate) sources: Vec<u64>,
+    pub(crate) between: u64,
+}
+
+/// Looks at one cell.
+pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
+    let mut looked = LinkLooked {
+        found: sought.fresh.fresh(),
+        rows: None,
+        bytes: 0,
+        cells: 0,
+        copies: (1, 0),
+        sum: 0,
+        children: Vec::new(),
+        followed: Vec::new(),
+        bridges: None,
+        sources: Vec::new(),
+        between: 0,
+    };
+    let key = &chunk.key;
+    match &chunk.rows {
+        Err(error) => looked.found.add(crate::cells::of_cell(&sought.path, key, error)),
+        Ok(None) => {
+            let finding = Finding::new(&C28, &sought.path).in_cell(key);
+            looked.found.add(finding.told(
+                "nonempty_chunks",
+                "a cell, because it is listed",
+                "none",
+            ));
+        }
+        Ok(Some(bytes)) => {
+            looked.cells = 1;
+            looked.bytes = to_u64(bytes.len());
+            match LinkCell::parse(bytes, sought.body, sought.shape) {
+                Ok(cell) => looked.records(sought, key, &cell),
+                Err(error) => {
+                    let rule = match (error.class, error.field) {
+                        (_, "perm_idx") => &C19,
+                        (Class::Negative, "vi") => &C18,
+                        _ => &C36,
+                    };
+                    looked.found.add(Finding::of_format(rule, &sought.path, &error).in_cell(key));
+                }
+            }
+        }
+    }
+    for ((path, row), cell) in sought.attributes.iter().zip(&chunk.attributes) {
+        looked.attribute(path, *row, key, cell);
+    }
+    looked.fragments(sought, chunk);
+    looked
+}
+
+impl LinkLooked {
+    fn records(&mut self, sought: &Sought, key: &ChunkKey, cell: &LinkCell<'_>) {
+        let path = &sought.path;
+        self.rows = Some(to_u64(cell.len()));
+        for lint in cell.lints().iter() {
+            self.found.add(Finding::of_format(&C42, path, lint).in_cell(key).lint());
+        }
+        let Some(chunks) = sought.form.chunks(&sought.family, key) else {
+            let finding = Finding::new(&C16, path).in_cell(key);
+            self.found.add(finding.told("chunks of the ends", "keys of 64 bits", "others"));
+            return;
+        };
+        let ends = self.ends(sought, key, &chunks);
+        self.copies = copies(&chunks);
+        let (mut bad, rows): (u64, Vec<Option<u64>>) =
+            (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
+        let record = u64::from(sought.shape.size());
+        let first = self.bytes.saturating_sub(record.saturating_mul(to_u64(cell.len())));
+        let item = u64::from(sought.shape.element().size());
+        let perm = if sought.shape.has_perm() { item } else { 0 };
+        for (at, link) in (0_u64..).zip(cell.records()) {
+            let over =
+                link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
+            if let Some(end) = over {
+                bad = bad.saturating_add(1);
+                if bad == 1 {
+                    let offset = first
+                        .saturating_add(at.saturating_mul(record))
+                        .saturating_add(perm)
+                        .saturating_add(to_u64(end).saturating_mul(item));
+                    self.over(sought, key, offset, &link, end, &rows);
+                }
+                continue;
+            }
+            self.used(sought, &link, &chunks, &ends);
+        }
+        if bad > 1 {
+            let more = bad.saturating_sub(1);
+            let finding = Finding::new(&C18, path).in_cell(key);
+            self.found.add(finding.told(
+                "links",
+                "rows of their chunks",
+                format!("{more} more that are not"),
+            ));
+        }
+    }
+
+    fn over(
+        &mut self,
+        sought: &Sought,
+        key: &ChunkKey,
+        offset: u64,
+        link: &LinkRecord,
+        end: usize,
+        rows: &[Option<u64>],
+    ) {
+        let vi = link.rows().get(end).copied().unwrap_or(0);
+        let rows = rows.get(end).copied().flatten().unwrap_or(0);
+        let finding = Finding::new(&C18, &sought.path).in_cell(key).at(offset);
+        self.found.add(finding.told("vi", format!("below {rows}, the rows of its chunk"), vi));
+    }
+
+    /// C15, C16, C17: the chunks of the ends. The place of each in the table of its level.
+    fn ends<'a>(
+        &mut self,
+        sought: &'a Sought,
+        key: &ChunkKey,
+        chunks: &[ChunkKey],
+    ) -> Vec<Option<(&'a ChunkTable, usize)>> {
+        let within = sought.family.delta().0 == 0;
+        let mut ends = Vec::with_capacity(chunks.len());
+        for (at, chunk) in chunks.iter().enumerate() {
+            let table = if at == 0 { &*sought.here } else { &*sought.there };
+            let place = table.find(chunk.components());
+            if place.is_none() && (at == 0 || sought.has_there) {
+                let rule = if at == 0 {
+                    &C15
+                } else if within {
+                    &C16
+                } else {
+                    &C17
+                };
+                let finding = Finding::new(rule, &sought.path).in_cell(key);
+                let end = if at == 0 { "source" } else { "end" };
+                self.found.add(finding.told(end, "a chunk of its level", chunk));
+            }
+            ends.push(place.map(|place| (table, place)));
+        }
+        ends
+    }
+
+    /// What a record is used for.
+    fn used(
+        &mut self,
+        sought: &Sought,
+        link: &LinkRecord,
+        chunks: &[ChunkKey],
+        ends: &[Option<(&ChunkTable, usize)>],
+    ) {
+        let uses = sought.uses;
+        let place = |at: usize| ends.get(at).copied().flatten();
+        let hash = |at: usize, row: u64| {
+            let components = chunks.get(at).map(ChunkKey::components).unwrap_or_default();
+            mixed_all(components.iter().map(|c| c.cast_unsigned()).chain([row]))
+        };
+        if self.copies.0 > 1 {
+            // The same for each copy: the ends as they were given.
+            let said = mixed_all(link.in_input_order().map(|(at, row)| hash(at, row)));
+            self.sum = self.sum.wrapping_add(said);
+        }
+        if uses.faces && same_corner(link, chunks) {
+            let finding = Finding::new(&G9, &sought.path);
+            let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
+            self.found.add(finding.told("face", "corners that differ", "the same row at each"));
+        }
+        if let Some(child) = uses.child
+            && let Some((at, row)) = link.in_input_order().nth(child)
+            && let Some((table, chunk)) = place(at)
+        {
+            self.children.extend(table.row(chunk, row));
+            self.followed.extend(first_row_of(table, chunk, row));
+        }
+        if uses.bridges
+            && let Some((_, chunk)) = place(0)
+        {
+            let sum = link
+                .rows()
+                .iter()
+                .enumerate()
+                .fold(0_u64, |sum, (at, row)| sum.wrapping_add(hash(at, *row)));
+            let (_, total) = self.bridges.get_or_insert((chunk, 0));
+            *total = total.wrapping_add(mixed(sum));
+        }
+        if let Some(source_is_finer) = uses.between {
+            if let (Some((table, chunk)), Some(row)) = (place(0), link.rows().first()) {
+                self.sources.extend(table.row(chunk, *row));
+            }
+            let mut all = link.rows().iter().enumerate().map(|(at, row)| hash(at, *row));
+            let (source, others) = (all.next().unwrap_or(0), mixed_all(all));
+            let pair = if source_is_finer {
+                [mixed_all([source]), others]
+            } else {
+                [others, mixed_all([source])]
+            };
+            self.between = self.between.wrapping_add(mixed_all(pair));
+        }
+    }
+
+    /// C20: a row of values for each link.
+    fn attribute(&mut self, path: &str, row: u64, key: &ChunkKey, cell: &Cell) {
+        match cell {
+            Err(error) => self.found.add(crate::cells::of_cell(path, key, error)),
+            Ok(bytes) => {
+                let found = bytes.as_ref().map_or(0, |bytes| to_u64(bytes.len()));
+                self.cells = self.cells.saturating_add(u64::from(bytes.is_some()));
+                self.bytes = self.bytes.saturating_add(found);
+                let Some(rows) = self.rows else { return };
+                let wanted = rows.saturating_mul(row);
+                if found != wanted {
+                    let finding = Finding::new(&C20, path).in_cell(key);
+                    let expected = format!("{wanted}, {rows} links of {row}");
+                    self.found.add(finding.told("bytes of the rows", expected, found));
+                }
+            }
+        }
+    }
+
+    /// C41, G10: the fragments over the links of a chunk.
+    fn fragments(&mut self, sought: &Sought, chunk: &LinkChunk) {
+        let (Some(path), Some(rows)) = (&sought.fragments, self.rows) else { return };
+        let key = &chunk.key;
+        let bytes = match &chunk.fragments {
+            Err(error) => return self.found.add(crate::cells::of_cell(path, key, error)),
+            Ok(None) => {
+                if sought.wants_fragments {
+                    let finding = Finding::new(&C41, path).in_cell(key);
+                    self.found.add(finding.told("cell", "fragments over the links", "none"));
+                }
+                return;
+            }
+            Ok(Some(bytes)) => bytes,
+        };
+        self.cells = self.cells.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+        let index = match FragmentIndex::parse(bytes) {
+            Ok(index) => index,
+            Err(error) => {
+                let mut finding = Finding::of_format(&C41, path, &error).in_cell(key);
+                finding.severity = crate::Severity::Error;
+                return self.found.add(finding);
+            }
+        };
+        for lint in index.lints().iter() {
+            self.found.add(Finding::of_format(&C41, path, lint).in_cell(key).lint());
+        }
+        if let Err(error) = index.check_rows(rows) {
+            let mut finding = Finding::of_format(&C41, path, &error).in_cell(key);
+            finding.severity = crate::Severity::Error;
+            return self.found.add(finding);
+        }
+        if index.rows_total() != Some(rows) {
+            let finding = Finding::new(&C41, path).in_cell(key);
+            let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
+            self.found.add(finding.told("rows of the fragments", rows, found));
+        }
+        let here =
+            sought.here.find(key.components()).and_then(|place| sought.here.fragments(place));
+        if sought.grouped
+            && let Some(fragments) = here.filter(|fragments| *fragments != index.len())
+        {
+            let finding = Finding::new(&G10, path).in_cell(key);
+            self.found.add(finding.told("groups of links", fragments, index.len()));
+        }
+    }
+}
+
+/// How many chunks there are, each once, and which of them, in order, the first one is.
+fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
+    let mut sorted: Vec<&[i64]> = chunks.iter().map(ChunkKey::components).collect();
+    let first = sorted.first().copied().unwrap_or_default();
+    sorted.sort_unstable();
+    sorted.dedup();
+    (sorted.len(), sorted.iter().position(|chunk| *chunk == first).unwrap_or(0))
+}
+
+fn same_corner(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
+    let same_row = link.rows().windows(2).all(|pair| pair.first() == pair.last());
+    same_row && chunks.windows(2).all(|pair| pair.first() == pair.last())
+}
+
+/// The fragment of a chunk that begins with `row`.
+fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
+    let ends: &[Ends] = table.ends_of(chunk)?;
+    // Fragments that ascend are searched; in the others, each is asked.
+    let at = ends.partition_point(|ends| u64::from(ends.first) < row);
+    let begins = |ends: &Ends| ends.count > 0 && u64::from(ends.first) == row;
+    let from = |at: usize| {
+        ends.get(at..).and_then(|rest| Some(at.saturating_add(rest.iter().position(begins)?)))
+    };
+    let found = match ends.get(at) {
+        Some(ends) if begins(ends) => Some(at),
+        _ => from(at).or_else(|| from(0)),
+    }?;
+    table.fragment(chunk, to_u64(found))
+}

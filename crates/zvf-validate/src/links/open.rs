@@ -1,0 +1,434 @@
+//! The link families of a level: documents, names of arrays, attributes.
+//!
+//! ```text
+//! 0.9        links/<delta>/<offsets>                    C10 to C13, C37, M20
+//! 0.6, 0.7   links/<delta>, cross_chunk_links/<delta>   C37, M20
+//! 0.8        the same, by cells of joined keys
+//! ```
+
+use zvf_format::grid::ChunkShape;
+use zvf_format::key::{Delta, Offsets};
+use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
+use zvf_format::metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
+use zvf_format::metadata::{Family as Layout, LinkStore, MetadataError, Node, Object, Token};
+
+use super::segment::{Form, Segment, element};
+use crate::array::ChunkArray;
+use crate::finding::{Finding, is_content};
+use crate::level::LevelState;
+use crate::num::{to_u64, to_usize};
+use crate::rules::consistency::{C10, C11, C12, C13, C17, C20, C37, C42};
+use crate::rules::metadata::M20;
+use crate::rules::structure::{S17, S18};
+use crate::run::{Run, Stop};
+
+/// One family that can be looked into.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) delta: Delta,
+    pub(crate) family: Family,
+    pub(crate) doc: LinksFamily,
+    /// The group whose document has the counts.
+    pub(crate) path: String,
+    pub(crate) segments: Vec<Segment>,
+    /// Whether all segments are among them, so that counts can be compared.
+    pub(crate) whole: bool,
+}
+
+/// All families of a level.
+pub(crate) async fn families(
+    run: &mut Run,
+    levels: &[LevelState],
+    level: &LevelState,
+) -> Result<Vec<Opened>, Stop> {
+    let native = run.store.family() == Layout::C;
+    let mut deltas = Vec::new();
+    for group in if native { &["links"][..] } else { &["links", "cross_chunk_links"] } {
+        for name in children(run, &level.path(group)).await? {
+            let path = level.path(&format!("{group}/{name}"));
+            match Delta::parse(&name) {
+                Ok(delta) => {
+                    for lint in delta.lints(&name).iter() {
+                        run.add(Finding::of_format(&C42, &path, lint).lint());
+                    }
+                    if !deltas.iter().any(|(other, _)| *other == delta) {
+                        deltas.push((delta, name));
+                    }
+                }
+                Err(error) => run.add(Finding::of_format(&C11, &path, &error)),
+            }
+        }
+    }
+    let mut opened = Vec::new();
+    for (delta, name) in deltas {
+        opened.extend(match native {
+            true => of_c(run, levels, level, delta, &name).await?,
+            false => older(run, levels, level, delta, &name).await?,
+        });
+    }
+    Ok(opened)
+}
+
+async fn children(run: &Run, path: &str) -> Result<Vec<String>, Stop> {
+    match run.store.children(path).await {
+        Ok(listing) => Ok(listing.names),
+        Err(error) if is_content(&error) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The attributes of the node at `path`, where there is one.
+async fn attributes(run: &mut Run, path: &str) -> Result<Option<Object>, Stop> {
+    match run.store.node(path).await {
+        Ok(Some(node)) => Ok(Some(match &*node {
+            Node::Group(group) => group.attributes.clone(),
+            Node::Array(array) => array.attributes.clone(),
+        })),
+        Ok(None) => Ok(None),
+        Err(error) => run.blame(&S18, path, &error).map(|()| None),
+    }
+}
+
+/// As 0.9 has it.
+async fn of_c(
+    run: &mut Run,
+    levels: &[LevelState],
+    level: &LevelState,
+    delta: Delta,
+    name: &str,
+) -> Result<Option<Opened>, Stop> {
+    let path = level.path(&format!("links/{name}"));
+    let Some(attributes) = attributes(run, &path).await? else {
+        let told = ("zarr.json", "the document of a link family", "nothing");
+        run.add(Finding::new(&M20, &path).told(told.0, told.1, told.2));
+        return Ok(None);
+    };
+    let doc = match LinksFamily::parse(attributes) {
+        Ok(doc) => doc,
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &path, &error));
+            return Ok(None);
+        }
+    };
+    let names = children(run, &path).await?;
+    if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
+        run.add(Finding::new(&C10, &path).told("sid_ndim", "a number of axes", "none"));
+    }
+    let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
+    let (rank, width) = (family.sid_ndim(), family.link_width());
+    let values = values(run, level, name).await?;
+    let (mut segments, mut whole) = (Vec::new(), true);
+    for child in &names {
+        let path = format!("{path}/{child}");
+        let offsets = match Offsets::parse(child, rank, width) {
+            Ok(offsets) => offsets,
+            Err(error) => {
+                run.add(Finding::of_format(&C11, &path, &error));
+                whole = false;
+                continue;
+            }
+        };
+        signs(run, &path, &family, &offsets);
+        let segment =
+            segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
+        let Some(mut segment) = segment else {
+            whole = false;
+            continue;
+        };
+        for (attribute, names) in &values {
+            let attribute = format!("link_attributes/{attribute}/{name}/{child}");
+            if names.contains(child) {
+                segment.attributes.extend(value(run, level, &attribute).await?);
+            } else if !segment.array.keys.is_empty() {
+                let told = ("array", "values for the links of its segment", "nothing");
+                run.add(Finding::new(&C20, level.path(&attribute)).told(told.0, told.1, told.2));
+            }
+        }
+        segments.push(segment);
+    }
+    for (attribute, below) in &values {
+        for child in below.iter().filter(|child| !names.contains(child)) {
+            let path = level.path(&format!("link_attributes/{attribute}/{name}/{child}"));
+            let told = ("array", "the name of an array of links", "another");
+            run.add(Finding::new(&C20, path).told(told.0, told.1, told.2));
+        }
+    }
+    Ok(Some(Opened { delta, family, doc, path, segments, whole }))
+}
+
+/// The attributes of links that have values for a family, with the names of their arrays.
+async fn values(
+    run: &Run,
+    level: &LevelState,
+    delta: &str,
+) -> Result<Vec<(String, Vec<String>)>, Stop> {
+    let mut values = Vec::new();
+    for name in children(run, &level.path("link_attributes")).await? {
+        let below = children(run, &level.path(&format!("link_attributes/{name}"))).await?;
+        if below.iter().any(|child| child == delta) {
+            let path = level.path(&format!("link_attributes/{name}/{delta}"));
+            let names = children(run, &path).await?;
+            values.push((name, names));
+        }
+    }
+    Ok(values)
+}
+
+/// An array of values, and the bytes of a row.
+async fn value(
+    run: &mut Run,
+    level: &LevelState,
+    name: &str,
+) -> Result<Option<(ChunkArray, u64)>, Stop> {
+    let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
+    let doc = LinkAttribute::parse(array.cells.attributes().clone());
+    match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
+        Ok((dtype, doc)) => {
+            let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
+            Ok(Some((array, row.unwrap_or(u64::MAX))))
+        }
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &array.path, &error));
+            Ok(None)
+        }
+    }
+}
+
+/// C12, C13: undirected families that store links once sort their ends.
+fn signs(run: &mut Run, path: &str, family: &Family, offsets: &Offsets) {
+    if family.delta() != Delta::SAME || family.is_directed() || family.store() == Stored::Duplicate
+    {
+        return;
+    }
+    let negative =
+        |offset: &[i64]| offset.iter().find(|step| **step != 0).is_some_and(|step| *step < 0);
+    if offsets.iter().any(negative) {
+        run.add(Finding::new(&C12, path).told("offsets", "none that is negative", offsets));
+    } else if !offsets.are_sorted() {
+        run.add(Finding::new(&C13, path).told(
+            "offsets",
+            "none smaller than the one before",
+            offsets,
+        ));
+    }
+}
+
+/// C37: one array of a family.
+async fn segment(
+    run: &mut Run,
+    level: &LevelState,
+    family: &Family,
+    offsets: &Offsets,
+    name: &str,
+) -> Result<Option<Segment>, Stop> {
+    let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
+    let path = array.path.clone();
+    let doc = LinkSegment::parse(array.cells.attributes().clone());
+    let (doc, dtype) = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
+        Ok((dtype, doc)) => (doc, dtype),
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &path, &error));
+            return Ok(None);
+        }
+    };
+    let intra = offsets.are_zero();
+    let fits = agreed(run, &path, &doc, family, offsets);
+    let (Some(element), true) = (element(dtype), fits) else {
+        if element(dtype).is_none() {
+            run.add(Finding::new(&S17, &path).told("dtype", "little-endian integers", dtype));
+        }
+        return Ok(None);
+    };
+    let Ok(shape) = RowShape::new(element, family.link_width(), family.has_perm(intra)) else {
+        return Ok(None);
+    };
+    let fragments = level.link_fragments.clone().filter(|_| intra && family.delta() == Delta::SAME);
+    let form = Form::Offsets(Box::new(*offsets));
+    let body = family.body(intra);
+    Ok(Some(Segment {
+        array,
+        family: *family,
+        form,
+        shape,
+        body,
+        attributes: Vec::new(),
+        fragments,
+    }))
+}
+
+/// Whether an array says of itself what its name and its family say.
+fn agreed(
+    run: &mut Run,
+    path: &str,
+    doc: &LinkSegment,
+    family: &Family,
+    offsets: &Offsets,
+) -> bool {
+    let has_perm = family.has_perm(offsets.are_zero());
+    let named: Vec<&[i64]> = offsets.iter().collect();
+    let mut fits = true;
+    let mut say = |subject: &str, expected: String, found: String| {
+        run.add(Finding::new(&C37, path).told(subject, expected, found));
+        fits = false;
+    };
+    if let Some(found) = doc.link_width.filter(|found| *found != to_u64(family.link_width())) {
+        say("link_width", family.link_width().to_string(), found.to_string());
+    }
+    if let Some(found) = doc.level_delta.filter(|found| *found != i64::from(family.delta().0)) {
+        say("level_delta", family.delta().to_string(), found.to_string());
+    }
+    if let Some(found) = doc.has_perm.filter(|found| *found != has_perm) {
+        say("has_perm", has_perm.to_string(), found.to_string());
+    }
+    if let Some(found) = doc.offsets.as_ref().filter(|found| **found != named) {
+        say("offsets", format!("{named:?}, as the array is named"), format!("{found:?}"));
+    }
+    fits
+}
+
+/// As the versions before 0.9 have it.
+async fn older(
+    run: &mut Run,
+    levels: &[LevelState],
+    level: &LevelState,
+    delta: Delta,
+    name: &str,
+) -> Result<Option<Opened>, Stop> {
+    let path = level.path(&format!("cross_chunk_links/{name}"));
+    let between = attributes(run, &path).await?.filter(|attributes| !attributes.is_empty());
+    let within_path = level.path(&format!("links/{name}"));
+    let within = attributes(run, &within_path).await?;
+    let parsed = within.map(LinkSegment::parse).transpose();
+    let within = told(run, &within_path, parsed).flatten();
+    let doc = match between {
+        Some(attributes) => told(run, &path, LinksFamily::parse_cross_chunk(attributes)),
+        None => {
+            let width = within.as_ref().and_then(|doc| doc.link_width);
+            width.map(|width| LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
+        }
+    };
+    let Some(doc) = doc else { return Ok(None) };
+    if let Some(layout) = doc.layout.as_deref() {
+        run.add(Finding::new(&S17, &path).told("layout", "cells or one blob", layout));
+        return Ok(None);
+    }
+    let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
+    let mut segments = Vec::new();
+    if within.is_some()
+        && let Some(segment) = same(run, level, &family, name).await?
+    {
+        segments.push(segment);
+    }
+    let flat = format!("{path}/data");
+    let is_flat = attributes(run, &flat).await?.is_some();
+    if !is_flat && doc.num_links.is_some_and(|n| n > 0) && run.store.family() != Layout::A {
+        segments.extend(joined(run, level, &family, name).await?);
+    }
+    Ok(Some(Opened { delta, family, doc, path, segments, whole: true }))
+}
+
+/// The value, or a finding why there is none.
+fn told<T>(run: &mut Run, path: &str, parsed: Result<T, MetadataError>) -> Option<T> {
+    parsed.map_err(|error| run.add(Finding::of_metadata(&M20, path, &error))).ok()
+}
+
+/// `links/<delta>` before 0.9: all ends have the key of the cell.
+async fn same(
+    run: &mut Run,
+    level: &LevelState,
+    family: &Family,
+    name: &str,
+) -> Result<Option<Segment>, Stop> {
+    let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
+        return Ok(None);
+    };
+    let same =
+        Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
+    let shape = RowShape::new(Element::I64, family.link_width(), false);
+    let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
+    let flat = family.delta() == Delta::SAME;
+    let body = if flat { Body::Flat } else { Body::Inline };
+    let fragments = level.link_fragments.clone().filter(|_| flat);
+    let mut attributes = Vec::new();
+    for attribute in children(run, &level.path("link_attributes")).await? {
+        let path = format!("link_attributes/{attribute}/{name}");
+        attributes.extend(value(run, level, &path).await?);
+    }
+    Ok(Some(Segment { array, family, form: Form::Same, shape, body, attributes, fragments }))
+}
+
+/// `cross_chunk_links/<delta>` of 0.8.
+async fn joined(
+    run: &mut Run,
+    level: &LevelState,
+    family: &Family,
+    name: &str,
+) -> Result<Option<Segment>, Stop> {
+    let path = format!("cross_chunk_links/{name}");
+    let Some(array) = ChunkArray::open(run, &level.node, &path).await? else { return Ok(None) };
+    let Ok(shape) = RowShape::new(Element::I64, family.link_width(), true) else { return Ok(None) };
+    let (form, body) = (Form::Joined, Body::Inline);
+    let (attributes, fragments) = (Vec::new(), None);
+    Ok(Some(Segment { array, family: *family, form, shape, body, attributes, fragments }))
+}
+
+/// C17, C37: what a family says of itself, and where it leads.
+fn policy(
+    run: &mut Run,
+    levels: &[LevelState],
+    level: &LevelState,
+    path: &str,
+    doc: &LinksFamily,
+    delta: Delta,
+) -> Option<Family> {
+    let rank = level.node.key_rank();
+    let mut say =
+        |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+            run.add(Finding::new(&C37, path).told(subject, expected, found));
+        };
+    if doc.level_delta != i64::from(delta.0) {
+        say("level_delta", &delta, &doc.level_delta);
+        return None;
+    }
+    if let Some(found) = doc.sid_ndim.filter(|found| *found != to_u64(rank) && *found != 0) {
+        say("sid_ndim", &rank, &found);
+        return None;
+    }
+    let Ok(family) = Family::new(to_usize(doc.link_width), rank) else {
+        say("link_width", &"1 to 8", &doc.link_width);
+        return None;
+    };
+    let family = if doc.directed { family.directed() } else { family };
+    let family = match &doc.store {
+        Token::Known(LinkStore::Canonical) => family,
+        Token::Known(LinkStore::Duplicate) => family.stored(Stored::Duplicate),
+        Token::Other(other) => {
+            say("store", &"canonical or duplicate", other);
+            return None;
+        }
+    };
+    if delta == Delta::SAME {
+        return Some(family);
+    }
+    let number = i64::from(level.node.number()).saturating_add(delta.0.into());
+    let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
+        run.add(Finding::new(&C17, path).told("level", "one of the store", number));
+        return None;
+    };
+    let anchor = anchor(run, level, other, rank)?;
+    family.across(delta, anchor).ok()
+}
+
+fn anchor(run: &Run, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
+    let root = run.store.root();
+    let (here, there) = (
+        level.node.meta().effective_chunk_shape(root),
+        other.node.meta().effective_chunk_shape(root),
+    );
+    if here == there {
+        return Anchor::same(rank).ok();
+    }
+    let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
+    let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
+    Anchor::between(&ratio(here)?, &ratio(there)?, rank).ok()
+}

@@ -1,0 +1,79 @@
+//! Attributes of objects and groups: a row for each, of the type that is said.
+
+use zvf_format::metadata::arrays::Rows;
+
+use crate::finding::{Finding, is_content};
+use crate::level::LevelState;
+use crate::rules::consistency::{C2, C23};
+use crate::rules::metadata::{M19, M20};
+use crate::rules::structure::S17;
+use crate::run::{Run, Stop};
+use zvf_format::Class;
+use zvf_format::metadata::validate_attribute_name;
+
+/// C23, C2, M19: every array below `group`, for `rows` rows.
+pub(crate) async fn check(
+    run: &mut Run,
+    level: &LevelState,
+    group: &str,
+    rows: Option<u64>,
+) -> Result<(), Stop> {
+    let names = match run.store.children(&level.path(group)).await {
+        Ok(listing) => listing.names,
+        Err(error) if is_content(&error) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    for name in names {
+        let path = level.path(&format!("{group}/{name}"));
+        if let Some(error) = validate_attribute_name(&name) {
+            run.add(Finding::of_metadata(&M19, &path, &error));
+        }
+        column(run, level, &format!("{group}/{name}"), &path, rows).await?;
+    }
+    Ok(())
+}
+
+async fn column(
+    run: &mut Run,
+    level: &LevelState,
+    name: &str,
+    path: &str,
+    rows: Option<u64>,
+) -> Result<(), Stop> {
+    let array = match level.node.dense(name).await {
+        Ok(Some(array)) => array,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            let rule = if error.class() == Class::Unsupported { &S17 } else { &M20 };
+            return run.blame(rule, path, &error);
+        }
+    };
+    match Rows::parse(array.attributes().clone())
+        .and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose())
+    {
+        Ok(Some(said)) if said.kind != array.dtype().kind || said.size != array.dtype().size => {
+            run.add(Finding::new(&C23, path).told("dtype", said, array.dtype()));
+        }
+        Ok(_) => {}
+        Err(error) => run.add(Finding::of_metadata(&M20, path, &error)),
+    }
+    if let Some(rows) = rows.filter(|rows| *rows > array.len()) {
+        run.add(Finding::new(&C23, path).told("rows", format!("at least {rows}"), array.len()));
+    }
+    if let Err(error) = array.present_mask().await {
+        run.blame(&C2, path, &error)?;
+    }
+    let mut at = 0_u64;
+    while at < array.len() {
+        run.step(path, at, array.len())?;
+        let end = at.saturating_add(PIECE).min(array.len());
+        if let Err(error) = array.rows(at..end).await {
+            return run.blame(&C2, path, &error);
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// Rows that are read at once: the chunk that writers make.
+const PIECE: u64 = 1 << 16;

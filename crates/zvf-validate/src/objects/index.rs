@@ -1,0 +1,158 @@
+//! The object index of a level: its document, its ids, its counts.
+
+use std::sync::Arc;
+
+use zvf_format::metadata::arrays::{IdForm, ObjectIndex};
+use zvf_format::metadata::{Dtype, Node};
+use zvf_store::Rows;
+
+use crate::finding::Finding;
+use crate::level::LevelState;
+use crate::num::{int64s, to_u64};
+use crate::rules::consistency::{C2, C24};
+use crate::rules::metadata::M20;
+use crate::rules::structure::{S15, S17, S18};
+use crate::run::{Run, Stop};
+
+/// An object index that can be looked into.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) doc: ObjectIndex,
+    pub(crate) manifests: Rows,
+    /// Rows that count and are stored.
+    pub(crate) rows: u64,
+    pub(crate) sid_ndim: u64,
+    pub(crate) has_ids: bool,
+}
+
+/// The index of a level, where there is one that can be looked into.
+pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option<Index>, Stop> {
+    let path = level.path("object_index");
+    let node = match run.store.node(&path).await {
+        Ok(node) => node,
+        Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
+    };
+    let doc = match node.as_deref() {
+        None => return Ok(None),
+        Some(Node::Array(_)) => {
+            run.add(Finding::new(&S15, &path).told("node", "a group", "an array"));
+            return Ok(None);
+        }
+        Some(Node::Group(group)) => ObjectIndex::parse(group.attributes.clone()),
+    };
+    let ids = doc.map(|doc| (doc.ids(), doc));
+    let (ids, doc) = match ids {
+        Ok((Ok(ids), doc)) => (ids, doc),
+        Ok((Err(error), _)) => {
+            run.add(Finding::of_metadata(&S17, &path, &error));
+            return Ok(None);
+        }
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, &path, &error));
+            return Ok(None);
+        }
+    };
+    let rank = to_u64(level.node.key_rank());
+    let sid_ndim = doc.sid_ndim.unwrap_or(rank);
+    if sid_ndim != rank {
+        run.add(Finding::new(&C24, &path).told("sid_ndim", rank, sid_ndim));
+        return Ok(None);
+    }
+    level.objects.rows = Some(doc.num_objects);
+    let manifests = match level.node.rows("object_index").await {
+        Ok(Some(manifests)) => manifests,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            let rule = if error.class() == zvf_format::Class::NotFound { &C24 } else { &S17 };
+            return run.blame(rule, &path, &error).map(|()| None);
+        }
+    };
+    let stored = match manifests.count().await {
+        Ok(stored) => stored,
+        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+    };
+    if stored != doc.num_objects {
+        // More rows than said are what a torn append leaves, and readers do without them.
+        let finding = Finding::new(&C24, &path).told("num_objects", stored, doc.num_objects);
+        run.add(if stored > doc.num_objects { finding.warning() } else { finding });
+    }
+    let rows = stored.min(doc.num_objects);
+    let has_ids = matches!(ids, IdForm::Column { .. });
+    level.objects.has_ids = has_ids;
+    Ok(Some(Index { doc, manifests, rows, sid_ndim, has_ids }))
+}
+
+/// C24: ids are unique, as many as rows, and in order where that is said.
+pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) -> Result<(), Stop> {
+    if !index.has_ids {
+        return Ok(());
+    }
+    let path = level.path("object_index/object_ids");
+    let array = match level.node.dense("object_index/object_ids").await {
+        Ok(Some(array)) => array,
+        Ok(None) => {
+            let told = ("node", "the id of each row", "nothing");
+            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2));
+            return Ok(());
+        }
+        Err(error) => return run.blame(&C2, &path, &error),
+    };
+    if array.dtype() != Dtype::INT64 || array.shape().len() != 1 {
+        let found = format!("{} {:?}", array.dtype(), array.shape());
+        run.add(Finding::new(&C24, &path).told("type", "one axis of int64", found));
+        return Ok(());
+    }
+    if array.len() < index.rows {
+        run.add(Finding::new(&C24, &path).told("rows", index.rows, array.len()));
+        return Ok(());
+    }
+    let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
+    let keeps = index.rows <= MOST_IDS;
+    let mut twice = None;
+    while at < index.rows {
+        run.step(&path, at, index.rows)?;
+        let end = at.saturating_add(PIECE).min(index.rows);
+        let bytes = match array.rows(at..end).await {
+            Ok(bytes) => bytes,
+            Err(error) => return run.blame(&C2, &path, &error),
+        };
+        for (row, id) in (at..).zip(int64s(&bytes)) {
+            if last.is_some_and(|last| last > id) {
+                descends = descends.or(Some(row));
+            }
+            if last == Some(id) {
+                twice = twice.or(Some((row, id)));
+            }
+            last = Some(id);
+            if keeps {
+                all.push(id);
+            }
+        }
+        at = end;
+    }
+    if index.doc.object_ids_sorted == Some(true)
+        && let Some(row) = descends
+    {
+        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        run.add(finding.told("object_ids_sorted", "ids that ascend", "one below the one before"));
+    }
+    if descends.is_some() && keeps {
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        let pair = sorted.windows(2).find(|pair| pair.first() == pair.last());
+        let id = pair.and_then(|pair| pair.first().copied());
+        let row = |id: i64| all.iter().rposition(|other| *other == id).map_or(0, to_u64);
+        twice = twice.or(id.map(|id| (row(id), id)));
+    }
+    if let Some((row, id)) = twice {
+        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        run.add(finding.told("id", "one that no other row has", id));
+    }
+    level.objects.ids = keeps.then(|| Arc::from(all));
+    Ok(())
+}
+
+/// Ids that are kept in memory.
+const MOST_IDS: u64 = 4 << 20;
+/// Ids that are read at once.
+const PIECE: u64 = 1 << 16;

@@ -1,0 +1,245 @@
+//! Manifests: what each names, in the level's own table of chunks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zvf_format::key::ChunkKey;
+use zvf_format::manifest::{BlockFragments, Manifest};
+
+use crate::chunks::{ChunkTable, Ends};
+use crate::finding::Finding;
+use crate::findings::Findings;
+use crate::num::{mixed, mixed_all, to_u64};
+use crate::rules::consistency::C9;
+use crate::rules::geometry::{G6, G8};
+
+/// What manifests are compared with.
+#[derive(Debug)]
+pub(crate) struct Sought {
+    pub(crate) fresh: Findings,
+    pub(crate) path: String,
+    pub(crate) sid_ndim: u64,
+    pub(crate) chunks: Arc<ChunkTable>,
+    /// How many parents each fragment has; empty when not counted.
+    pub(crate) parents: Vec<u8>,
+    /// Whether objects are lines of two rows.
+    pub(crate) lines: bool,
+    /// Whether the links that should join fragments are added up.
+    pub(crate) bridges: bool,
+    /// Whether the owner of each fragment is told.
+    pub(crate) claims: bool,
+}
+
+/// What came of a run of rows.
+#[derive(Debug)]
+pub(crate) struct RowsLooked {
+    pub(crate) found: Findings,
+    /// Rows whose manifest is not the empty one.
+    pub(crate) present: u64,
+    /// Fragments by their number in the level, with the row that names them.
+    pub(crate) claims: Vec<(usize, u64)>,
+    /// Sums of the links that should be, by chunk.
+    pub(crate) bridges: Vec<(usize, u64)>,
+    pub(crate) bytes: u64,
+}
+
+/// Looks at the rows from `first` on; those that are not taken are none.
+pub(crate) fn look(sought: &Sought, rows: &[(u64, Bytes)]) -> RowsLooked {
+    let mut looked = RowsLooked {
+        found: sought.fresh.fresh(),
+        present: 0,
+        claims: Vec::new(),
+        bridges: Vec::new(),
+        bytes: 0,
+    };
+    for (row, blob) in rows {
+        looked.manifest(sought, *row, blob);
+    }
+    looked
+}
+
+/// What is known of the fragment before, while an object is followed.
+#[derive(Clone, Copy)]
+struct Last {
+    chunk: usize,
+    ends: Ends,
+}
+
+/// What an object adds up to.
+#[derive(Default)]
+struct Sums {
+    rows: u64,
+    fragments: u64,
+    parents: u64,
+    known: bool,
+}
+
+impl RowsLooked {
+    fn manifest(&mut self, sought: &Sought, row: u64, blob: &[u8]) {
+        self.bytes = self.bytes.saturating_add(to_u64(blob.len()));
+        if blob.is_empty() {
+            let finding = Finding::new(&C9, &sought.path).in_row(row);
+            self.found
+                .add(finding.told("manifest", "an empty manifest, 4 bytes", "no bytes").lint());
+            return;
+        }
+        if blob != EMPTY {
+            self.present = self.present.saturating_add(1);
+        }
+        let manifest = match Manifest::parse(blob, sought.sid_ndim) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                self.found.add(Finding::of_format(&C9, &sought.path, &error).in_row(row));
+                return;
+            }
+        };
+        let mut sums = Sums { known: true, ..Sums::default() };
+        let mut last: Option<Last> = None;
+        let mut at = FIRST_BLOCK;
+        let mut known: Option<(Vec<i64>, Option<usize>)> = None;
+        for block in manifest.blocks() {
+            let components = block.chunk.iter().map(|c| c.get());
+            // One chunk after the other has the same fragments asked for: it is looked up once.
+            let place = match &known {
+                Some((chunk, place)) if chunk.iter().copied().eq(components.clone()) => *place,
+                _ => {
+                    let chunk: Vec<i64> = components.collect();
+                    let place = sought.chunks.find(&chunk);
+                    known = Some((chunk, place));
+                    place
+                }
+            };
+            let head = to_u64(size_of_val(block.chunk)).saturating_add(1);
+            if place.is_none() {
+                let chunk = known.as_ref().map(|(chunk, _)| ChunkKey::new(chunk));
+                let chunk =
+                    chunk.and_then(Result::ok).map_or_else(String::new, |key| key.to_string());
+                let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
+                self.found.add(finding.told("chunk", "a chunk of the level", chunk));
+            }
+            let fragments = &block.fragments;
+            self.block(
+                sought,
+                row,
+                at.saturating_add(head),
+                place,
+                fragments,
+                &mut sums,
+                &mut last,
+            );
+            at = at.saturating_add(head).saturating_add(size(&block.fragments));
+        }
+        self.object(sought, row, &sums);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one place of one manifest")]
+    fn block(
+        &mut self,
+        sought: &Sought,
+        row: u64,
+        at: u64,
+        place: Option<usize>,
+        fragments: &BlockFragments<'_>,
+        sums: &mut Sums,
+        last: &mut Option<Last>,
+    ) {
+        let known = place.and_then(|place| Some((place, sought.chunks.fragments(place)?)));
+        let Some((place, count)) = known else {
+            sums.known = false;
+            *last = None;
+            return;
+        };
+        if let Some(over) = over(fragments, count) {
+            let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
+            self.found.add(finding.told(
+                "fragment",
+                format!("below {count}, those of its chunk"),
+                over,
+            ));
+            sums.known = false;
+            *last = None;
+            return;
+        }
+        if !sought.claims && !sought.lines && !sought.bridges && sought.parents.is_empty() {
+            return;
+        }
+        let ends = sought.chunks.ends_of(place);
+        for fragment in fragments {
+            let number = sought.chunks.fragment(place, fragment);
+            if let Some(number) = number.filter(|_| sought.claims) {
+                self.claims.push((number, row));
+            }
+            let here = usize::try_from(fragment).ok().and_then(|at| ends?.get(at)).copied();
+            let Some(here) = here else {
+                sums.known = false;
+                continue;
+            };
+            sums.rows = sums.rows.saturating_add(here.count.into());
+            if here.count > 0 {
+                sums.fragments = sums.fragments.saturating_add(1);
+                let parents = number.and_then(|number| sought.parents.get(number));
+                sums.parents = sums.parents.saturating_add(parents.copied().unwrap_or(0).into());
+                self.bridge(sought, *last, Last { chunk: place, ends: here });
+                *last = Some(Last { chunk: place, ends: here });
+            }
+        }
+    }
+
+    /// The link that should join two fragments of a line in different chunks.
+    fn bridge(&mut self, sought: &Sought, from: Option<Last>, to: Last) {
+        let Some(from) = from.filter(|from| sought.bridges && from.chunk != to.chunk) else {
+            return;
+        };
+        let hash = |chunk: usize, row: u32| {
+            let key = sought.chunks.key(chunk);
+            let components = key.as_ref().map(|key| key.components()).unwrap_or_default();
+            mixed_all(components.iter().map(|c| c.cast_unsigned()).chain([row.into()]))
+        };
+        let sum = hash(from.chunk, from.ends.last).wrapping_add(hash(to.chunk, to.ends.first));
+        self.bridges.push((from.chunk.min(to.chunk), mixed(sum)));
+    }
+
+    /// G6, G8: what an object must add up to.
+    fn object(&mut self, sought: &Sought, row: u64, sums: &Sums) {
+        if !sums.known || sums.fragments == 0 {
+            return;
+        }
+        if sought.lines && (sums.rows != 2 || sums.fragments > 2) {
+            let finding = Finding::new(&G8, &sought.path).in_row(row);
+            let found = format!("{} rows in {} fragments", sums.rows, sums.fragments);
+            self.found.add(finding.told("line", "two rows", found));
+        }
+        if !sought.parents.is_empty() && sums.fragments.checked_sub(sums.parents) != Some(1) {
+            let finding = Finding::new(&G6, &sought.path).in_row(row);
+            let found = format!(
+                "{} fragments, and {} parents of their first rows",
+                sums.fragments, sums.parents
+            );
+            self.found.add(finding.told("roots", "one", found));
+        }
+    }
+}
+
+/// The first fragment that a chunk of `count` does not have.
+fn over(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
+    match fragments {
+        BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
+        BlockFragments::Range { start, count: n } => {
+            let end = start.saturating_add(*n);
+            (end > count).then_some((*start).max(count))
+        }
+        BlockFragments::Explicit(_) => fragments.iter().find(|fragment| *fragment >= count),
+    }
+}
+
+/// Bytes of the fragments of a block, behind its mode.
+fn size(fragments: &BlockFragments<'_>) -> u64 {
+    match fragments {
+        BlockFragments::Single(_) => 8,
+        BlockFragments::Range { .. } => 16,
+        BlockFragments::Explicit(list) => to_u64(size_of_val(*list)).saturating_add(4),
+    }
+}
+
+const EMPTY: &[u8] = &[0; 4];
+const FIRST_BLOCK: u64 = 4;

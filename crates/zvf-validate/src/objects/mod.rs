@@ -1,0 +1,240 @@
+//! Objects: the index and its ids, every manifest, attributes, groups.
+//!
+//! ```text
+//! index.rs        documents, ids, counts                         C24, M20, S17, P7 needs the ids
+//! look.rs         one manifest                                   C9, G6, G8
+//! here            what only all manifests show                   C24, C25, C29, G7
+//! columns.rs      attributes of objects and groups               C2, C23
+//! groups.rs       members of groups                              C26, C38
+//! ```
+
+mod columns;
+mod groups;
+mod index;
+mod look;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use zvf_format::metadata::GeometryType;
+
+use self::index::Index;
+use self::look::{RowsLooked, Sought, look};
+use crate::chunks::MOST_FRAGMENTS;
+use crate::finding::Finding;
+use crate::level::{LevelState, is_only};
+use crate::num::{to_u64, to_usize};
+use crate::pipeline::batches;
+use crate::rules::consistency::{C2, C24, C25, C29};
+use crate::rules::geometry::G7;
+use crate::run::{Run, Stop};
+
+/// Everything about the objects of one level.
+pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+    if let Some(index) = index::open(run, level).await? {
+        index::ids(run, level, &index).await?;
+        Manifests::new(run, level).check(run, level, &index).await?;
+    }
+    columns::check(run, level, "object_attributes", level.objects.rows).await?;
+    groups::check(run, level).await
+}
+
+/// What is gathered over all manifests.
+struct Manifests {
+    present: u64,
+    /// For each fragment, the row that names it, one up; none twice.
+    owners: Option<Vec<u32>>,
+    bridges: Option<Vec<u64>>,
+    /// The first fragment with two owners, and how many there are.
+    shared: Option<(usize, u64, u64)>,
+}
+
+impl Manifests {
+    fn new(run: &Run, level: &mut LevelState) -> Self {
+        let fragments = level.chunks.total_fragments();
+        let wanted = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
+        let owners = wanted && fragments <= MOST_FRAGMENTS;
+        let bridges = std::mem::take(&mut level.linked.bridges);
+        Self {
+            present: 0,
+            owners: owners.then(|| vec![0; to_usize(fragments)]),
+            bridges: (!bridges.is_empty() && run.options.takes_all()).then_some(bridges),
+            shared: None,
+        }
+    }
+
+    async fn check(
+        mut self,
+        run: &mut Run,
+        level: &mut LevelState,
+        index: &Index,
+    ) -> Result<(), Stop> {
+        let sought = Arc::new(Sought {
+            fresh: run.found.fresh(),
+            path: index.manifests.path().to_string(),
+            sid_ndim: index.sid_ndim,
+            chunks: Arc::clone(&level.chunks),
+            parents: match level.chunks.is_whole() {
+                true => std::mem::take(&mut level.linked.parents),
+                false => Vec::new(),
+            },
+            lines: is_only(&run.store, &[GeometryType::Line]) && level.chunks.ends.is_some(),
+            bridges: self.bridges.is_some(),
+            claims: self.owners.is_some(),
+        });
+        let options = run.options.clone();
+        let reading = async |range: Range<usize>| {
+            let rows = to_u64(range.start)..to_u64(range.end);
+            // A chunk of rows that cannot be read is told once, and its rows are none.
+            let read = index.manifests.range(rows.clone()).await;
+            let blobs = match read {
+                Ok(blobs) => blobs,
+                Err(error) if crate::finding::is_content(&error) => return Ok((Err(error), 0)),
+                Err(error) => return Err(error),
+            };
+            let bytes =
+                blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(to_u64(blob.len())));
+            let taken = rows.zip(blobs).filter(|(row, _)| options.takes_row(*row));
+            Ok((Ok(taken.collect::<Vec<(u64, Bytes)>>()), bytes.saturating_add(ROW)))
+        };
+        let shared = Arc::clone(&sought);
+        let looking = move |rows: Result<Vec<(u64, Bytes)>, _>| {
+            let pieces = |rows: Vec<(u64, Bytes)>| {
+                rows.par_chunks(PIECE).map(|rows| look(&shared, rows)).collect::<Vec<RowsLooked>>()
+            };
+            rows.map(pieces)
+        };
+        let (mut unread, total) = (false, index.rows);
+        let taking = |range: Range<usize>, looked: Result<Vec<RowsLooked>, _>| {
+            match looked {
+                Ok(looked) => looked.into_iter().for_each(|looked| self.take(run, looked)),
+                Err(error) if unread => drop(error),
+                Err(error) => {
+                    unread = true;
+                    run.blame(&C2, &sought.path, &error)?;
+                }
+            }
+            run.step(&sought.path, to_u64(range.end), total)
+        };
+        batches(to_usize(total), reading, looking, taking).await?;
+        run.checked.objects = run.checked.objects.saturating_add(total);
+        self.settle(run, level, index, unread);
+        Ok(())
+    }
+
+    fn take(&mut self, run: &mut Run, looked: RowsLooked) {
+        self.present = self.present.saturating_add(looked.present);
+        run.checked.bytes = run.checked.bytes.saturating_add(looked.bytes);
+        if let Some(owners) = &mut self.owners {
+            for (fragment, row) in looked.claims {
+                let Some(owner) = owners.get_mut(fragment) else { continue };
+                let row = crate::num::narrow(row.saturating_add(1));
+                if *owner == 0 || *owner == row {
+                    *owner = row;
+                } else {
+                    let (_, _, n) = self.shared.get_or_insert((fragment, row.into(), 0));
+                    *n = n.saturating_add(1);
+                    *owner = SEVERAL;
+                }
+            }
+        }
+        if let Some(bridges) = &mut self.bridges {
+            for (chunk, sum) in looked.bridges {
+                if let Some(total) = bridges.get_mut(chunk) {
+                    *total = total.wrapping_sub(sum);
+                }
+            }
+        }
+        run.found.absorb(looked.found);
+    }
+
+    fn settle(self, run: &mut Run, level: &LevelState, index: &Index, unread: bool) {
+        if unread || !run.options.takes_all() {
+            return;
+        }
+        if let Some(said) =
+            index.doc.num_present.filter(|said| *said != self.present && index.has_ids)
+        {
+            let finding = Finding::new(&C24, level.path("object_index"));
+            run.add(finding.counted("num_present", self.present, said));
+        }
+        self.shared(run, level);
+        self.owners(run, level);
+        self.bridges(run, level);
+    }
+
+    /// C25: fragments of two objects.
+    fn shared(&self, run: &mut Run, level: &LevelState) {
+        let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
+        else {
+            return;
+        };
+        let finding = Finding::new(&C25, level.path("object_index/manifests"));
+        let finding = finding.in_row(row.saturating_sub(1));
+        let place = level.chunks.locate(fragment);
+        let place =
+            place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
+        run.add(finding.told("fragments", "one object each", format!("{n} of two or more{place}")));
+    }
+
+    /// C29: the owner column.
+    fn owners(&self, run: &mut Run, level: &LevelState) {
+        let (Some(owners), Some(told)) = (&self.owners, &level.chunks.owners) else { return };
+        let Some(path) = crate::cells::owner_path(level) else { return };
+        if owners.len() != told.len() {
+            return; // the column has other lengths, which is another finding
+        }
+        let id = |owner: u32| -> i64 {
+            match owner {
+                0 => NOBODY,
+                SEVERAL => SHARED,
+                row => {
+                    let row = to_usize(u64::from(row).saturating_sub(1));
+                    let by_column =
+                        level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
+                    by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX))
+                }
+            }
+        };
+        if level.objects.has_ids && level.objects.ids.is_none() {
+            return;
+        }
+        let mut bad =
+            owners.iter().zip(told).enumerate().filter(|(_, (owner, told))| id(**owner) != **told);
+        let Some((fragment, (owner, told))) = bad.next() else { return };
+        let more = bad.count();
+        if let Some((key, n)) = level.chunks.locate(fragment) {
+            let finding = Finding::new(&C29, path).in_cell(&key).at(n.saturating_mul(8));
+            let found = format!("{told}, and {more} more that differ");
+            run.add(finding.told(format!("owner of fragment {n}"), id(*owner), found));
+        }
+    }
+
+    /// G7: the links that should join the fragments of a line are those that are there.
+    fn bridges(&self, run: &mut Run, level: &LevelState) {
+        let Some(bridges) = &self.bridges else { return };
+        let mut bad = bridges.iter().enumerate().filter(|(_, sum)| **sum != 0);
+        let Some((chunk, _)) = bad.next() else { return };
+        let more = bad.count();
+        if let Some(key) = level.chunks.key(chunk) {
+            let finding = Finding::new(&G7, level.path("links/0")).in_cell(&key);
+            let expected = "those from the last row of a fragment to the first of the next";
+            run.add(finding.told(
+                "links",
+                expected,
+                format!("others, here and under {more} more chunks"),
+            ));
+        }
+    }
+}
+
+const SEVERAL: u32 = u32::MAX;
+/// What the owner column says of fragments that nobody, or several objects, name.
+const NOBODY: i64 = -1;
+const SHARED: i64 = -2;
+/// Rows that one thread looks at in one go.
+const PIECE: usize = 512;
+/// What a row weighs besides its blob.
+const ROW: u64 = 64;

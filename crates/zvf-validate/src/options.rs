@@ -1,0 +1,219 @@
+//! What to look for and how hard, and whom to tell meanwhile.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use zvf_format::key::ChunkKey;
+
+use crate::num::{float_of, mixed, mixed_all, whole};
+use crate::rule::{Level, Rule};
+
+/// What a validation looks for.
+///
+/// ```
+/// use zvf_validate::{Level, Options, Rule};
+///
+/// let options = Options { level: Level::Metadata, ..Options::default() };
+/// assert!(options.wants(Rule::find("M3").unwrap()) && !options.wants(Rule::find("C3").unwrap()));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How deep to look.
+    pub level: Level,
+    /// The only rules to report; all of the level when there are none.
+    pub rules: Vec<&'static Rule>,
+    /// Whether what only a strict reader minds is an error.
+    pub strict: bool,
+    /// Findings to keep; all are counted.
+    pub max_findings: usize,
+    /// The share of cells and manifests to look into; all when there is none.
+    pub sample: Option<Sample>,
+}
+
+impl Options {
+    /// Whether findings of `rule` are wanted.
+    #[must_use]
+    pub fn wants(&self, rule: &Rule) -> bool {
+        let chosen = self.rules.is_empty() || self.rules.iter().any(|other| other.id == rule.id);
+        chosen && rule.level <= self.level
+    }
+
+    /// Whether findings of one of `rules` are wanted.
+    pub(crate) fn wants_any(&self, rules: &[&Rule]) -> bool {
+        rules.iter().any(|rule| self.wants(rule))
+    }
+
+    /// Whether the cell `key` is looked into.
+    pub(crate) fn takes_cell(&self, key: &ChunkKey) -> bool {
+        let components = key.components().iter().map(|c| c.cast_unsigned());
+        self.sample.as_ref().is_none_or(|sample| sample.takes(mixed_all(components)))
+    }
+
+    /// Whether the manifest in row `row` is looked into.
+    pub(crate) fn takes_row(&self, row: u64) -> bool {
+        self.sample.as_ref().is_none_or(|sample| sample.takes(mixed(row)))
+    }
+
+    /// Whether everything is looked into, so that totals can be compared.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.sample.is_none()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            level: Level::Pyramid,
+            rules: Vec::new(),
+            strict: false,
+            max_findings: MAX_FINDINGS,
+            sample: None,
+        }
+    }
+}
+
+/// A share of the cells, the same one for the same seed.
+///
+/// ```
+/// use zvf_validate::Sample;
+///
+/// assert!(Sample::new(0.01, 7).is_some());
+/// assert!(Sample::new(0.0, 7).is_none() && Sample::new(f64::NAN, 7).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    share: f64, // above 0, at most 1
+    seed: u64,
+}
+
+impl Sample {
+    /// The share `share`, chosen by `seed`; `None` when it is not above 0 and at most 1.
+    #[must_use]
+    pub fn new(share: f64, seed: u64) -> Option<Self> {
+        (share > 0.0 && share <= 1.0).then_some(Self { share, seed })
+    }
+
+    /// The share of what there is.
+    #[must_use]
+    pub const fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// What chooses.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn takes(&self, what: u64) -> bool {
+        let below = whole(self.share * float_of(u64::MAX));
+        mixed(what ^ self.seed) <= below
+    }
+}
+
+/// What is called with how far a validation is.
+///
+/// ```
+/// let silent: zvf_validate::Listener = std::sync::Arc::new(|_| ());
+/// silent(&zvf_validate::Progress { path: "0".into(), done: 1, of: 1 });
+/// ```
+pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
+
+/// Who is told how far it is, and can stop it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zvf_validate::Observer;
+///
+/// let observer = Observer { progress: Some(Arc::new(|_| ())), ..Observer::default() };
+/// observer.cancel();
+/// assert!(observer.is_cancelled());
+/// ```
+#[derive(Clone, Default)]
+pub struct Observer {
+    /// Called now and then, from the thread that polls.
+    pub progress: Option<Listener>,
+    /// Set by whoever wants an end; what was found until then is reported.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Observer {
+    /// Asks for an end.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an end was asked for.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn tell(&self, progress: &Progress) {
+        if let Some(told) = &self.progress {
+            told(progress);
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").field("cancelled", &self.cancelled).finish_non_exhaustive()
+    }
+}
+
+/// How far a validation is.
+///
+/// ```
+/// let progress = zvf_validate::Progress { path: "0/vertices".into(), done: 3, of: 12 };
+/// assert_eq!(progress.to_string(), "0/vertices 3/12");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being looked into.
+    pub path: String,
+    /// Cells or rows done.
+    pub done: u64,
+    /// Of how many.
+    pub of: u64,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.path, self.done, self.of)
+    }
+}
+
+/// Findings that are kept unless said otherwise.
+const MAX_FINDINGS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_a_share_and_stays_the_same() {
+        let all = |share, seed| {
+            let options = Options { sample: Sample::new(share, seed), ..Options::default() };
+            (0..10_000).filter(|row| options.takes_row(*row)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(1.0, 1).len(), 10_000);
+        let tenth = all(0.1, 1);
+        assert!((900..1100).contains(&tenth.len()), "{}", tenth.len());
+        assert_eq!(tenth, all(0.1, 1));
+        assert_ne!(tenth, all(0.1, 2));
+    }
+
+    #[test]
+    fn rules_are_chosen_by_level_and_name() {
+        let rule = |id| Rule::find(id).unwrap();
+        let options = Options {
+            rules: vec![rule("C5"), rule("P3")],
+            level: Level::Geometry,
+            ..Options::default()
+        };
+        assert!(options.wants(rule("C5")) && options.wants_any(&[rule("C4"), rule("C5")]));
+        assert!(!options.wants(rule("C4")) && !options.wants(rule("P3")));
+    }
+}

@@ -1,0 +1,129 @@
+//! Parametric objects, which lie beside the levels.
+
+use zvf_format::metadata::Family;
+use zvf_format::metadata::arrays::ParametricTypes;
+
+use crate::finding::{Finding, is_content};
+use crate::num::to_usize;
+use crate::rules::consistency::{C2, C39};
+use crate::rules::metadata::M20;
+use crate::rules::structure::S18;
+use crate::run::{Run, Stop};
+
+/// C39: types, and arrays of one length.
+pub(crate) async fn check(run: &mut Run) -> Result<(), Stop> {
+    let types = match run.store.group(GROUP).await {
+        Ok(Some(group)) => ParametricTypes::parse(group.attributes),
+        Ok(None) => return Ok(()),
+        Err(error) => return run.blame(&S18, GROUP, &error),
+    };
+    let types = match types {
+        Ok(types) => types,
+        Err(error) => {
+            run.add(Finding::of_metadata(&M20, GROUP, &error));
+            return Ok(());
+        }
+    };
+    let Some(objects) = objects(run, &types).await? else { return Ok(()) };
+    names(run, objects).await?;
+    for (name, rows) in [("object_attributes", Some(objects)), ("group_attributes", None)] {
+        columns(run, name, rows).await?;
+    }
+    Ok(())
+}
+
+/// Every row begins with a type that is registered; how many rows there are.
+async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
+    let path = format!("{GROUP}/objects");
+    let array = match run.store.dense(&path).await {
+        Ok(Some(array)) => array,
+        Ok(None) => return Ok(None),
+        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+    };
+    let bytes = match array.whole().await {
+        Ok(bytes) => bytes,
+        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+    };
+    let columns = array.shape().get(1).copied().unwrap_or(1);
+    let row_bytes = to_usize(columns.saturating_mul(array.dtype().size)).max(1);
+    for (row, bytes) in (0_u64..).zip(bytes.chunks_exact(row_bytes)) {
+        let number =
+            bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
+        let Some(number) = number else { break };
+        let finding = Finding::new(&C39, &path).in_row(row).at(0);
+        let id = format!("{number:.0}").parse::<i64>().ok().filter(|_| number.fract() == 0.0);
+        match id {
+            None => {
+                let mut finding = finding.told("type", "a whole number", number);
+                finding.severity = crate::Severity::Error;
+                run.add(finding);
+            }
+            Some(id) if types.find(id).is_none() && !BUILT_IN.contains(&id) => {
+                run.add(finding.told("type", "one of parametric_types", id));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(Some(array.len()))
+}
+
+/// A name for each object, where there are names; in the older families they are one text.
+async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
+    let path = format!("{GROUP}/names");
+    if matches!(run.store.family(), Family::A | Family::B0) {
+        return Ok(());
+    }
+    let rows = match run.store.rows(&path).await {
+        Ok(Some(rows)) => rows,
+        Ok(None) => return Ok(()),
+        Err(error) => return run.blame(&C2, &path, &error),
+    };
+    let count = match rows.count().await {
+        Ok(count) => count,
+        Err(error) => return run.blame(&C2, &path, &error),
+    };
+    if count != objects {
+        run.add(Finding::new(&C39, &path).told("rows", objects, count));
+    }
+    match rows.range(0..count).await {
+        Ok(names) => {
+            for (row, name) in (0_u64..).zip(names) {
+                if std::str::from_utf8(&name).is_err() {
+                    let finding = Finding::new(&C39, &path).in_row(row);
+                    run.add(finding.told("name", "text in UTF-8", "other bytes"));
+                }
+            }
+            Ok(())
+        }
+        Err(error) => run.blame(&C2, &path, &error),
+    }
+}
+
+async fn columns(run: &mut Run, group: &str, rows: Option<u64>) -> Result<(), Stop> {
+    let group = format!("{GROUP}/{group}");
+    let names = match run.store.children(&group).await {
+        Ok(listing) => listing.names,
+        Err(error) if is_content(&error) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    for name in names {
+        let path = format!("{group}/{name}");
+        match run.store.dense(&path).await {
+            Ok(Some(array)) => {
+                if let Some(rows) = rows.filter(|rows| *rows != array.len()) {
+                    run.add(Finding::new(&C39, &path).told("rows", rows, array.len()));
+                }
+                if let Err(error) = array.whole().await {
+                    run.blame(&C2, &path, &error)?;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => run.blame(&C2, &path, &error)?,
+        }
+    }
+    Ok(())
+}
+
+const GROUP: &str = "parametric";
+/// Plane, line and sphere need no registration.
+const BUILT_IN: [i64; 3] = [0, 1, 2];

@@ -1,0 +1,123 @@
+//! Cells by batches: while one is looked into on the pool, the next is read.
+//!
+//! How many cells make a batch follows from what the last ones weighed, so that memory stays the same
+//! whatever a cell holds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use zvf_format::key::ChunkKey;
+use zvf_store::{Cells, StoreError};
+
+use crate::num::{to_u64, to_usize};
+use crate::pool::on_pool;
+use crate::run::Stop;
+
+/// What a cell turned out to be.
+pub(crate) type Cell = Result<Option<Bytes>, StoreError>;
+
+/// Reads batches of `count` things, looks into each on the pool, and takes what came of it, in order.
+pub(crate) async fn batches<P, T>(
+    count: usize,
+    read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
+    look: impl Fn(P) -> T + Send + Sync + 'static,
+    mut take: impl FnMut(Range<usize>, T) -> Result<(), Stop>,
+) -> Result<(), Stop>
+where
+    P: Send + 'static,
+    T: Send + 'static,
+{
+    let look = Arc::new(look);
+    let (mut at, mut size) = (0_usize, FIRST);
+    let mut held: Option<(Range<usize>, P)> = None;
+    loop {
+        let next = at..at.saturating_add(size).min(count);
+        at = next.end;
+        let (range, work) = match held.take() {
+            None => (None, None),
+            Some((range, batch)) => {
+                let look = Arc::clone(&look);
+                (Some(range), Some(on_pool(move || look(batch))))
+            }
+        };
+        // The work is started first: a local read holds this thread.
+        let work = async {
+            match work {
+                Some(work) => work.await,
+                None => None,
+            }
+        };
+        let reading =
+            async { if next.is_empty() { Ok(None) } else { read(next.clone()).await.map(Some) } };
+        let (done, fetched) = futures_util::join!(work, reading);
+        if let (Some(range), Some(done)) = (range, done) {
+            take(range, done)?;
+        }
+        let Some((batch, bytes)) = fetched? else { return Ok(()) };
+        size = better(to_u64(next.len()), bytes);
+        held = Some((next, batch));
+    }
+}
+
+/// The cells `keys` of each of `arrays`, and how many bytes they hold together.
+pub(crate) async fn read(
+    arrays: &[&Cells],
+    keys: &[ChunkKey],
+) -> Result<(Vec<Vec<Cell>>, u64), StoreError> {
+    let cells = join_all(arrays.iter().map(|array| array.raw_many(keys))).await;
+    let held = cells.iter().flatten().flatten().flatten();
+    let bytes = held.fold(0_u64, |sum, bytes| sum.saturating_add(to_u64(bytes.len())));
+    for cell in cells.iter().flatten() {
+        if let Err(error) = cell
+            && !crate::finding::is_content(error)
+        {
+            return Err(error.clone());
+        }
+    }
+    Ok((cells, bytes))
+}
+
+/// How many things make a good batch, after `things` weighed `bytes`.
+fn better(things: u64, bytes: u64) -> usize {
+    let fit = TARGET.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
+    to_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
+}
+
+const FIRST: usize = 16;
+/// Bytes of a batch; one is looked into while another is read.
+const TARGET: u64 = 16 << 20;
+/// How much larger the next batch may be.
+const GROWTH: u64 = 8;
+const LARGEST: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_follow_the_weight_of_cells() {
+        for (things, bytes, next) in
+            [(16, 0, 128), (16, 16 << 20, 16), (16, 1 << 30, 1), (4096, 1, 4096), (1, 64 << 20, 1)]
+        {
+            assert_eq!(better(things, bytes), next, "{things} {bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn everything_is_taken_once_and_in_order() {
+        for count in [0, 1, 16, 17, 1000] {
+            let mut seen = Vec::new();
+            let read = async |range: Range<usize>| Ok((range, 1));
+            let look = |range: Range<usize>| range.collect::<Vec<_>>();
+            let take = |range: Range<usize>, all: Vec<usize>| {
+                assert_eq!(range.len(), all.len());
+                seen.extend(all);
+                Ok(())
+            };
+            batches(count, read, look, take).await.unwrap();
+            assert_eq!(seen, (0..count).collect::<Vec<_>>());
+        }
+    }
+}

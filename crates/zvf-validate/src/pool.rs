@@ -1,0 +1,21 @@
+//! Work on the rayon pool, waited for without holding the thread that polls.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use tokio::sync::oneshot;
+
+/// What `work` comes to, done on the current pool.
+pub(crate) async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (told, wait) = oneshot::channel();
+    rayon::spawn(move || {
+        // Whoever asked may be gone.
+        drop(told.send(catch_unwind(AssertUnwindSafe(work))));
+    });
+    match wait.await {
+        Ok(Ok(done)) => Some(done),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_gone) => None, // the pool ended before the work did
+    }
+}

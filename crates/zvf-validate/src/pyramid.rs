@@ -1,0 +1,178 @@
+//! Level 5: how levels fit together.
+
+use zvf_format::metadata::CrossLevelStorage;
+use zvf_format::metadata::Token;
+
+use crate::finding::Finding;
+use crate::level::{Between, LevelState};
+use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9};
+use crate::run::Run;
+
+/// P1 to P9.
+pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+    if let [level] = levels {
+        run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
+    }
+    gaps(run, levels);
+    for pair in levels.windows(2) {
+        if let [fine, coarse] = pair {
+            rows(run, fine, coarse);
+            bins(run, fine, coarse);
+            nests(run, fine, coarse);
+        }
+    }
+    for level in levels.iter().filter(|level| level.node.number() > 0) {
+        sparsity(run, level);
+        inherited(run, levels, level);
+    }
+    let explicit = CrossLevelStorage::Explicit;
+    let storage = run.store.root().zarr_vectors.cross_level_storage();
+    for level in levels {
+        for between in level.linked.between.iter().filter(|between| between.delta > 0) {
+            orphans(run, levels, level, between);
+            if storage == Token::Known(explicit) {
+                mirrored(run, levels, level, between);
+            }
+        }
+    }
+}
+
+/// P2.
+fn gaps(run: &mut Run, levels: &[LevelState]) {
+    for (wanted, level) in (0_u32..).zip(levels) {
+        if level.node.number() != wanted {
+            let found = format!("level {}", level.node.number());
+            run.add(Finding::new(&P2, &level.name).told(
+                "levels",
+                format!("level {wanted}"),
+                found,
+            ));
+            return;
+        }
+    }
+}
+
+/// P3: additions are not made of the finer level.
+fn rows(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+    let (many, few) = (fine.chunks.total_rows(), coarse.chunks.total_rows());
+    let known = fine.chunks.is_whole() && coarse.chunks.is_whole();
+    let additive = fine.node.meta().is_additive() || coarse.node.meta().is_additive();
+    if known && !additive && few > many {
+        let expected = format!("at most {many}, those of level {}", fine.name);
+        run.add(Finding::new(&P3, &coarse.name).told("rows", expected, few));
+    }
+}
+
+/// P4: by the bins that the documents give.
+fn bins(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+    let root = run.store.root();
+    let volume = |level: &LevelState| -> Option<f64> {
+        let bins = level.node.meta().effective_bin_shape(root, &level.name)?;
+        Some(bins.iter().product())
+    };
+    let ratio = |level: &LevelState| -> Option<f64> {
+        Some(level.node.meta().bin_ratio.as_ref()?.iter().product())
+    };
+    let smaller = |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * NEARLY);
+    let volumes = smaller(volume(fine).zip(volume(coarse)));
+    let ratios = smaller(ratio(fine).zip(ratio(coarse)));
+    if let Some((fine, coarse_is)) = ratios.or(volumes) {
+        let finding = Finding::new(&P4, coarse.path("zarr.json"));
+        run.add(finding.told("volume of a bin", format!("at least {fine}"), coarse_is));
+    }
+}
+
+/// P9: chunks of a level and of the finer one.
+fn nests(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+    let root = run.store.root();
+    let scales = (fine.node.meta().chunk_scale(root), coarse.node.meta().chunk_scale(root));
+    let (Ok(fine_by), Ok(coarse_by)) = scales else { return }; // M8 says that
+    let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
+    if bad {
+        let finding = Finding::new(&P9, coarse.path("zarr.json"));
+        let expected = format!("multiples of {fine_by:?}, those of level {}", fine.name);
+        run.add(finding.told("chunk_shape", expected, format!("{coarse_by:?}")).warning());
+    }
+}
+
+/// P5.
+fn sparsity(run: &mut Run, level: &LevelState) {
+    let found = level.node.meta().object_sparsity;
+    if !(found > 0.0 && found <= 1.0) {
+        let finding = Finding::new(&P5, level.path("zarr.json"));
+        run.add(finding.told("object_sparsity", "above 0 and at most 1", found));
+    }
+}
+
+/// P7: rows and ids of the parent.
+fn inherited(run: &mut Run, levels: &[LevelState], level: &LevelState) {
+    let meta = level.node.meta();
+    if !meta.preserves_object_ids {
+        return;
+    }
+    let path = level.path("object_index");
+    let said = meta.inherited_num_objects.and_then(|n| u64::try_from(n).ok());
+    if let (Some(said), Some(rows)) = (said, level.objects.rows)
+        && said != rows
+    {
+        run.add(Finding::new(&P7, &path).told("inherited_num_objects", rows, said));
+    }
+    let parent = levels.iter().find(|other| meta.parent_level == Some(other.node.number().into()));
+    let Some(parent) = parent else { return };
+    if let (Some(rows), Some(parents)) = (level.objects.rows, parent.objects.rows)
+        && rows != parents
+    {
+        run.add(Finding::new(&P7, &path).told(
+            "rows",
+            format!("{parents}, as level {}", parent.name),
+            rows,
+        ));
+        return;
+    }
+    if let (Some(ids), Some(parents)) = (&level.objects.ids, &parent.objects.ids)
+        && let Some((row, (id, parent))) =
+            (0_u64..).zip(ids.iter().zip(parents.iter())).find(|(_, (id, parent))| id != parent)
+    {
+        let finding = Finding::new(&P7, level.path("object_index/object_ids")).in_row(row);
+        run.add(finding.told("id", format!("{parent}, as at the parent"), id));
+    }
+}
+
+/// P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
+fn orphans(run: &mut Run, levels: &[LevelState], level: &LevelState, between: &Between) {
+    let number = i64::from(level.node.number()).saturating_add(between.delta.into());
+    let here = level.node.number();
+    let sparse = levels.iter().any(|other| {
+        let between = other.node.number() > here && i64::from(other.node.number()) <= number;
+        between && other.node.meta().object_sparsity < 1.0
+    });
+    if sparse {
+        return;
+    }
+    let depth = run.store.root().zarr_vectors.cross_level_depth();
+    let kept = depth < 0 || depth >= between.delta.into();
+    if let Some(orphans) = between.orphans.filter(|orphans| *orphans > 0 && kept) {
+        let finding = Finding::new(&P6, level.path(&format!("links/+{}", between.delta)));
+        let expected = format!("a parent at level +{} for each row", between.delta);
+        run.add(finding.told("links", expected, format!("none for {orphans} rows")));
+    }
+}
+
+/// P8: links down are those up, seen from the other end.
+fn mirrored(run: &mut Run, levels: &[LevelState], level: &LevelState, up: &Between) {
+    let number = i64::from(level.node.number()).saturating_add(up.delta.into());
+    let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
+    let back = up.delta.checked_neg();
+    let Some(coarse) = coarse else { return };
+    let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else {
+        return;
+    };
+    if (down.links, down.sum) != (up.links, up.sum) {
+        let finding = Finding::new(&P8, coarse.path(&format!("links/{}", down.delta)));
+        let expected = format!("the {} links of {}/links/+{}", up.links, level.name, up.delta);
+        run.add(finding.told("links", expected, format!("{} others", down.links)));
+    }
+}
+
+/// Volumes are products of numbers that were computed in different ways.
+const NEARLY: f64 = 1.0 - 1e-9;

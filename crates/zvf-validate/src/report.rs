@@ -1,0 +1,73 @@
+//! What a validation found.
+
+use crate::finding::Finding;
+use crate::rule::{Rule, Severity};
+
+/// Everything that was found, worst first.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_validate::{Observer, Options, Severity, validate};
+///
+/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// assert!(report.complete && report.is_clean());
+/// assert_eq!(report.count(Severity::Error), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The findings that were kept, errors first, then by rule and place.
+    pub findings: Vec<Finding>,
+    /// How often each rule was broken, those not kept included.
+    pub counts: Vec<(&'static Rule, Severity, u64)>,
+    /// Worth knowing, and nothing wrong: what was not looked into, among others.
+    pub notes: Vec<Finding>,
+    /// What was looked into.
+    pub checked: Checked,
+    /// Whether it came to its end; otherwise it was stopped, and the rest is unknown.
+    pub complete: bool,
+}
+
+impl Report {
+    /// How many findings there are of this severity, those not kept included.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> u64 {
+        let of = self.counts.iter().filter(|(_, found, _)| *found == severity);
+        of.fold(0, |sum, (_, _, n)| sum.saturating_add(*n))
+    }
+
+    /// Whether nothing is an error.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.count(Severity::Error) == 0
+    }
+}
+
+/// What was looked into.
+///
+/// ```
+/// assert_eq!(zvf_validate::Checked::default().cells, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// Levels.
+    pub levels: u64,
+    /// Arrays of chunks.
+    pub arrays: u64,
+    /// Cells that were decoded.
+    pub cells: u64,
+    /// Bytes they held.
+    pub bytes: u64,
+    /// Rows of vertices.
+    pub rows: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Rows of links.
+    pub links: u64,
+}

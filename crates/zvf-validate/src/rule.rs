@@ -1,0 +1,190 @@
+//! What a rule is: an id that stays, how bad it is to break it, and what to do then.
+//!
+//! Not here: the rules themselves (`rules`), and the code that applies them.
+
+use std::fmt;
+
+/// How deep one looks; each level does what those before it do.
+///
+/// ```
+/// use zvf_validate::Level;
+///
+/// assert_eq!(Level::from_number(3), Some(Level::Consistency));
+/// assert!(Level::Structure < Level::Pyramid && Level::Pyramid.reads_cells());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// 1: which nodes there are, and of which kind.
+    Structure,
+    /// 2: what the documents of root and levels say.
+    Metadata,
+    /// 3: every cell, every manifest, every link.
+    Consistency,
+    /// 4: what the kinds of geometry ask for.
+    Geometry,
+    /// 5: how the levels fit together.
+    Pyramid,
+}
+
+impl Level {
+    /// All of them, from the shallowest.
+    pub const ALL: [Self; 5] =
+        [Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
+
+    /// Its number, 1 to 5.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Structure => 1,
+            Self::Metadata => 2,
+            Self::Consistency => 3,
+            Self::Geometry => 4,
+            Self::Pyramid => 5,
+        }
+    }
+
+    /// The level of this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.number() == number)
+    }
+
+    /// What it is about, in a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Structure => "structure",
+            Self::Metadata => "metadata",
+            Self::Consistency => "consistency",
+            Self::Geometry => "geometry",
+            Self::Pyramid => "pyramid",
+        }
+    }
+
+    /// Whether data is read, and not only documents.
+    #[must_use]
+    pub const fn reads_cells(self) -> bool {
+        !matches!(self, Self::Structure | Self::Metadata)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How bad it is.
+///
+/// ```
+/// use zvf_validate::Severity;
+///
+/// assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
+/// assert_eq!(Severity::Error.to_string(), "error");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// Readable, but not as it should be.
+    Warning,
+    /// Wrong: readers fail, or answer wrongly.
+    Error,
+}
+
+impl Severity {
+    /// Its name, as reports print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One rule.
+///
+/// ```
+/// use zvf_validate::{Level, Rule, Severity};
+///
+/// let rule = Rule::find("C21").unwrap();
+/// assert_eq!((rule.level, rule.severity), (Level::Consistency, Severity::Error));
+/// assert!(rule.wrong.starts_with("The fragment index"));
+/// assert!(Rule::find("C0").is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Its name, which never changes: a letter for the level, and a number.
+    pub id: &'static str,
+    /// The level it belongs to.
+    pub level: Level,
+    /// How bad it is to break it, where the place does not make it milder.
+    pub severity: Severity,
+    /// The format versions it is asked of.
+    pub versions: &'static str,
+    /// What is wrong when it is broken.
+    pub wrong: &'static str,
+    /// What to do then.
+    pub remedy: &'static str,
+}
+
+impl Rule {
+    /// The rule called `id`.
+    #[must_use]
+    pub fn find(id: &str) -> Option<&'static Self> {
+        crate::RULES.iter().copied().find(|rule| rule.id == id)
+    }
+
+    pub(crate) const fn error(
+        id: &'static str,
+        versions: &'static str,
+        wrong: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self { id, level: level_of(id), severity: Severity::Error, versions, wrong, remedy }
+    }
+
+    pub(crate) const fn warning(
+        id: &'static str,
+        versions: &'static str,
+        wrong: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self { id, level: level_of(id), severity: Severity::Warning, versions, wrong, remedy }
+    }
+
+    pub(crate) const fn note(
+        id: &'static str,
+        versions: &'static str,
+        wrong: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self { id, level: level_of(id), severity: Severity::Note, versions, wrong, remedy }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id)
+    }
+}
+
+/// The level that the letter of an id stands for.
+const fn level_of(id: &str) -> Level {
+    match id.as_bytes().first() {
+        Some(b'S') => Level::Structure,
+        Some(b'M') => Level::Metadata,
+        Some(b'C') => Level::Consistency,
+        Some(b'G') => Level::Geometry,
+        _ => Level::Pyramid,
+    }
+}

@@ -1,0 +1,162 @@
+//! One validation: what is looked at, in which order, and when it ends early.
+//!
+//! ```text
+//! root, levels, arrays      structure.rs, documents.rs, array.rs     S, M
+//! cells of every level      cells/                                   C: positions, fragments, columns
+//! links of every level      links/                                   C, G: they need the rows of both ends
+//! objects of every level    objects/                                 C, G: they need fragments and links
+//! beside the levels         parametric.rs, composite.rs              C
+//! all together              geometry.rs, pyramid.rs                  G, P
+//! ```
+//!
+//! Only faults of the backend end it with an error; what is stored cannot.
+
+use zvf_store::{Store, StoreError};
+
+use crate::finding::Finding;
+use crate::findings::Findings;
+use crate::level::LevelState;
+use crate::options::{Observer, Options, Progress};
+use crate::report::{Checked, Report};
+use crate::rule::{Level, Rule};
+use crate::{
+    cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
+};
+
+/// Looks at everything that `options` ask for, and tells all that is wrong.
+///
+/// The store was opened, so the worst is excluded; for a store that does not open, see
+/// [`unopened`](crate::unopened). A local store never waits; a remote one needs the caller's tokio runtime.
+/// Memory is bounded, whatever the size of the store: a few cells at a time, and a few numbers for each
+/// chunk.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf_store::Store;
+/// use zvf_validate::{Observer, Options, validate};
+///
+/// let store = Store::open(path, Default::default()).await?;
+/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// assert!(report.is_clean());
+/// assert_eq!((report.checked.levels, report.checked.rows), (1, 3));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// When something cannot be fetched: the backend fails or refuses. What is stored is never an error, but a
+/// finding.
+pub async fn validate(
+    store: &Store,
+    options: &Options,
+    observer: &Observer,
+) -> Result<Report, StoreError> {
+    let mut run = Run {
+        store: store.clone(),
+        options: options.clone(),
+        observer: observer.clone(),
+        found: Findings::new(options.max_findings, options.strict),
+        checked: Checked::default(),
+    };
+    let complete = match run.everything().await {
+        Ok(()) => true,
+        Err(Stop::Cancelled) => false,
+        Err(Stop::Store(error)) => return Err(*error),
+    };
+    let told = run.found.told(|rule| options.wants(rule));
+    Ok(Report {
+        findings: told.findings,
+        counts: told.counts,
+        notes: told.notes,
+        checked: run.checked,
+        complete,
+    })
+}
+
+/// One validation under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) store: Store,
+    pub(crate) options: Options,
+    pub(crate) observer: Observer,
+    pub(crate) found: Findings,
+    pub(crate) checked: Checked,
+}
+
+/// Why a validation ends before its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Cancelled,
+    Store(Box<StoreError>),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Box::new(error))
+    }
+}
+
+impl Run {
+    async fn everything(&mut self) -> Result<(), Stop> {
+        structure::root(self).await?;
+        let mut levels = structure::levels(self).await?;
+        documents::check(self, &levels);
+        if self.options.level.reads_cells() {
+            for level in &mut levels {
+                cells::check(self, level).await?;
+            }
+            for at in 0..levels.len() {
+                links::check(self, &mut levels, at).await?;
+            }
+            for level in &mut levels {
+                objects::check(self, level).await?;
+            }
+            parametric::check(self).await?;
+            for level in &levels {
+                composite::check(self, level).await?;
+            }
+        }
+        self.together(&levels);
+        Ok(())
+    }
+
+    fn together(&mut self, levels: &[LevelState]) {
+        if self.options.level >= Level::Geometry {
+            geometry::check(self, levels);
+        }
+        if self.options.level >= Level::Pyramid {
+            pyramid::check(self, levels);
+        }
+    }
+
+    /// Adds a finding.
+    pub(crate) fn add(&mut self, finding: Finding) {
+        self.found.add(finding);
+    }
+
+    /// A finding of what the store could not read under `path`; what is no finding is a stop.
+    pub(crate) fn blame(
+        &mut self,
+        rule: &'static Rule,
+        path: &str,
+        error: &StoreError,
+    ) -> Result<(), Stop> {
+        if !crate::finding::is_content(error) {
+            return Err(error.clone().into());
+        }
+        self.add(Finding::of_store(rule, path, error));
+        Ok(())
+    }
+
+    /// Says how far it is, and ends when that was asked for.
+    pub(crate) fn step(&self, path: &str, done: u64, of: u64) -> Result<(), Stop> {
+        if self.observer.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        self.observer.tell(&Progress { path: path.to_owned(), done, of });
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! Level 1: which nodes there are. Also opens what the other levels look into.
+//!
+//! ```text
+//! root      parametric, headers, levels                S3, S10, S16
+//! level     vertices and its companions, groups        S4 to S9, S13, S14, S16, S19
+//! ```
+//!
+//! S1, S2, S11 and S12 keep a store from opening: see [`unopened`](crate::unopened).
+
+use zvf_format::key::Delta;
+use zvf_format::metadata::{Capability, Family, Node, Version};
+
+use crate::array::{ChunkArray, group_files};
+use crate::finding::{Finding, is_content};
+use crate::level::LevelState;
+use crate::rules::metadata::M13;
+use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19};
+use crate::run::{Run, Stop};
+
+/// What lies beside the levels, and the ome node.
+pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
+    if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
+        run.add(Finding::new(&S10, "zarr.json").told("ome", "a collection of levels", "nothing"));
+    }
+    if run.store.version().is_newer_than_known() {
+        let known = format!("at most {}", Version::KNOWN);
+        let finding = Finding::new(&S11, "zarr.json").told(
+            "zarr_vectors.zv_version",
+            known,
+            run.store.version(),
+        );
+        run.add(finding.warning());
+    }
+    group_files(run, "").await?;
+    for name in names(run, "").await? {
+        if name.parse::<u32>().is_err() {
+            folder(run, &name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Every level that opens, with its arrays.
+pub(crate) async fn levels(run: &mut Run) -> Result<Vec<LevelState>, Stop> {
+    let numbers = match run.store.list_levels().await {
+        Ok(numbers) => numbers,
+        Err(error) if is_content(&error) => run.store.level_numbers(), // cannot list
+        Err(error) => return Err(error.into()),
+    };
+    if numbers.is_empty() {
+        run.add(Finding::new(&S3, "").told("levels", "at least one", "none"));
+    }
+    let mut levels = Vec::new();
+    for number in numbers {
+        run.step(&number.to_string(), 0, 1)?;
+        let path = number.to_string();
+        let node = match run.store.level(number).await {
+            Ok(node) => node,
+            Err(error) => {
+                // A document that parses and lacks what a level needs is one of level 2.
+                let about = error.subject().is_some_and(|path| path.starts_with(BLOCK));
+                let empty = about && lacks_attributes(run, &path).await;
+                let rule = if empty {
+                    &S7
+                } else if about {
+                    &M13
+                } else {
+                    &S4
+                };
+                run.blame(rule, &path, &error)?;
+                continue;
+            }
+        };
+        run.checked.levels = run.checked.levels.saturating_add(1);
+        let mut level = LevelState::new(node);
+        arrays(run, &mut level).await?;
+        levels.push(level);
+    }
+    Ok(levels)
+}
+
+async fn lacks_attributes(run: &Run, path: &str) -> bool {
+    let node = run.store.node(path).await.ok().flatten();
+    matches!(node.as_deref(), Some(Node::Group(group)) if group.attributes.is_empty())
+}
+
+async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+    let node = level.node.clone();
+    let children = names_of_level(run, &level.name).await?;
+    level.children.clone_from(&children);
+    group_files(run, &level.name).await?;
+
+    level.vertices = ChunkArray::open(run, &node, "vertices").await?;
+    if level.vertices.is_none() && !level.has("vertices") {
+        run.add(Finding::new(&S5, level.path("vertices")).told(
+            "node",
+            "the rows of the level",
+            "nothing",
+        ));
+    }
+    level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
+    if level.fragments.is_none() && !level.has("vertex_fragments") {
+        let told = ("node", "the fragments of the level", "nothing");
+        run.add(Finding::new(&S6, level.path("vertex_fragments")).told(told.0, told.1, told.2));
+    }
+    level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
+    level.vertex_columns = columns(run, level, "vertex_attributes").await?;
+    level.fragment_columns = columns(run, level, "fragment_attributes").await?;
+    links(run, level, &children).await?;
+
+    for name in children {
+        let known = KNOWN.contains(&name.as_str()) || COMPOSITE.iter().any(|p| name.starts_with(p));
+        if !known || GROUPS.contains(&name.as_str()) {
+            folder(run, &level.path(&name)).await?;
+        }
+        if OPTIONAL.contains(&name.as_str()) {
+            run.add(Finding::new(&S8, level.path(&name)).told("node", "present or not", "present"));
+        }
+    }
+    Ok(())
+}
+
+/// The arrays below a group of attributes.
+async fn columns(run: &mut Run, level: &LevelState, group: &str) -> Result<Vec<ChunkArray>, Stop> {
+    let mut columns = Vec::new();
+    if !level.has(group) {
+        return Ok(columns);
+    }
+    let path = level.path(group);
+    for name in names(run, &path).await? {
+        columns.extend(ChunkArray::open(run, &level.node, &format!("{group}/{name}")).await?);
+    }
+    Ok(columns)
+}
+
+/// S9, S13, S14: families of links, by the names of their groups.
+async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result<(), Stop> {
+    let mut gaps = Vec::new();
+    for group in ["links", "cross_chunk_links"] {
+        if !children.iter().any(|child| child == group) {
+            continue;
+        }
+        let path = level.path(group);
+        let families = names(run, &path).await?;
+        if families.is_empty() {
+            run.add(Finding::new(&S9, &path).told("families", "at least one", "none"));
+        }
+        gaps.extend(families.iter().filter_map(|name| Delta::parse(name).ok()));
+        folder(run, &path).await?;
+    }
+    let announced = run.store.root().zarr_vectors.has(Capability::MultiscaleLinks);
+    if !announced && let Some(gap) = gaps.iter().find(|gap| **gap != Delta::SAME) {
+        let finding = Finding::new(&S14, level.path(&format!("links/{gap}")));
+        run.add(finding.told("format_capabilities", "multiscale_links", "no word of it"));
+    }
+    let said = level.node.meta().arrays_present.iter().any(|name| name == "links");
+    if run.store.family() == Family::A && said && !gaps.contains(&Delta::SAME) {
+        run.add(Finding::new(&S13, level.path("links/0")).told(
+            "node",
+            "the links of the level",
+            "nothing",
+        ));
+    }
+    Ok(())
+}
+
+/// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
+async fn folder(run: &mut Run, path: &str) -> Result<(), Stop> {
+    match run.store.node(path).await {
+        Err(error) => run.blame(&S18, path, &error),
+        Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
+        Ok(Some(_)) => group_files(run, path).await,
+        Ok(None) if run.store.family() != Family::C => group_files(run, path).await,
+        Ok(None) => {
+            let inside = !names(run, path).await?.is_empty();
+            let rule = if inside { &S19 } else { &S16 };
+            run.add(Finding::new(rule, path).told(
+                "zarr.json",
+                "the document of a group",
+                "nothing",
+            ));
+            group_files(run, path).await
+        }
+    }
+}
+
+/// The nodes of a level; where nothing can be listed, those of the known ones that are there.
+async fn names_of_level(run: &mut Run, path: &str) -> Result<Vec<String>, Stop> {
+    let listing = match run.store.children(path).await {
+        Ok(listing) => listing,
+        Err(error) if is_content(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    if listing.complete {
+        return Ok(listing.names);
+    }
+    let mut names = Vec::new();
+    for name in KNOWN {
+        // A document that cannot be read is there.
+        if !matches!(run.store.node(&format!("{path}/{name}")).await, Ok(None)) {
+            names.push(name.to_owned());
+        }
+    }
+    let mut finding = Finding::new(&S16, path).told("names", "a listing", "none: not looked into");
+    finding.severity = crate::Severity::Note;
+    run.add(finding);
+    Ok(names)
+}
+
+/// The folders below `path`.
+async fn names(run: &Run, path: &str) -> Result<Vec<String>, Stop> {
+    match run.store.children(path).await {
+        Ok(listing) => Ok(listing.names),
+        Err(error) if is_content(&error) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the levels of a store may hold.
+const KNOWN: [&str; 13] = [
+    "vertices",
+    "vertex_fragments",
+    "vertex_attributes",
+    "fragment_attributes",
+    "link_fragments",
+    "links",
+    "link_attributes",
+    "object_index",
+    "object_attributes",
+    "groups",
+    "group_attributes",
+    "cross_chunk_links",
+    "cross_chunk_link_attributes",
+];
+/// Those of them that have arrays in them.
+const GROUPS: [&str; 6] = [
+    "vertex_attributes",
+    "fragment_attributes",
+    "link_attributes",
+    "object_index",
+    "object_attributes",
+    "group_attributes",
+];
+const OPTIONAL: [&str; 7] = [
+    "vertex_attributes",
+    "fragment_attributes",
+    "object_index",
+    "object_attributes",
+    "groups",
+    "group_attributes",
+    "links",
+];
+const COMPOSITE: [&str; 2] = ["vertices_", "links_"];
+/// The block of a level's document.
+const BLOCK: &str = "zarr_vectors_level";
+const OME_SINCE: [u32; 3] = [0, 9, 2];

@@ -1,0 +1,106 @@
+//! Stores that do not open: the one thing that is known of them, as a finding.
+
+use zvf_format::Class;
+use zvf_store::{OpenOptions, Store, StoreError};
+
+use crate::finding::{Finding, is_content};
+use crate::findings::Findings;
+use crate::options::{Observer, Options};
+use crate::report::Report;
+use crate::rule::Rule;
+use crate::rules::metadata::{M1, M2, M3, M4, M7, M14};
+use crate::rules::structure::{S1, S2, S11, S12};
+use crate::run::validate;
+
+/// Opens the store at `address` and looks at everything that `options` ask for; a store that does not open for
+/// what is stored has a report too.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf_validate::{Observer, Options, validate_at};
+///
+/// let report =
+///     validate_at(path, Default::default(), &Options::default(), &Observer::default()).await?;
+/// assert!(report.is_clean());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`validate`], and when there is no such place.
+pub async fn validate_at(
+    address: &str,
+    open: OpenOptions,
+    options: &Options,
+    observer: &Observer,
+) -> Result<Report, StoreError> {
+    match Store::open(address, open).await {
+        Ok(store) => validate(&store, options, observer).await,
+        Err(error) => unopened(error, options),
+    }
+}
+
+/// What `error`, with which a store did not open, says about the store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use zvf_store::Store;
+/// use zvf_validate::{Options, unopened};
+///
+/// let nowhere = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+/// let error = Store::open(nowhere, Default::default()).await.unwrap_err();
+/// let report = unopened(error, &Options::default()).unwrap();
+/// assert_eq!(report.findings[0].rule.id, "S1");
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The same error, when it says nothing about what is stored: there is no such place, or the backend fails.
+pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreError> {
+    if !is_content(&error) || error.class() == Class::NotFound && error.key().is_none() {
+        return Err(error);
+    }
+    let mut found = Findings::new(options.max_findings, options.strict);
+    found.add(Finding::of_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
+    let told = found.told(|rule| options.wants(rule));
+    Ok(Report { findings: told.findings, counts: told.counts, complete: true, ..Report::default() })
+}
+
+/// The rule that keeps the store from opening.
+fn rule(error: &StoreError) -> &'static Rule {
+    let subject = error.subject().unwrap_or_default();
+    let subject = subject.strip_prefix("attributes.").unwrap_or(subject);
+    if error.class() == Class::NotFound {
+        return &S1;
+    }
+    if subject == "layout" {
+        return &S12;
+    }
+    if error.metadata().is_none() || error.class() == Class::Truncated {
+        return &S1;
+    }
+    let starts = |path: &str| subject.starts_with(path);
+    let rules: [(&str, &'static Rule); 9] = [
+        ("zarr_vectors.zv_version", &S11),
+        ("zarr_vectors.required_capabilities", &S11),
+        ("zarr_vectors.chunk_shape", &M3),
+        ("zarr_vectors.bounds", &M4),
+        ("zarr_vectors.base_bin_shape", &M7),
+        ("zarr_vectors.geometry_types", &M14),
+        ("multiscales[0].axes", &M2),
+        ("zarr_vectors.", &M1),
+        ("multiscales", &M1),
+    ];
+    let rule = rules.iter().find(|(path, _)| starts(path)).map(|(_, rule)| *rule);
+    match rule {
+        Some(rule) if rule.id == M2.id && subject != "multiscales[0].axes" => &M14,
+        Some(rule) => rule,
+        None if subject == "zarr_vectors" => &S2,
+        None => &S1,
+    }
+}

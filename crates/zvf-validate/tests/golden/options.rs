@@ -1,0 +1,87 @@
+//! What is asked for is what is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use archives::Unpacked;
+use zvf_validate::{Level, Observer, Options, Rule, Sample, Severity, validate};
+
+use super::{report, short};
+
+#[tokio::test]
+async fn levels_are_cumulative() {
+    let base = |level| Options { level, ..Options::default() };
+    for (id, level) in [
+        ("broken/ar_vertices_missing", Level::Structure),
+        ("broken/lv_sparsity_zero", Level::Metadata),
+        ("broken/vx_partial_row", Level::Consistency),
+        ("ln3_basic", Level::Geometry),
+    ] {
+        for asked in Level::ALL {
+            let report = report(id, &base(asked)).await;
+            assert!(
+                report.findings.iter().all(|finding| finding.rule.level <= asked),
+                "{id} {asked}"
+            );
+            let found = report.findings.iter().any(|finding| finding.rule.level == level);
+            assert_eq!(found, asked >= level, "{id} {asked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_can_be_chosen_and_lints_made_errors() {
+    let rules = vec![Rule::find("C8").unwrap()];
+    let chosen = report("pc3_edits", &Options { rules, ..Options::default() }).await;
+    assert_eq!(chosen.findings.iter().map(short).collect::<Vec<_>>(), ["warning C8 0/zarr.json"]);
+    let strict = Options { strict: true, ..Options::default() };
+    let found = report("broken/fi_trailing_bytes", &strict).await;
+    assert_eq!(found.count(Severity::Error), 1);
+}
+
+#[tokio::test]
+async fn findings_are_capped_and_counted() {
+    let capped =
+        report("pc3_fragment_attrs", &Options { max_findings: 1, ..Options::default() }).await;
+    assert_eq!((capped.findings.len(), capped.count(Severity::Warning)), (1, 4));
+}
+
+#[tokio::test]
+async fn a_sample_looks_at_less_and_the_same_again() {
+    let all = report("pc3_basic", &Options::default()).await.checked;
+    let sampled = |seed| Options { sample: Sample::new(0.4, seed), ..Options::default() };
+    let (once, again) =
+        (report("pc3_basic", &sampled(3)).await, report("pc3_basic", &sampled(3)).await);
+    assert!(once.checked.cells > 0 && once.checked.cells < all.cells);
+    assert_eq!(once, again);
+    assert!(once.is_clean());
+}
+
+#[tokio::test]
+async fn progress_is_told_and_an_end_can_be_asked_for() {
+    let unpacked = Unpacked::new("pc3_basic");
+    let store = unpacked.open().await;
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    let observer = Observer {
+        progress: Some(Arc::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        })),
+        ..Observer::default()
+    };
+    assert!(validate(&store, &Options::default(), &observer).await.unwrap().complete);
+    assert!(told.load(Ordering::Relaxed) > 0);
+    observer.cancel();
+    let stopped = validate(&store, &Options::default(), &observer).await.unwrap();
+    assert!(!stopped.complete && stopped.checked.rows == 0);
+}
+
+#[tokio::test]
+async fn a_store_in_memory_says_the_same_as_one_on_disk() {
+    for id in ["pc3_sharded", "gr3_links", "sl3_pyramid", "v070_gr3", "broken/vx_missing_cell"] {
+        let unpacked = Unpacked::new(id);
+        let store = unpacked.open().await;
+        let local = validate(&store, &Options::default(), &Observer::default()).await.unwrap();
+        assert_eq!(local, report(id, &Options::default()).await, "{id}");
+    }
+}
