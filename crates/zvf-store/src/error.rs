@@ -183,6 +183,7 @@ impl StoreError {
             Fault::Absent { .. }
             | Fault::Io { .. }
             | Fault::Backend { .. }
+            | Fault::Unknown { .. }
             | Fault::Changed { .. } => None,
         }
     }
