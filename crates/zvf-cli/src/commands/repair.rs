@@ -70,7 +70,7 @@ impl Repair {
             let nothing = plan.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
-        let report = validate::look(session, &self.store, &Options::default()).await?;
+        let report = validate::look(session, &self.store, &Options::default(), out).await?;
         if !session.json() {
             writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
         }

@@ -69,7 +69,7 @@ impl Validate {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let options = self.options()?;
-        let report = look(session, &self.store, &options).await?;
+        let report = look(session, &self.store, &options, out).await?;
         self.tell(session, &report, out)?;
         if !report.complete {
             out.flush()?;
@@ -118,6 +118,7 @@ pub(crate) async fn look(
     session: &Session,
     address: &str,
     options: &Options,
+    out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
     let told = |error: zvf::StoreError| anyhow::Error::from(zvf::Error::from(error));
     let store = match session.unchecked_store(address).await {
@@ -138,7 +139,7 @@ pub(crate) async fn look(
     session.interrupt().ask_nobody();
     drop(observer);
     drop(progress);
-    session.tell_notices(&store)?;
+    session.tell_notices(out, &store)?;
     report.map_err(told).with_context(|| format!("cannot validate {address}"))
 }
 
