@@ -42,7 +42,7 @@ impl Powerloss {
             runtime.block_on(Script::record(true, true))?,
             runtime.block_on(Script::record(true, false))?,
         ];
-        let each = self.states / 4;
+        let each = self.states / 3;
         for script in &scripts {
             for _ in 0..each {
                 let crash = random.below(script.calls.len() + 1);

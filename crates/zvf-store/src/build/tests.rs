@@ -1,3 +1,5 @@
+//! Stores built in folders and in memory: bytes typed by hand, refusals word for word, and any order.
+
 use std::fs;
 use std::path::Path;
 
