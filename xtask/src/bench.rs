@@ -1,4 +1,4 @@
-//! `bench`: starts the benches of the published crates.
+//! `bench`: measures against the peers, or the inner loops of a crate alone.
 
 use crate::Command;
 use crate::args::Args;
@@ -6,15 +6,24 @@ use crate::house::House;
 
 pub(crate) const COMMAND: Command = Command {
     name: "bench",
-    help: "measure: parse, walk, look up, place, plan
+    help: "measure: against the Python reference, and the inner loops alone
 
-usage: cargo xtask bench [FILTER] [OPTIONS OF CRITERION]
+usage: cargo xtask bench [WORKLOAD] [--turns N] [--scale X]
+       cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
-Runs every bench of zvf-format whose name contains FILTER.",
+Without --loops: installs the reference below the target folder, has it write stores, and runs every
+workload (or those whose name contains WORKLOAD) in turns on both sides; prints a table of medians,
+ratios and the plain cost of reading the same files. Needs python3.
+With --loops: every bench of zvf-format whose name contains FILTER.",
     run,
 };
 
-fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
+fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    if args.flag("--loops") {
+        let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
+        return house.cargo(&bench).forward(args).run();
+    }
+    let folder = house.target().join("bench").display().to_string();
+    let bench = ["run", "--quiet", "--release", "-p", "bench", "--", "--folder", &folder];
     house.cargo(&bench).forward(args).run()
 }

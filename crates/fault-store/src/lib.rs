@@ -19,8 +19,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
-    PutPayload, PutResult, Result,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
 };
 
 /// What happens to one operation.
@@ -55,6 +55,12 @@ pub enum Fault {
     ChangedUnseen(Bytes),
     /// The backend says it cannot do this.
     NotSupported,
+    /// It is done, and the connection breaks before the reply.
+    AnswerLost,
+    /// It is done, and there is never a reply.
+    AnswerLate,
+    /// Whatever condition there is, it is not looked at.
+    Unconditional,
 }
 
 /// One operation that reached the store.
@@ -173,9 +179,7 @@ impl FaultStore {
     async fn before(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
         match fault {
             Some(Fault::Status(status)) => Err(status_error(*status, path)),
-            Some(Fault::Reset) => {
-                Err(generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
-            }
+            Some(Fault::Reset) => Err(reset()),
             Some(Fault::Silence) => {
                 tokio::time::sleep(FOR_EVER).await;
                 Err(status_error(504, path))
@@ -250,11 +254,22 @@ impl ObjectStore for FaultStore {
         &self,
         location: &Path,
         payload: PutPayload,
-        opts: PutOptions,
+        mut opts: PutOptions,
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
         self.before(fault.as_ref(), location).await?;
-        self.inner.put_opts(location, payload, opts).await
+        if fault == Some(Fault::Unconditional) {
+            opts.mode = PutMode::Overwrite;
+        }
+        let done = self.inner.put_opts(location, payload, opts).await;
+        match fault {
+            Some(Fault::AnswerLost) => Err(reset()),
+            Some(Fault::AnswerLate) => {
+                tokio::time::sleep(FOR_EVER).await;
+                Err(status_error(504, location))
+            }
+            _ => done,
+        }
     }
 
     async fn put_multipart_opts(
@@ -332,9 +347,14 @@ fn status_error(status: u16, path: &Path) -> Error {
         401 => Error::Unauthenticated { path, source: source.into() },
         403 => Error::PermissionDenied { path, source: source.into() },
         404 => Error::NotFound { path, source: source.into() },
+        409 => Error::AlreadyExists { path, source: source.into() },
         412 => Error::Precondition { path, source: source.into() },
         _ => generic(source),
     }
+}
+
+fn reset() -> Error {
+    generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

@@ -14,6 +14,7 @@ use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::object::Object;
 use crate::commands::query::Query;
+use crate::commands::rearrange::{Recompress, Shard, Unshard};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -75,6 +76,9 @@ enum Command {
     Cell(Cell),
     #[command(subcommand)]
     Blob(Blob),
+    Shard(Shard),
+    Unshard(Unshard),
+    Recompress(Recompress),
     Completions(Completions),
     Man(Man),
 }
@@ -96,6 +100,9 @@ impl Cli {
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
+                Command::Shard(command) => command.run(&session, &mut out).await,
+                Command::Unshard(command) => command.run(&session, &mut out).await,
+                Command::Recompress(command) => command.run(&session, &mut out).await,
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }

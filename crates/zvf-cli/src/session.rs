@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zvf::inspect::advise;
-use zvf::{Level, LevelReader, Reader, Store, Timeouts};
+use zvf::{Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
@@ -31,6 +31,11 @@ impl Session {
 
     pub(crate) const fn interrupt(&self) -> &Interrupt {
         &self.interrupt
+    }
+
+    /// How to open stores.
+    pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
+        self.common.options(timeouts)
     }
 
     /// Opens a store for looking into it: somebody waits.
@@ -58,15 +63,22 @@ impl Session {
         let shown = !self.common.quiet && io::stderr().is_terminal();
         let target =
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target).with_message(what);
+        let bar = ProgressBar::with_draw_target(None, target)
+            .with_style(ProgressStyle::default_spinner()) // the end is not known
+            .with_message(what);
         if shown {
             bar.enable_steady_tick(TICK);
         }
         Progress(bar)
     }
 
-    /// Says each of `notices` once.
-    pub(crate) fn tell(&self, notices: impl IntoIterator<Item = String>) -> io::Result<()> {
+    /// Says each of `notices` once, after what was printed to `out`.
+    pub(crate) fn tell(
+        &self,
+        out: &mut dyn io::Write,
+        notices: impl IntoIterator<Item = String>,
+    ) -> io::Result<()> {
+        out.flush()?;
         if self.common.quiet {
             return Ok(());
         }
@@ -80,10 +92,33 @@ impl Session {
         Ok(())
     }
 
-    /// Says the notices of `store`.
-    pub(crate) fn tell_notices(&self, store: &Store) -> io::Result<()> {
-        self.tell(store.notices().iter().map(ToString::to_string))
+    /// Says the notices of `store`; those that differ only in the array are one.
+    pub(crate) fn tell_notices(&self, out: &mut dyn io::Write, store: &Store) -> io::Result<()> {
+        self.tell(out, sentences(&store.notices()))
     }
+}
+
+/// Notices in words.
+pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
+    let mut silent = Vec::new();
+    let mut words = Vec::new();
+    for notice in notices {
+        if let Notice::CannotEnumerate { key } = notice {
+            silent.push(key.as_str());
+        } else {
+            words.push(notice.to_string());
+        }
+    }
+    if let [_, _, ..] = silent.as_slice() {
+        words.push(format!(
+            "{} cannot be listed here: only what metadata or the caller names was read",
+            silent.join(", ")
+        ));
+    } else {
+        let alone = notices.iter().filter(|one| matches!(one, Notice::CannotEnumerate { .. }));
+        words.extend(alone.map(ToString::to_string));
+    }
+    words
 }
 
 /// Something that is going on.

@@ -59,6 +59,12 @@ pub(crate) fn count(n: u64) -> String {
     grouped
 }
 
+/// So many things.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    let end = if n == 1 { "" } else { "s" };
+    format!("{} {thing}{end}", count(n))
+}
+
 /// A count, or a dash where it is not known.
 pub(crate) fn maybe(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), count)
@@ -126,6 +132,7 @@ mod tests {
         ] {
             assert_eq!(bytes(n), text);
         }
+        assert_eq!((counted(1, "row"), counted(0, "row")), ("1 row".into(), "0 rows".into()));
         assert_eq!(vector([1.5, -2.0]), "[1.5, -2]");
     }
 

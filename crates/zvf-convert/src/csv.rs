@@ -61,7 +61,7 @@ impl<W: Write> CsvWriter<W> {
                 if at > 0 {
                     self.out.write_all(b",")?;
                 }
-                match table.value(column, row)? {
+                match table.written(column, row)? {
                     Value::Null => {}
                     Value::Text(text) => self.out.write_all(quoted(&text).as_bytes())?,
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
@@ -128,6 +128,19 @@ mod tests {
             2,3,4,\"say \"\"hi\"\"\",1,-1\n\
             3,5,6,,1,-1\n";
         assert_eq!(String::from_utf8(text).unwrap(), wanted);
+    }
+
+    #[test]
+    fn floats_have_the_digits_they_need() {
+        let narrow = [0.1_f32, f32::NAN, 1e30].map(f32::to_le_bytes).concat();
+        let wide = [0.1_f64, 0.1_f32.into(), -0.0].map(f64::to_le_bytes).concat();
+        let batch = Batch::new(Kind::PointCloud, column("float32", 1, &narrow))
+            .with_field(Field::new("w", column("float64", 1, &wide)))
+            .unwrap();
+        let mut text = Vec::new();
+        CsvWriter::new(&mut text, &[]).write(&batch).unwrap();
+        let wanted = "x0,w\n0.1,0.1\nNaN,0.10000000149011612\n";
+        assert!(String::from_utf8(text).unwrap().starts_with(wanted));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value as Json};
 use zvf_model::{Batch, Column, Field, Part, Value};
 
 use crate::ConvertError;
-use crate::table::Table;
+use crate::table::{Table, shortest};
 
 /// Writes batches as lines.
 ///
@@ -130,7 +130,7 @@ impl<W: Write> JsonlWriter<W> {
 /// All values of a row of positions.
 fn row_of(column: &Column, row: usize) -> Json {
     let width = usize::try_from(column.width()).unwrap_or(0);
-    (0..width).map(|at| json(column.value(row, at))).collect()
+    (0..width).map(|at| json(shortest(column.dtype(), column.value(row, at)))).collect()
 }
 
 /// The value of an attribute in a row: one, or a list where a row has several.
@@ -138,12 +138,20 @@ fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
     let value = |at| {
         let value = field.value(row, at);
         value
-            .map(json)
+            .map(|value| json(text(field, value)))
             .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })
     };
     match usize::try_from(field.column.width()) {
         Ok(1) => value(0),
         width => (0..width.unwrap_or(0)).map(value).collect(),
+    }
+}
+
+/// A value as text has it; what codes stand for is written as it is.
+fn text(field: &Field, value: Value) -> Value {
+    match field.categories {
+        None => shortest(field.column.dtype(), value),
+        Some(_) => value,
     }
 }
 

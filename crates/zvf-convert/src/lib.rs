@@ -4,6 +4,7 @@
 //! npy     one record a vertex: position, attributes, part, object    NumPy opens it as it is
 //! csv     the same as text, a header line first
 //! jsonl   one JSON object a line: vertices, parts with their vertices, elements
+//! arrow   record batches, in memory or in files of Arrow and Parquet (feature `arrow`)
 //! ply     vertices with properties, edges or faces                   viewers open it
 //! ```
 //!
@@ -12,6 +13,8 @@
 //!
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod csv;
 mod elements;
 mod error;
@@ -20,6 +23,8 @@ mod npy;
 mod ply;
 mod table;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
 pub use csv::CsvWriter;
 pub use elements::elements_as_rows;
 pub use error::ConvertError;

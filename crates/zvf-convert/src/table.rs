@@ -1,6 +1,7 @@
 //! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
 //! every attribute, then the part and the object a vertex belongs to.
 
+use zvf_format::metadata::{Dtype, DtypeKind};
 use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
 use crate::ConvertError;
@@ -45,10 +46,10 @@ impl<'a> Table<'a> {
             columns.extend(scalars(field));
         }
         let parts = part_of_each(batch);
-        if !parts.is_empty() || !batch.parts().is_empty() {
+        if !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "part".into(), source: Source::Part });
         }
-        if batch.vertex_objects().is_some() || !batch.parts().is_empty() {
+        if batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "object".into(), source: Source::Object });
         }
         Self { batch, columns, parts }
@@ -77,6 +78,18 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The value of `column` in `row`, as text has it.
+    pub(crate) fn written(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
+        let value = self.value(column, row)?;
+        Ok(match column.source {
+            Source::Axis(positions, _) => shortest(positions.dtype(), value),
+            Source::Field(field, _) if field.categories.is_none() => {
+                shortest(field.column.dtype(), value)
+            }
+            Source::Field(..) | Source::Part | Source::Object => value,
+        })
+    }
+
     /// The part that vertex `row` is in.
     pub(crate) fn part(&self, row: usize) -> Option<usize> {
         self.parts.get(row).copied()
@@ -89,6 +102,23 @@ impl<'a> Table<'a> {
             None => self.batch.parts().objects().get(self.part(row)?).copied(),
         }
     }
+}
+
+/// A float of `dtype` as the number with the fewest digits that reads back as the same: what was
+/// stored as 0.1 in 32 bits is written so, and not with the seventeen digits of its wider self.
+pub(crate) fn shortest(dtype: Dtype, value: Value) -> Value {
+    if let Value::Float(x) = value
+        && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
+        && x.is_finite()
+    {
+        return Value::Float(narrow(x).to_string().parse().unwrap_or(x));
+    }
+    value
+}
+
+#[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
+const fn narrow(x: f64) -> f32 {
+    x as f32
 }
 
 /// A count as a value.

@@ -67,8 +67,8 @@ mod source;
 
 pub use budget::{Budget, Reservation};
 pub use build::{
-    Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport, DenseSink,
-    RowPlan, RowReport, RowSink,
+    Arrange, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport,
+    DenseSink, Moved, Rearrangement, RowPlan, RowReport, RowSink,
 };
 pub use codec::{Codecs, Partial};
 pub use error::{Op, Seen, StoreError};

@@ -26,13 +26,13 @@ use crate::cache::Cache;
 use crate::docs::Docs;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{Dense, Rows};
+use crate::layout::{Cells, Dense, Rows};
 use crate::level::LevelNode;
 use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{self, IoStats, Source};
+use crate::source::{self, Get, IoStats, Source};
 
 /// An open store, for reading.
 ///
@@ -298,6 +298,22 @@ impl Store {
         self.shared.notices.all()
     }
 
+    /// The cells of the array at `path` below the root; `None` when there is none.
+    pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
+        node::cells(&self.shared, key, 0).await
+    }
+
+    /// Some objects as they are, in their order.
+    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
+        let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
+        let answers = self.shared.source.read_many(&gets).await.into_iter().zip(keys);
+        let there = answers.map(|(got, key)| {
+            let got = got.map_err(|error| error.with_key(key))?;
+            got.map(|got| got.bytes).ok_or_else(|| StoreError::absent(key, "it was listed"))
+        });
+        there.collect()
+    }
+
     /// What was asked of the backend so far, by this handle and its clones.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
@@ -383,7 +399,7 @@ const fn shareable<T: Clone + Send + Sync + 'static>() {}
 const _: () = {
     shareable::<Store>();
     shareable::<LevelNode>();
-    shareable::<crate::layout::Cells>();
+    shareable::<Cells>();
     shareable::<Rows>();
     shareable::<Dense>();
 };

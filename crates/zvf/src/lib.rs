@@ -32,7 +32,8 @@
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
-//! opt-in mapped reads, `convert` files of other formats. A feature adds items and changes none.
+//! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them. A
+//! feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

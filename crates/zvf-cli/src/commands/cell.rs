@@ -47,13 +47,15 @@ impl Cell {
         } else {
             print(&view, out)?;
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         Ok(if view.faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
     }
 }
 
 fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(out, "chunk {}: {} rows, {} fragments", view.chunk, view.rows, view.fragments.len())?;
+    let (rows, fragments) = (view.rows, u64::try_from(view.fragments.len()).unwrap_or(u64::MAX));
+    let (rows, fragments) = (table::counted(rows, "row"), table::counted(fragments, "fragment"));
+    writeln!(out, "chunk {}: {rows}, {fragments}", view.chunk)?;
     if let Some([low, high]) = &view.bounds {
         writeln!(out, "  box         {} to {}", table::vector(low), table::vector(high))?;
     }
@@ -71,7 +73,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "    and {more} more")?;
     }
     for links in &view.links {
-        writeln!(out, "  links in {}: {} records", links.array, links.records)?;
+        writeln!(out, "  links in {}: {}", links.array, table::counted(links.records, "record"))?;
         for record in links.first.iter().take(SHOWN_LINKS) {
             writeln!(out, "    {}", joined(record, &view.chunk))?;
         }

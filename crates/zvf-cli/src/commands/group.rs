@@ -49,13 +49,13 @@ impl Group {
             true => table::json(&groups, out)?,
             false => print(&groups, out)?,
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }
 
 /// The groups called `names`, a number being a name too.
-async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
+pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
     let catalogue = level.groups().await.map_err(zvf::Error::from)?;
     let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;
     let number = |name: &String| {

@@ -45,7 +45,7 @@ impl Info {
         } else {
             print(&self.store, &summary, out)?;
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }
@@ -158,7 +158,7 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(fault) = &level.fault {
         writeln!(out, "\nlevel {}: {fault}", level.level)?;
     }
-    if level.attributes.is_empty() && level.links.is_empty() {
+    if level.attributes.is_empty() && level.links.is_empty() && level.geometries.is_empty() {
         return Ok(());
     }
     writeln!(out, "\nlevel {}", level.level)?;
@@ -174,6 +174,9 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     if !level.attributes.is_empty() {
         table.print("  ", out)?;
+    }
+    if !level.geometries.is_empty() {
+        writeln!(out, "  geometries of their own: {}", level.geometries.join(", "))?;
     }
     for links in &level.links {
         writeln!(out, "  {}", link_words(level.level, links))?;

@@ -53,7 +53,7 @@ impl Ls {
         } else {
             print(&arrays, out)?;
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }
@@ -79,6 +79,7 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     table.print("", out)?;
     let complete = if arrays.complete { "" } else { ", as far as they are named" };
-    writeln!(out, "{} arrays{complete}, {}", arrays.arrays.len(), table::bytes(total))?;
+    let found = table::counted(u64::try_from(arrays.arrays.len()).unwrap_or(u64::MAX), "array");
+    writeln!(out, "{found}{complete}, {}", table::bytes(total))?;
     Ok(())
 }

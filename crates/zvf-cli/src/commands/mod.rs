@@ -9,3 +9,4 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod object;
 pub(crate) mod query;
+pub(crate) mod rearrange;

@@ -61,7 +61,7 @@ impl Object {
                 false => list(&objects, slots, out)?,
             }
         }
-        session.tell_notices(&store)?;
+        session.tell_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }
@@ -90,12 +90,8 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
 
 fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "object {}: row {} of the index", object.id, object.row)?;
-    writeln!(
-        out,
-        "  {} fragments in {} chunks",
-        table::count(object.fragments),
-        table::count(object.chunks)
-    )?;
+    let fragments = table::counted(object.fragments, "fragment");
+    writeln!(out, "  {fragments} in {}", table::counted(object.chunks, "chunk"))?;
     if let Some([low, high]) = &object.bounds {
         writeln!(out, "  within {} to {}", table::vector(low), table::vector(high))?;
     }

@@ -49,6 +49,8 @@ fn objects_as_json_lines() {
     );
     let ran = zvf(&["query", store.arg(), "--objects", "999,2", "--unknown", "report"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "zvf: note: there is no object 999\n"));
+    let by_name = zvf(&["query", store.arg(), "--groups", "group_1"]).clean();
+    assert_eq!(by_name, zvf(&["query", store.arg(), "--groups", "1"]).clean());
     let quiet = zvf(&["query", "-q", store.arg(), "--objects", "999,2", "--unknown", "report"]);
     assert_eq!(quiet.err, "");
 }
@@ -78,6 +80,8 @@ fn what_makes_no_sense_says_what_would() {
     ] {
         assert_eq!(zvf(&[&["query", store.arg()], args].concat()).refused(2), message);
     }
+    let error = zvf(&["query", store.arg(), "--groups", "left"]).refused(2);
+    assert!(error.ends_with("; there are 3, such as group_0, group_1, group_2"), "{error}");
     let error = zvf(&["query", store.arg(), "--level", "7"]).refused(4);
     assert_eq!(
         error,
@@ -98,4 +102,15 @@ fn a_plan_before_and_figures_after() {
     assert!(text.starts_with("level 0 (point_cloud), mode inside\ncells     1 of 8\n"), "{text}");
     let json = zvf(&[&args[..], &["--json"]].concat()).json();
     assert_eq!((&json["plan"]["cells"], &json["answer"]["complete"]), (&1.into(), &true.into()));
+}
+
+#[test]
+fn a_limit_below_the_first_object_says_so() {
+    let store = store("v060_sl3_pyramid");
+    let ran = zvf(&["query", store.arg(), "--limit", "3"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 1));
+    assert_eq!(
+        ran.err,
+        "zvf: note: the limit is below the first object, which is not cut: raise --limit\n"
+    );
 }

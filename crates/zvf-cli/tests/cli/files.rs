@@ -8,12 +8,20 @@ use crate::stores::{store, zvf};
 fn each_format_by_the_name_of_the_file() {
     let store = store("pc3_basic");
     let folder = tempfile::tempdir().unwrap();
-    for (name, start) in [
+    let mut formats = vec![
         ("some.npy", &b"\x93NUMPY"[..]),
         ("some.csv", b"x,y,z\n"),
         ("some.jsonl", b"{\"vertex\":0,"),
         ("some.PLY", b"ply\nformat binary_little_endian"),
-    ] {
+    ];
+    if cfg!(feature = "arrow") {
+        formats.extend([
+            ("some.arrow", &b"ARROW1"[..]),
+            ("some.arrows", b"\xff\xff\xff\xff"),
+            ("some.parquet", b"PAR1"),
+        ]);
+    }
+    for (name, start) in &formats {
         let file = folder.path().join(name);
         let path = file.to_str().unwrap();
         let ran = zvf(&["query", store.arg(), "-o", path]);
@@ -26,7 +34,8 @@ fn each_format_by_the_name_of_the_file() {
             .unwrap();
         assert_eq!(piped.stdout, fs::read(&file).unwrap(), "{name} to a pipe");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing else is left");
+    let left = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, formats.len(), "nothing else is left");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod answers;
 mod faults;
 mod files;
+mod rearranged;
 mod remote;
 mod stores;
 mod views;

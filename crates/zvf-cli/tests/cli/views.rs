@@ -56,7 +56,11 @@ fn ls_lists_arrays_with_chunks_and_sizes() {
     let old = store("v070_sl3_pyramid");
     let json = zvf(&["ls", "--json", old.arg(), "0/vertices"]).json();
     let vertices = &json["arrays"][0];
-    assert_eq!((&vertices["shape"], &vertices["chunks"]), (&serde_json::Value::Null, &30.into()));
+    assert_eq!((&vertices["path"], &vertices["chunks"]), (&"0/vertices".into(), &30.into()));
+    assert_eq!(
+        (&vertices["shape"], &vertices["data_type"]),
+        (&serde_json::Value::Null, &"uint8".into())
+    );
 
     let error = zvf(&["ls", new.arg(), "1"]).refused(2);
     assert_eq!(
@@ -70,7 +74,7 @@ fn cell_shows_fragments_links_and_rows() {
     let mesh = store("ms3_tri");
     let text = zvf(&["cell", mesh.arg(), "0.0.0", "--rows", "2"]).clean();
     for part in [
-        "chunk 0.0.0: 14 rows, 1 fragments",
+        "chunk 0.0.0: 14 rows, 1 fragment",
         "0: rows 0..14",
         "links in 0/links/0/0.0.0_0.0.0: ",
         "row  position",

@@ -125,7 +125,9 @@ pub struct CellSink(Arc<Core>);
 struct Core {
     build: Build,
     key: Key,
-    plan: CellPlan, // its ranges have the rank, or are empty
+    plan: CellPlan,    // its ranges have the rank, or are empty
+    inner: Vec<Codec>, // of one cell, with that of the frame
+    extras: Object,    // other keys of the document
     state: Mutex<State>,
 }
 
@@ -161,7 +163,39 @@ impl CellSink {
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
         let shards = shards.map_err(|error| error.with_key(&key))?;
         let state = Mutex::new(State { shards, ..State::default() });
-        Ok(Self(Arc::new(Core { build, key, plan, state })))
+        let mut inner = vec![Codec::vlen_bytes()];
+        inner.extend(plan.codecs.metadata());
+        Ok(Self(Arc::new(Core { build, key, plan, inner, extras: Object::new(), state })))
+    }
+
+    /// The same array with other keys in its document, and with cells that come encoded where `inner` says
+    /// how they are.
+    pub(super) fn copying(
+        self,
+        inner: Option<Vec<Codec>>,
+        extras: Object,
+    ) -> Result<Self, StoreError> {
+        let core = Arc::into_inner(self.0);
+        let mut core = core.ok_or_else(|| {
+            let expected = Expected::Rule("one that nobody shares yet");
+            StoreError::refused(Class::InvalidArgument, Op::Open, "array", expected, "a shared one")
+        })?;
+        core.extras = extras;
+        if let Some(inner) = inner {
+            core.inner = inner;
+        }
+        Ok(Self(Arc::new(core)))
+    }
+
+    /// What was announced.
+    pub(super) fn plan(&self) -> &CellPlan {
+        &self.0.plan
+    }
+
+    /// Writes what is stored of a cell, as it is.
+    pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<(), StoreError> {
+        let put = self.0.index(key).and_then(|path| self.0.place(key, &path, vec![stored], 0));
+        put.map_err(|error| error.with_key(&self.0.key))
     }
 
     /// Writes the cell under `key`, or keeps it until its shard is whole. From any thread; an empty payload
@@ -251,7 +285,17 @@ impl Core {
         let mut encoder = self.build.encoder();
         let parts = self.plan.codecs.encode(vec![header, payload], &mut encoder);
         self.build.give_back(encoder);
-        let parts = parts?;
+        self.place(key, path, parts?, bytes)
+    }
+
+    /// Writes what is stored of a cell with a payload of `bytes`, or hands it to its shard.
+    fn place(
+        &self,
+        key: &ChunkKey,
+        path: &ChunkPath,
+        parts: Vec<Bytes>,
+        bytes: u64,
+    ) -> Result<(), StoreError> {
         let stored = codec::len(&parts);
         if self.plan.shard.is_none() {
             locked(&self.state).check_open()?;
@@ -346,11 +390,10 @@ impl Core {
         let shape: Vec<u64> = low.iter().zip(&high).map(cells).collect();
         Grid::new(&low, &shape)?;
         let ones = vec![1; self.plan.rank];
-        let mut codecs = vec![Codec::vlen_bytes()];
-        codecs.extend(self.plan.codecs.metadata());
+        let inner = self.inner.clone();
         let (chunk, codecs) = match &self.plan.shard {
-            None => (ones, codecs),
-            Some(shard) => (shard.clone(), vec![Codec::sharding(ones, codecs)]),
+            None => (ones, inner),
+            Some(shard) => (shard.clone(), vec![Codec::sharding(ones, inner)]),
         };
         let mut doc = ArrayDoc::new(shape, chunk, DataType::variable_length_bytes());
         doc.codecs = codecs;
@@ -360,6 +403,7 @@ impl Core {
         }
         doc.attributes.extend(self.plan.attributes.clone());
         attributes(&mut doc.attributes);
+        doc.extras = self.extras.clone();
         Ok(doc)
     }
 

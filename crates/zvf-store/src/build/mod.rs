@@ -21,6 +21,7 @@ mod dense;
 mod disk;
 #[cfg(feature = "local")]
 mod folder;
+mod rearrange;
 mod room;
 mod rows;
 mod shards;
@@ -43,6 +44,7 @@ use self::disk::Disk;
 pub use self::disk::{Call, Disk};
 #[cfg(feature = "local")]
 use self::folder::Folder;
+pub use self::rearrange::{Arrange, Moved, Rearrangement};
 use self::room::Room;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
@@ -151,7 +153,10 @@ impl Build {
             #[cfg(feature = "local")]
             Place::Directory(path) => Self::in_folder(path, Disk::default(), options).await,
             #[cfg(not(feature = "local"))]
-            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Directory(path) => {
+                let path = path.to_string_lossy();
+                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, &options.store)?;
                 Self::in_object_store(store, path.as_ref(), options).await
@@ -358,6 +363,12 @@ impl Build {
         }
         nodes.insert(key.clone(), state);
         Ok(key)
+    }
+
+    /// Takes the names of nodes whose documents are copied.
+    fn copied(&self, key: Key, is_array: bool) {
+        let state = if is_array { State::Array(true) } else { State::Group };
+        locked(&self.0.nodes).insert(key, state);
     }
 
     /// Gives a name back of which nothing was written.

@@ -1,3 +1,5 @@
+//! Stores built in folders and in memory: bytes typed by hand, refusals word for word, and any order.
+
 use std::fs;
 use std::path::Path;
 
@@ -301,6 +303,13 @@ async fn a_store_is_replaced_in_one_step() {
         assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *payload);
         assert_eq!(names(here.path()), ["a.zv"]);
     }
+    // Where names cannot change places, in two steps.
+    let disk = Disk::default().without_exchange();
+    let build = Build::in_folder(at.clone(), disk, replacing()).await.unwrap();
+    small(&build, b"again").await;
+    build.publish(&root()).await.unwrap();
+    assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"again");
+    assert_eq!(names(here.path()), ["a.zv"]);
     // Through a link, the store is replaced and not the link.
     #[cfg(unix)]
     {

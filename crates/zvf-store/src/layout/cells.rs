@@ -268,6 +268,18 @@ impl Cells {
 }
 
 impl Cells {
+    /// What is stored of each of the chunks `keys` of a family C array, encoded as it is.
+    pub(crate) async fn stored(&self, keys: &[ChunkKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        match &self.core.layout {
+            Layout::Native(native) => native.stored(&self.shared, keys).await,
+            Layout::Tiny(_) => {
+                let what = "stored bytes of chunks in a store of version";
+                let version = self.shared.root.zarr_vectors.zv_version.to_string();
+                Err(StoreError::unsupported(Op::Read, what, &*version))
+            }
+        }
+    }
+
     async fn read_native(
         &self,
         native: &Native,

@@ -70,6 +70,20 @@ impl Native {
         self.array.as_ref().map_err(Clone::clone)
     }
 
+    /// What is stored of each of the chunks `keys`, encoded as it is; `None` where nothing is.
+    pub(crate) async fn stored(
+        &self,
+        shared: &Shared,
+        keys: &[ChunkKey],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut indexes = Vec::with_capacity(keys.len());
+        for key in keys {
+            indexes.push(ChunkPath::of(key, &self.origin)?.index().to_vec());
+        }
+        let stored = self.array()?.stored(&shared.source, &indexes).await;
+        stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
+    }
+
     pub(crate) fn rank(&self) -> usize {
         self.grid.len()
     }

@@ -52,7 +52,10 @@ impl Source {
             #[cfg(feature = "local")]
             Place::Directory(path) => Ok(Self::Local(Local::open(&path, budget.clone())?)),
             #[cfg(not(feature = "local"))]
-            Place::Directory(_) => Err(StoreError::unsupported(Op::Open, "scheme", "file")),
+            Place::Directory(path) => {
+                let path = path.to_string_lossy();
+                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, options)?;
                 Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))

@@ -30,13 +30,7 @@ use crate::options::OpenOptions;
 /// What the user's words mean.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Directory(
-        #[cfg_attr(
-            not(feature = "local"),
-            expect(dead_code, reason = "named in the refusal only")
-        )]
-        PathBuf,
-    ),
+    Directory(PathBuf),
     Remote(Scheme, Url, Path),
 }
 

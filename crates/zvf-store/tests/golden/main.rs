@@ -5,5 +5,7 @@ mod agree;
 mod broken;
 mod chunks;
 mod families;
+mod rearranged;
 mod requests;
+mod uploads;
 mod walk;

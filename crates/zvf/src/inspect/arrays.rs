@@ -97,7 +97,8 @@ async fn listed(
         let entry = found.entry(path.to_owned()).or_default();
         entry.stored.add(bytes);
         let is_document = rest.ends_with("zarr.json");
-        if is_document && entry.node.is_none() {
+        // The document of a chunk tells more than that of the group around it.
+        if is_document && (entry.node.is_none() || (rest != "zarr.json" && !entry.small)) {
             entry.small = rest != "zarr.json";
             entry.node = key.strip_suffix("/zarr.json").map(str::to_owned);
         }

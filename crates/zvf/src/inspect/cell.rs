@@ -251,7 +251,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         let mut values = Vec::with_capacity(width);
         for at in 0..width {
             match field.value(row, at) {
-                Ok(value) => values.push(json::value(value)),
+                Ok(value) => values.push(json::stored(field.column.dtype(), value)),
                 Err(error) => {
                     values.push(Json::Null);
                     faults.push(format!("{}: {error}", field.name));
@@ -262,7 +262,8 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         attributes.insert(field.name.to_string(), value);
     }
     let axes = usize::try_from(positions.width()).unwrap_or(0);
-    let position = (0..axes).map(|axis| json::value(positions.value(row, axis))).collect();
+    let number = |axis| json::stored(positions.dtype(), positions.value(row, axis));
+    let position = (0..axes).map(number).collect();
     CellRow { row: wide(row), position, attributes }
 }
 

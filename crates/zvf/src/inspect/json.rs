@@ -1,7 +1,25 @@
 //! Values as JSON, for people: a float that JSON has no number for is a text.
 
 use serde_json::Value as Json;
+use zvf_format::metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
+
+/// A value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
+/// wider self.
+pub(super) fn stored(dtype: Dtype, value: Value) -> Json {
+    if let Value::Float(x) = value
+        && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
+        && x.is_finite()
+    {
+        return self::value(Value::Float(narrow(x).to_string().parse().unwrap_or(x)));
+    }
+    self::value(value)
+}
+
+#[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
+const fn narrow(x: f64) -> f32 {
+    x as f32
+}
 
 pub(super) fn value(value: Value) -> Json {
     match value {
@@ -17,8 +35,9 @@ pub(super) fn value(value: Value) -> Json {
 
 /// One value, or a list where a row has several.
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
+    let dtype = values.column().dtype();
     match usize::try_from(values.column().width()).unwrap_or(0) {
-        1 => value(values.value(row, 0)),
-        width => (0..width).map(|at| value(values.value(row, at))).collect(),
+        1 => stored(dtype, values.value(row, 0)),
+        width => (0..width).map(|at| stored(dtype, values.value(row, at))).collect(),
     }
 }

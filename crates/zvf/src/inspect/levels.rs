@@ -51,6 +51,8 @@ pub struct LevelSummary {
     pub groups: Option<u64>,
     /// Families of links.
     pub links: Vec<LinkSummary>,
+    /// Geometries that share the chunks of the level, by name.
+    pub geometries: Vec<String>,
     /// What lies in the backend, where it was listed.
     pub stored: Option<Stored>,
     /// Why the rest is unknown.
@@ -146,6 +148,8 @@ impl LevelSummary {
         };
         self.exact_vertex_attributes(&reader).await?;
         self.links = links(&reader).await?;
+        let geometries = reader.geometries().await?;
+        self.geometries = geometries.iter().map(|one| one.name().to_owned()).collect();
         self.objects = reader.objects().await?.map(|index| index.slots());
         self.groups = reader.groups().await?.map(|groups| groups.len());
         Ok(())

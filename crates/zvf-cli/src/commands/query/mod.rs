@@ -11,15 +11,16 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
 use zvf::{
-    Answer, Columns, Figures, Kind, Level, LevelRule, Mode, ObjectId, Order, Plan, QueryError,
-    Reader, UnknownIds,
+    Answer, Columns, Figures, Kind, Level, LevelRule, Missing, Mode, ObjectId, Order, Plan,
+    QueryError, Reader, Store, UnknownIds,
 };
 
 use self::region::Where;
 use self::write::{Format, Sink};
 use crate::cli::size;
+use crate::commands::group;
 use crate::outcome::{Outcome, Usage};
-use crate::session::Session;
+use crate::session::{Session, sentences};
 use crate::table;
 use crate::target::{NewFile, Out};
 
@@ -46,9 +47,9 @@ pub(crate) struct Query {
     /// Only these objects, in this order: 7,9,20..30 (the last one is left out).
     #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true, help_heading = "Which")]
     objects: Option<Ids>,
-    /// Only objects in one of these groups: 0,3.
+    /// Only objects in one of these groups, by number or name: 0,left.
     #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = "Which")]
-    groups: Vec<u64>,
+    groups: Vec<String>,
     /// Only what this holds for, such as "intensity > 3 and object.kind in (1, 2)".
     #[arg(long = "where", value_name = "EXPR", help_heading = "Which")]
     predicate: Option<String>,
@@ -112,7 +113,10 @@ impl Query {
         let reader = session.reader(&self.store).await?;
         let axes: Vec<String> =
             reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let query = self.query(&axes)?;
+        let mut query = self.query(&axes)?;
+        if !self.groups.is_empty() {
+            query = query.in_groups(self.group_numbers(session, &reader).await?);
+        }
         let progress = session.progress("reading");
         if self.explain {
             let plan = advised(&reader, reader.plan(&query).await).await?;
@@ -124,26 +128,26 @@ impl Query {
                 sink.finish()?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            tell(session, &reader, Some(&answer))?;
+            tell(session, out, reader.store(), Some(&answer))?;
             return Ok(Outcome::Clean);
         }
-        let mut sink = self.sink(session, format, Some(out), &axes)?;
+        let mut sink = self.sink(session, format, Some(&mut *out), &axes)?;
         if self.stream {
             let written =
                 stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices")))
                     .await?;
             drop(progress);
             sink.finish()?;
-            tell(session, &reader, None)?;
-            session.tell(self.output.as_ref().map(|path| wrote(written, path)))?;
+            tell(session, out, reader.store(), None)?;
+            session.tell(out, self.output.as_ref().map(|path| wrote(written, path)))?;
             return Ok(Outcome::Clean);
         }
         let answer = advised(&reader, reader.run(&query).await).await?;
         drop(progress);
         sink.write(&answer.batch)?;
         sink.finish()?;
-        tell(session, &reader, Some(&answer))?;
-        session.tell(self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
+        tell(session, out, reader.store(), Some(&answer))?;
+        session.tell(out, self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
         Ok(Outcome::Clean)
     }
 
@@ -161,9 +165,6 @@ impl Query {
         }
         if let Some(Ids(ids)) = &self.objects {
             query = query.of_objects(ids.iter().copied());
-        }
-        if !self.groups.is_empty() {
-            query = query.in_groups(self.groups.iter().copied());
         }
         if let Some(text) = &self.predicate {
             let predicate: zvf::predicate::Predicate = text.parse().map_err(zvf::Error::from)?;
@@ -190,6 +191,16 @@ impl Query {
             query = query.own_level_only();
         }
         Ok(if self.stream { query.uncached() } else { query })
+    }
+
+    /// The groups asked for; names are those of the level, or of level 0 where a rule chooses it.
+    async fn group_numbers(&self, session: &Session, reader: &Reader) -> anyhow::Result<Vec<u64>> {
+        let numbers: Option<Vec<u64>> = self.groups.iter().map(|name| name.parse().ok()).collect();
+        if let Some(numbers) = numbers {
+            return Ok(numbers);
+        }
+        let level = if let LevelRule::Number(level) = self.level { level.0 } else { 0 };
+        group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
     }
 
     /// Where the answer goes: the file asked for, or `out`.
@@ -242,30 +253,41 @@ async fn advised<T>(reader: &Reader, found: Result<T, QueryError>) -> Result<T, 
 }
 
 fn wrote(vertices: usize, path: &std::path::Path) -> String {
-    let vertices = table::count(u64::try_from(vertices).unwrap_or(u64::MAX));
-    format!("{vertices} vertices in {}", path.display())
+    let vertices = u64::try_from(vertices).unwrap_or(u64::MAX);
+    let vertices = if vertices == 1 {
+        "1 vertex".to_owned()
+    } else {
+        format!("{} vertices", table::count(vertices))
+    };
+    format!("{vertices} in {}", path.display())
 }
 
 /// What the answer says besides its geometry.
-fn tell(session: &Session, reader: &Reader, answer: Option<&Answer>) -> anyhow::Result<()> {
-    session.tell_notices(reader.store())?;
-    let Some(answer) = answer else { return Ok(()) };
-    let missing = answer.missing.iter().map(|missing| {
-        format!(
-            "{} has no chunk {} although it is recorded: left out",
-            missing.array, missing.chunk
-        )
-    });
-    session.tell(missing)?;
-    let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
-    session.tell(
-        (!unknown.is_empty()).then(|| format!("there is no object {}", unknown.join(", "))),
-    )?;
-    session
-        .tell(answer.truncated.then(|| "the limit cut the answer off: there is more".to_owned()))?;
-    let kept = answer.notices.iter().map(ToString::to_string);
-    let store: Vec<String> = reader.store().notices().iter().map(ToString::to_string).collect();
-    Ok(session.tell(kept.filter(|notice| !store.contains(notice)))?)
+fn tell(
+    session: &Session,
+    out: &mut dyn Write,
+    store: &Store,
+    answer: Option<&Answer>,
+) -> anyhow::Result<()> {
+    let mut words = sentences(&store.notices());
+    if let Some(answer) = answer {
+        words.extend(sentences(&answer.notices));
+        words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
+            format!("{array} has no chunk {chunk} although it is recorded: left out")
+        }));
+        let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
+        if !unknown.is_empty() {
+            words.push(format!("there is no object {}", unknown.join(", ")));
+        }
+        if answer.truncated && answer.batch.is_empty() {
+            words.push(
+                "the limit is below the first object, which is not cut: raise --limit".to_owned(),
+            );
+        } else if answer.truncated {
+            words.push("the limit cut the answer off: there is more".to_owned());
+        }
+    }
+    Ok(session.tell(out, words)?)
 }
 
 fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use zvf::Batch;
+#[cfg(feature = "arrow")]
+use zvf::convert::{ArrowWriter, ParquetWriter};
 use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
 
 use crate::outcome::Usage;
@@ -21,6 +23,15 @@ pub(crate) enum Format {
     Jsonl,
     /// The polygon file format: vertices, edges or faces.
     Ply,
+    /// An Arrow file, one row a vertex.
+    #[cfg(feature = "arrow")]
+    Arrow,
+    /// The same as a stream, which can be read while it is written.
+    #[cfg(feature = "arrow")]
+    Arrows,
+    /// A Parquet file, one row a vertex.
+    #[cfg(feature = "arrow")]
+    Parquet,
 }
 
 impl Format {
@@ -29,6 +40,8 @@ impl Format {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "ndjson" | "json" => Some(Self::Jsonl),
+            #[cfg(feature = "arrow")]
+            "feather" | "ipc" => Some(Self::Arrow),
             known => Self::from_str(known, true).ok(),
         }
     }
@@ -48,6 +61,8 @@ impl Format {
         match self {
             Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
             Self::Csv | Self::Jsonl | Self::Ply => Out::Stream(out),
+            #[cfg(feature = "arrow")]
+            Self::Arrow | Self::Arrows | Self::Parquet => Out::Stream(out),
         }
     }
 }
@@ -69,6 +84,10 @@ enum Table<'a> {
     Csv(CsvWriter<Out<'a>>),
     Jsonl(JsonlWriter<Out<'a>>),
     Ply(Out<'a>),
+    #[cfg(feature = "arrow")]
+    Arrow(ArrowWriter<Out<'a>>),
+    #[cfg(feature = "arrow")]
+    Parquet(Box<ParquetWriter<Out<'a>>>),
 }
 
 impl<'a> Sink<'a> {
@@ -86,9 +105,21 @@ impl<'a> Sink<'a> {
             Format::Csv => Table::Csv(CsvWriter::new(out, axes)),
             Format::Jsonl => Table::Jsonl(JsonlWriter::new(out)),
             Format::Ply => Table::Ply(out),
+            #[cfg(feature = "arrow")]
+            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "position")),
+            #[cfg(feature = "arrow")]
+            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "position")),
+            #[cfg(feature = "arrow")]
+            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position").into()),
         };
         let elements = elements.map(|out| match format {
             Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
+            #[cfg(feature = "arrow")]
+            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "vertices")),
+            #[cfg(feature = "arrow")]
+            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "vertices")),
+            #[cfg(feature = "arrow")]
+            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices").into()),
             Format::Csv | Format::Jsonl | Format::Ply => {
                 let names: Vec<String> = (0..MOST_CORNERS).map(|at| format!("v{at}")).collect();
                 Table::Csv(CsvWriter::new(out, &names))
@@ -139,6 +170,10 @@ impl Table<'_> {
             Self::Csv(writer) => writer.write(batch)?,
             Self::Jsonl(writer) => writer.write(batch)?,
             Self::Ply(out) => write_ply(batch, axes, out)?,
+            #[cfg(feature = "arrow")]
+            Self::Arrow(writer) => writer.write(batch)?,
+            #[cfg(feature = "arrow")]
+            Self::Parquet(writer) => writer.write(batch)?,
         }
         Ok(())
     }
@@ -149,6 +184,10 @@ impl Table<'_> {
             Self::Csv(writer) => writer.finish()?,
             Self::Jsonl(writer) => writer.finish()?,
             Self::Ply(out) => out,
+            #[cfg(feature = "arrow")]
+            Self::Arrow(writer) => writer.finish()?,
+            #[cfg(feature = "arrow")]
+            Self::Parquet(writer) => writer.finish()?,
         }
         .finish()
     }

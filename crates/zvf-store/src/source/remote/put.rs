@@ -2,8 +2,9 @@
 //!
 //! An object under a name of its own may be sent again as often as it takes. One that must not be there
 //! yet may not: after an answer that leaves it open whether the first try arrived, the object is read,
-//! and what is there decides. Ours is a success, another's a loss; nothing at all is another try. A
-//! backend that cannot put conditionally is asked for the object first, and the caller is told.
+//! and what is there decides. Ours is a success, another's a loss; nothing at all is another try. The
+//! object is looked for before as well: some backends cannot put conditionally, or take the condition and
+//! ignore it, and then the caller is told.
 //!
 //! Not here: what is written, and when.
 
@@ -54,11 +55,14 @@ impl Remote {
 
     async fn create_once(&self, key: &Key, bytes: &Bytes) -> Result<Created, StoreError> {
         let parts = std::slice::from_ref(bytes);
+        if self.read(key).await?.is_some() {
+            return Err(taken());
+        }
         let mut tries = Tries::new(&self.0, Op::Publish);
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
-                Ok(()) => return Ok(Created::Guarded),
+                Ok(()) => return Ok(self.guarded(key, parts, &tries).await),
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
@@ -83,6 +87,15 @@ impl Remote {
             return Err(taken());
         }
         self.put(key, parts).await.map(|()| Created::Looked)
+    }
+
+    /// Whether the store saw to it that an object was created and not replaced: it refuses to create the
+    /// same again. One that takes the condition and ignores it does not, and no harm is done by the same bytes.
+    async fn guarded(&self, key: &Key, parts: &[Bytes], tries: &Tries) -> Created {
+        match self.0.send(key, parts, PutMode::Create, tries).await {
+            Ok(()) => Created::Looked,
+            Err(_refused) => Created::Guarded,
+        }
     }
 
     /// All of an object.

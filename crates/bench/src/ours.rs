@@ -1,0 +1,138 @@
+//! The same work done by zvf, on handles that stay open: documents and indexes loaded, no cells kept.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use futures_executor::block_on;
+use zvf_format::key::ChunkKey;
+use zvf_model::{Bounds, Level, LevelReader, ObjectId};
+use zvf_query::{Columns, Mode, Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
+use crate::clock::{repeated, seconds};
+use crate::work::{Ask, CELL, Work};
+
+/// Open handles.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    stores: PathBuf,
+    readers: BTreeMap<&'static str, (Store, Reader)>,
+}
+
+impl Ours {
+    /// Over the stores in a folder; nothing is opened yet.
+    pub(crate) fn new(stores: &Path) -> Self {
+        Self { stores: stores.to_owned(), readers: BTreeMap::new() }
+    }
+
+    /// Opens the store and has it load what describes it.
+    pub(crate) fn warm(&mut self, work: &Work) -> anyhow::Result<()> {
+        if !self.readers.contains_key(work.store) {
+            let path = self.stores.join(format!("{}.zarrvectors", work.store));
+            let path = path.to_str().context("a folder whose name is not UTF-8")?;
+            let store = block_on(Store::open(path, OpenOptions::default()))?;
+            self.readers.insert(work.store, (store.clone(), Reader::new(store)));
+        }
+        for query in queries(work)? {
+            block_on(self.open(work)?.1.run(&query))?;
+        }
+        Ok(())
+    }
+
+    /// How many rows the work gives.
+    pub(crate) fn count(&self, work: &Work) -> anyhow::Result<u64> {
+        let mut count = 0;
+        for query in queries(work)? {
+            count += block_on(self.open(work)?.1.run(&query))?.batch.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were
+    /// decoded before are let go of before the clock starts, and what planning needs is read again.
+    pub(crate) fn run(&self, work: &Work) -> anyhow::Result<f64> {
+        let (queries, (store, reader)) = (queries(work)?, self.open(work)?);
+        if work.overlaps() {
+            store.clear_cache();
+            for query in &queries {
+                block_on(reader.plan(query))?;
+            }
+            return seconds(1, || answer(reader, &queries));
+        }
+        repeated(|| answer(reader, &queries))
+    }
+
+    /// The files of the cells that the work touches: what must be read whatever one does with it.
+    pub(crate) fn files(&self, work: &Work) -> anyhow::Result<Vec<PathBuf>> {
+        let (store, _) = self.open(work)?;
+        let level = block_on(LevelReader::open(store, Level(0)))?;
+        let folder = self.stores.join(format!("{}.zarrvectors/0", work.store));
+        let chunks: Vec<ChunkKey> = match &work.ask {
+            Ask::Objects(ids) => {
+                let index = block_on(level.objects())?.context("a store without objects")?;
+                let ids: Vec<ObjectId> = ids.iter().map(|id| ObjectId(*id)).collect();
+                let rows: Vec<u64> = block_on(index.find(&ids))?.into_iter().flatten().collect();
+                let followed = block_on(level.follow(&index, &rows))?;
+                followed.chunks.iter().map(|chunk| *chunk.chunk()).collect()
+            }
+            Ask::Scan(_) => block_on(level.chunks())?.iter().collect(),
+            Ask::Boxes { boxes, .. } => {
+                let all = block_on(level.chunks())?;
+                boxes
+                    .iter()
+                    .flat_map(|bounds| all.iter().filter(|key| meets(key, bounds)))
+                    .collect()
+            }
+        };
+        let arrays = work.arrays().into_iter().map(|name| folder.join(name).join("c"));
+        let in_array = |array: PathBuf| {
+            chunks.iter().map(move |key| array.join(key.to_string().replace('.', "/")))
+        };
+        Ok(arrays.flat_map(in_array).collect())
+    }
+
+    fn open(&self, work: &Work) -> anyhow::Result<&(Store, Reader)> {
+        self.readers.get(work.store).context("a store that was not opened")
+    }
+}
+
+fn answer(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
+    for query in queries {
+        std::hint::black_box(block_on(reader.run(query))?);
+    }
+    Ok(())
+}
+
+/// Whether the chunk meets the box.
+fn meets(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
+    let sides = low.iter().zip(high).zip(key.components());
+    sides.into_iter().all(|((low, high), at)| {
+        let at = *at as f64;
+        (low / CELL).floor() <= at && at <= (high / CELL).floor()
+    })
+}
+
+fn queries(work: &Work) -> anyhow::Result<Vec<Query>> {
+    // A single question leaves nothing behind; questions that overlap may use what the first ones read.
+    let no_columns = |query: Query| {
+        let query = query.columns(Columns::None);
+        if work.overlaps() { query } else { query.uncached() }
+    };
+    match &work.ask {
+        Ask::Boxes { boxes, whole } => boxes
+            .iter()
+            .map(|[low, high]| {
+                let mode = if *whole { Mode::Cells } else { Mode::Inside };
+                Ok(no_columns(Query::within(Bounds::new(low, high)?).mode(mode)))
+            })
+            .collect(),
+        Ask::Objects(ids) => {
+            Ok(vec![no_columns(Query::objects(ids.iter().map(|id| ObjectId(*id))))])
+        }
+        Ask::Scan(names) => {
+            let names = names.iter().map(|name| (*name).into()).collect();
+            Ok(vec![Query::all().columns(Columns::Named(names)).uncached()])
+        }
+    }
+}

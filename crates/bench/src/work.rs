@@ -1,0 +1,112 @@
+//! The pieces of work both sides do.
+
+use serde_json::{Value, json};
+
+/// One piece of work.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    pub(crate) store: &'static str,
+    pub(crate) ask: Ask,
+    /// At least how many times faster than the reference we want to be.
+    pub(crate) bar: f64,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    /// The vertices, or whole objects where `whole`, of each box.
+    Boxes { boxes: Vec<[[f64; 3]; 2]>, whole: bool },
+    /// The vertices of objects.
+    Objects(Vec<i64>),
+    /// All vertices with these attributes.
+    Scan(Vec<&'static str>),
+}
+
+/// The side of a chunk in all stores.
+pub(crate) const CELL: f64 = 12.5;
+
+impl Work {
+    /// Whether its questions want the same cells.
+    pub(crate) fn overlaps(&self) -> bool {
+        matches!(&self.ask, Ask::Boxes { boxes, .. } if boxes.len() > 1)
+    }
+
+    /// The arrays whose cells it must read, below the level.
+    pub(crate) fn arrays(&self) -> Vec<String> {
+        let mut arrays = vec!["vertices".to_owned()];
+        if let Ask::Scan(names) = &self.ask {
+            arrays.extend(names.iter().map(|name| format!("vertex_attributes/{name}")));
+        }
+        arrays
+    }
+
+    /// The request that the reference reads.
+    pub(crate) fn request(&self) -> Value {
+        match &self.ask {
+            Ask::Boxes { boxes, .. } => {
+                json!({"work": "boxes", "store": self.store, "boxes": boxes})
+            }
+            Ask::Objects(ids) => json!({"work": "objects", "store": self.store, "ids": ids}),
+            Ask::Scan(names) => json!({"work": "scan", "store": self.store, "attributes": names}),
+        }
+    }
+}
+
+/// Every workload, for stores of one scale.
+pub(crate) fn all(scale: f64) -> Vec<Work> {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut boxes = |n: usize, share: f64| (0..n).map(|_| random.cube(share)).collect::<Vec<_>>();
+    let thousandth = boxes(1, 0.001);
+    let hundredths = boxes(200, 0.01);
+    let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
+    // Around a place of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as the script of the data says.
+    let mesh = vec![cube_around([
+        30.0,
+        40.0,
+        50.0 + 25.0 * (30.0_f64 / 7.0).sin() * (40.0_f64 / 9.0).cos(),
+    ])];
+    let objects = ((10_000.0 * scale) as u64).max(10);
+    let ids = (0..2_000).map(|_| (random.next() % objects) as i64).collect::<Vec<_>>();
+    let vertices = |boxes| Ask::Boxes { boxes, whole: false };
+    let whole = |boxes| Ask::Boxes { boxes, whole: true };
+    let work = |name, store, ask, bar| Work { name, store, ask, bar };
+    vec![
+        work("one box of 1/1000, points", "points", vertices(thousandth), 50.0),
+        work("200 boxes of 1 %, points", "attributes", vertices(hundredths), 15.0),
+        work("one box of 1/1000, streamlines", "streamlines", whole(lines), 150.0),
+        work("one box of 1/1000, mesh", "mesh", vertices(mesh), 100.0),
+        work("one box of 1/1000, graph", "graph", vertices(graph), 100.0),
+        work("one object", "objects", Ask::Objects(ids[..1].to_vec()), 80.0),
+        work("2000 objects", "objects", Ask::Objects(ids), 25.0),
+        work("full scan, two attributes", "attributes", Ask::Scan(vec!["intensity", "label"]), 4.0),
+    ]
+}
+
+/// A cube of 1/1000 of the volume around a point.
+fn cube_around(point: [f64; 3]) -> [[f64; 3]; 2] {
+    [point.map(|x| x - 5.0), point.map(|x| x + 5.0)]
+}
+
+/// A small generator with a fixed start, so that every run asks the same.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A cube of a share of the volume of the data, somewhere inside.
+    fn cube(&mut self, share: f64) -> [[f64; 3]; 2] {
+        let side = 100.0 * share.cbrt();
+        let low = [(); 3].map(|()| self.unit() * (100.0 - side));
+        [low, low.map(|x| x + side)]
+    }
+}

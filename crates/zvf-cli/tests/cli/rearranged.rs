@@ -1,0 +1,92 @@
+//! shard, unshard, recompress: other files, the same answers.
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn a_store_is_sharded_and_recompressed_and_answers_the_same() {
+    let old = store("sl3_streamlines");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let query = |address: &str| zvf(&["query", address, "--format", "csv"]);
+    let before = query(old.arg());
+    assert_eq!(before.code, 0, "{}", before.err);
+
+    let (sharded, small) = (path("sharded.zv"), path("small.zv"));
+    let json = zvf(&["shard", "--json", old.arg(), &sharded, "--cells", "4"]).json();
+    assert!(json["objects"].as_u64().unwrap() < json["cells"].as_u64().unwrap(), "{json}");
+    assert_eq!(query(&sharded).out, before.out);
+
+    let args = [
+        "recompress",
+        &sharded,
+        &small,
+        "--codec",
+        "blosc",
+        "--block-size",
+        "4KiB",
+        "--level",
+        "9",
+    ];
+    let text = zvf(&args).clean();
+    assert!(text.starts_with(&format!("{small}: ")) && text.ends_with("as they were\n"), "{text}");
+    assert_eq!(query(&small).out, before.out);
+    let listed = zvf(&["ls", &small, "0/vertices"]).clean();
+    assert!(listed.contains("shards of") && listed.contains("blosc"), "{listed}");
+
+    let again = zvf(&["shard", old.arg(), &small]);
+    assert_eq!(again.code, 4, "{}", again.err);
+    assert!(
+        again.err.contains("AlreadyExists, store: expected a name that is free"),
+        "{}",
+        again.err
+    );
+
+    zvf(&["unshard", "--in-place", &small]).clean();
+    zvf(&["recompress", "--in-place", &small, "--codec", "none"]).clean();
+    assert_eq!(query(&small).out, before.out);
+    let listed = zvf(&["ls", &small, "0/vertices"]).clean();
+    assert!(!listed.contains("shards") && !listed.contains("blosc"), "{listed}");
+    zvf(&["shard", "--overwrite", old.arg(), &small]).clean();
+    let left: Vec<_> = folder.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn requests_that_make_no_sense_are_told() {
+    let old = store("pc3_basic");
+    let new = old.path.with_file_name("new.zv");
+    let new = new.to_str().unwrap();
+    for (args, code, message) in [
+        (
+            vec!["recompress", old.arg(), new, "--codec", "zstd", "--level", "23"],
+            2,
+            "zstd has levels -7 to 22, not 23",
+        ),
+        (
+            vec!["recompress", old.arg(), new, "--codec", "blosc", "--compressor", "snappy"],
+            2,
+            "\"snappy\" is no compressor of blosc that zvf writes",
+        ),
+        (
+            vec!["recompress", old.arg(), new, "--codec", "blosc", "--shuffle", "x"],
+            2,
+            "\"x\" is no shuffle of blosc that zvf writes",
+        ),
+        (
+            vec!["shard", old.arg(), new, "--cells", "2,2,2,2,2"],
+            2,
+            "axes of a shard: expected 3, found 5",
+        ),
+        (vec!["shard", old.arg()], 2, "required"),
+        (vec!["unshard", "nowhere", new], 4, "cannot open nowhere"),
+    ] {
+        let ran = zvf(&args);
+        assert!(
+            ran.code == code && ran.err.contains(message),
+            "{args:?}: {} {}",
+            ran.code,
+            ran.err
+        );
+        assert!(!std::path::Path::new(new).exists());
+    }
+}

@@ -1,0 +1,177 @@
+//! One column as an Arrow array: shared where its bytes are what Arrow wants.
+//!
+//! ```text
+//! numbers       shared                       f16 too
+//! categories    a dictionary                 codes shared as its keys, what they stand for as its values
+//! booleans      copied                       a bit each in Arrow, a byte each here
+//! text          copied                       UTF-8 with offsets in Arrow, UTF-32 of fixed length here
+//! ```
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, make_array};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field as Named};
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Column, Field, Value};
+
+use super::refused;
+use crate::ConvertError;
+
+/// An attribute with what is known of it; a list for each row where a row has several values.
+pub(super) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError> {
+    let nullable = field.categories.as_ref().is_some_and(may_be_null);
+    let values = match &field.categories {
+        Some(categories) => codes(&field.name, &field.column, categories)?,
+        None => numbers(&field.name, &field.column)?,
+    };
+    let list = field.column.width() > 1;
+    let (named, array) = named(&field.name, &field.column, values, nullable, list)?;
+    let said = [("unit", &field.unit), ("description", &field.description)];
+    let metadata = said
+        .into_iter()
+        .filter_map(|(key, text)| Some((key.to_owned(), text.as_deref()?.to_owned())));
+    Ok((named.with_metadata(metadata.collect()), array))
+}
+
+/// Positions, or whatever stands in their place: always a list.
+pub(super) fn positions(name: &str, column: &Column) -> Result<(Named, ArrayRef), ConvertError> {
+    named(name, column, numbers(name, column)?, false, true)
+}
+
+/// `values` under a name, as lists of the width of `column` where `list`.
+fn named(
+    name: &str,
+    column: &Column,
+    values: ArrayRef,
+    nullable: bool,
+    list: bool,
+) -> Result<(Named, ArrayRef), ConvertError> {
+    if !list {
+        return Ok((Named::new(name, values.data_type().clone(), nullable), values));
+    }
+    let item = Arc::new(Named::new_list_field(values.data_type().clone(), nullable));
+    let width = i32::try_from(column.width()).map_err(|_too_wide| no_type(name))?;
+    let list = DataType::FixedSizeList(item, width);
+    let rows = ArrayData::builder(list.clone()).len(column.len());
+    let rows = rows.add_child_data(values.to_data()).build().map_err(refused)?;
+    Ok((Named::new(name, list, false), make_array(rows)))
+}
+
+/// All values of a column, back to back.
+fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
+    let each = || places(column).map(|(row, at)| column.value(row, at));
+    if column.dtype().kind == DtypeKind::Bool {
+        let flags = each().map(|value| matches!(value, Value::Bool(true)));
+        return Ok(Arc::new(BooleanArray::from(flags.collect::<Vec<bool>>())));
+    }
+    if column.dtype().kind == DtypeKind::Text {
+        // UTF-8 is never longer than UTF-32, so the offsets of the array are enough.
+        if i32::try_from(column.bytes().len()).is_err() {
+            let what = format!("2 GiB or more of the text {name:?} at once");
+            let advice = "write it batch by batch";
+            return Err(ConvertError::NoType { format: "Arrow", what, advice });
+        }
+        let texts =
+            each().map(|value| if let Value::Text(text) = value { Some(text) } else { None });
+        return Ok(Arc::new(texts.collect::<StringArray>()));
+    }
+    let data = ArrayData::builder(number_type(column.dtype()).ok_or_else(|| no_type(name))?)
+        .len(values(column))
+        .add_buffer(Buffer::from(column.bytes().clone()))
+        .align_buffers(true)
+        .build()
+        .map_err(refused)?;
+    Ok(make_array(data))
+}
+
+/// The codes of a column as keys of a dictionary; null where the code is that for missing values.
+fn codes(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef, ConvertError> {
+    let stray = |source| ConvertError::Category { column: name.to_owned(), source };
+    categories.check(column).map_err(stray)?;
+    let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
+    let key = number_type(column.dtype()).filter(|_| whole).ok_or_else(|| no_type(name))?;
+    let meant = meanings(categories);
+    let dictionary = DataType::Dictionary(key.into(), meant.data_type().clone().into());
+    let nulls = categories.missing().map(|missing| present(column, missing));
+    let data = ArrayData::builder(dictionary)
+        .len(values(column))
+        .add_buffer(Buffer::from(column.bytes().clone()))
+        .align_buffers(true)
+        .nulls(nulls)
+        .add_child_data(meant.to_data())
+        .build()
+        .map_err(refused)?;
+    Ok(make_array(data))
+}
+
+/// Which values are there at all.
+fn present(column: &Column, missing: i64) -> NullBuffer {
+    let missing = Value::Int(missing);
+    let there =
+        |(row, at)| column.value(row, at).compare(&missing).is_none_or(std::cmp::Ordering::is_ne);
+    NullBuffer::new(BooleanBuffer::from_iter(places(column).map(there)))
+}
+
+/// What codes stand for: whole numbers, floats, or else text.
+fn meanings(categories: &Categories) -> ArrayRef {
+    let values = categories.values();
+    let whole = values.iter().map(|value| match value {
+        Value::Null => Some(None),
+        Value::Int(n) => Some(Some(*n)),
+        Value::UInt(n) => i64::try_from(*n).ok().map(Some),
+        Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+    });
+    if let Some(whole) = whole.collect::<Option<Vec<Option<i64>>>>() {
+        return Arc::new(Int64Array::from(whole));
+    }
+    let floats = values.iter().map(|value| match value {
+        Value::Null => Some(None),
+        Value::Float(x) => Some(Some(*x)),
+        Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Text(_) => None,
+    });
+    if let Some(floats) = floats.collect::<Option<Vec<Option<f64>>>>() {
+        return Arc::new(Float64Array::from(floats));
+    }
+    let text = values.iter().map(|value| (*value != Value::Null).then(|| value.to_string()));
+    Arc::new(text.collect::<StringArray>())
+}
+
+/// Whether a row can stand for nothing, by what is declared and not by what is there.
+fn may_be_null(categories: &Categories) -> bool {
+    categories.missing().is_some() || categories.values().contains(&Value::Null)
+}
+
+/// Row and place of every value of a column, in order.
+fn places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
+    let width = usize::try_from(column.width()).unwrap_or(0);
+    (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
+}
+
+/// How many values a column has.
+fn values(column: &Column) -> usize {
+    column.len().saturating_mul(usize::try_from(column.width()).unwrap_or(0))
+}
+
+fn number_type(dtype: Dtype) -> Option<DataType> {
+    Some(match (dtype.kind, dtype.size) {
+        (DtypeKind::Int, 1) => DataType::Int8,
+        (DtypeKind::Int, 2) => DataType::Int16,
+        (DtypeKind::Int, 4) => DataType::Int32,
+        (DtypeKind::Int, 8) => DataType::Int64,
+        (DtypeKind::UInt, 1) => DataType::UInt8,
+        (DtypeKind::UInt, 2) => DataType::UInt16,
+        (DtypeKind::UInt, 4) => DataType::UInt32,
+        (DtypeKind::UInt, 8) => DataType::UInt64,
+        (DtypeKind::Float, 2) => DataType::Float16,
+        (DtypeKind::Float, 4) => DataType::Float32,
+        (DtypeKind::Float, 8) => DataType::Float64,
+        _ => return None,
+    })
+}
+
+fn no_type(name: &str) -> ConvertError {
+    let advice = "leave the column out, or write CSV or JSON lines";
+    ConvertError::NoType { format: "Arrow", what: format!("the values of {name:?}"), advice }
+}

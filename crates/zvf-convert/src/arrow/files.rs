@@ -1,0 +1,371 @@
+//! Record batches in files: Arrow IPC and Parquet.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{ArrowError, SchemaRef};
+use parquet::arrow::ArrowWriter as Rows;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use zvf_model::Batch;
+
+use super::{named_record_batch, refused};
+use crate::ConvertError;
+
+/// Writes batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that a reader
+/// can follow while it is written.
+///
+/// ```
+/// use zvf_convert::ArrowWriter;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let mut writer = ArrowWriter::file(Vec::new(), "position");
+/// writer.write(&batch)?;
+/// assert!(writer.finish()?.starts_with(b"ARROW1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ArrowWriter<W: Write> {
+    state: State<W>,
+    stream: bool,
+    schema: Option<SchemaRef>, // of the batches so far
+    first: &'static str,
+}
+
+enum State<W: Write> {
+    New(W),
+    File(Box<FileWriter<W>>),
+    Stream(Box<StreamWriter<W>>),
+    Broken, // an error took the writer along
+}
+
+impl<W: Write> fmt::Debug for State<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::New(_) => "New",
+            Self::File(_) => "File",
+            Self::Stream(_) => "Stream",
+            Self::Broken => "Broken",
+        })
+    }
+}
+
+impl<W: Write> ArrowWriter<W> {
+    /// A writer of a file to `out`, the positions called `first`.
+    pub const fn file(out: W, first: &'static str) -> Self {
+        Self { state: State::New(out), stream: false, schema: None, first }
+    }
+
+    /// A writer of a stream to `out`, the positions called `first`.
+    pub const fn stream(out: W, first: &'static str) -> Self {
+        Self { state: State::New(out), stream: true, schema: None, first }
+    }
+
+    /// Adds the vertices of a batch.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let rows = named_record_batch(batch, self.first)?;
+        same_columns(&mut self.schema, &rows)?;
+        let state = match (std::mem::replace(&mut self.state, State::Broken), self.stream) {
+            (State::New(out), false) => {
+                State::File(FileWriter::try_new(out, &rows.schema()).map_err(refused)?.into())
+            }
+            (State::New(out), true) => {
+                State::Stream(StreamWriter::try_new(out, &rows.schema()).map_err(refused)?.into())
+            }
+            (begun, _) => begun,
+        };
+        self.state = match state {
+            State::File(mut writer) => {
+                writer.write(&rows).map_err(refused)?;
+                State::File(writer)
+            }
+            State::Stream(mut writer) => {
+                writer.write(&rows).map_err(refused)?;
+                State::Stream(writer)
+            }
+            State::New(_) | State::Broken => return Err(broken()),
+        };
+        Ok(())
+    }
+
+    /// Ends the file, and hands the target back. Without a batch it stays empty.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, or failed before.
+    pub fn finish(self) -> Result<W, ConvertError> {
+        match self.state {
+            State::New(out) => Ok(out),
+            State::File(writer) => writer.into_inner().map_err(refused),
+            State::Stream(writer) => writer.into_inner().map_err(refused),
+            State::Broken => Err(broken()),
+        }
+    }
+}
+
+fn broken() -> ConvertError {
+    io::Error::other("writing failed before").into()
+}
+
+/// Writes batches as one Parquet file, compressed with Zstandard, in row groups that are written when
+/// they reach 64 MiB.
+///
+/// ```
+/// use zvf_convert::ParquetWriter;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let mut writer = ParquetWriter::new(Vec::new(), "position");
+/// writer.write(&batch)?;
+/// assert!(writer.finish()?.starts_with(b"PAR1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ParquetWriter<W: Write> {
+    out: W,
+    rows: Option<Rows<Held>>,
+    schema: Option<SchemaRef>, // of the batches so far
+    held: Held,
+    first: &'static str,
+}
+
+/// Bytes that the encoder made and nobody wrote yet: it wants a target that other threads may hold.
+#[derive(Clone, Debug, Default)]
+struct Held(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Held {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<W: Write> ParquetWriter<W> {
+    /// A writer to `out`, the positions called `first`.
+    pub fn new(out: W, first: &'static str) -> Self {
+        Self { out, rows: None, schema: None, held: Held::default(), first }
+    }
+
+    /// Adds the vertices of a batch.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let rows = named_record_batch(batch, self.first)?;
+        same_columns(&mut self.schema, &rows)?;
+        let writer = match self.rows.take() {
+            Some(writer) => self.rows.insert(writer),
+            None => {
+                let level = ZstdLevel::default();
+                let settings =
+                    WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+                let writer = Rows::try_new(self.held.clone(), rows.schema(), Some(settings));
+                self.rows.insert(writer.map_err(not_written)?)
+            }
+        };
+        writer.write(&rows).map_err(not_written)?;
+        if writer.in_progress_size() >= ROW_GROUP {
+            writer.flush().map_err(not_written)?;
+        }
+        Ok(self.out.write_all(&self.held.take())?)
+    }
+
+    /// Ends the file, and hands the target back. Without a batch it stays empty.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, ConvertError> {
+        if let Some(rows) = self.rows.take() {
+            rows.close().map_err(not_written)?;
+        }
+        self.out.write_all(&self.held.take())?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// Remembers the columns of the first batch, and refuses batches with others.
+fn same_columns(known: &mut Option<SchemaRef>, rows: &RecordBatch) -> Result<(), ConvertError> {
+    let found = rows.schema();
+    match known {
+        Some(wanted) if *wanted != found => {
+            Err(ConvertError::Columns { wanted: names(wanted), found: names(&found) })
+        }
+        Some(_) => Ok(()),
+        None => {
+            *known = Some(found);
+            Ok(())
+        }
+    }
+}
+
+fn names(schema: &SchemaRef) -> String {
+    let fields = schema.fields().iter();
+    let words: Vec<String> =
+        fields.map(|field| format!("{} {}", field.name(), field.data_type())).collect();
+    words.join(",")
+}
+
+fn not_written(error: ParquetError) -> ConvertError {
+    refused(ArrowError::from(error))
+}
+
+/// Bytes of a row group, about: what a Parquet file in the making holds in memory.
+const ROW_GROUP: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts, Value};
+
+    use super::*;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    /// Three vertices of two lines with a column of each kind, their first coordinates from `x` on.
+    fn batch(x: u8) -> Batch {
+        let labels = Categories::new(vec![Value::from("axon"), Value::from("soma")], Some(9));
+        let text = [b'a', 0, 0, 0, 0xe9, 0, 0, 0, 0, 0, 0, 0];
+        let fields = [
+            Field::new("f", column("float16", 1, &[0, 0x3c, 0, 0xc0, 0, 0])),
+            Field::new("flag", column("bool", 1, &[1, 0, 1])),
+            Field::new("text", column("<U1", 1, &text)),
+            Field::new("pair", column("int32", 2, &[x; 24])),
+            Field::new("label", column("uint8", 1, &[1, 9, 0])).with_categories(labels.clone()),
+            Field::new("two", column("uint8", 2, &[1, 9, 0, 0, 1, 1])).with_categories(labels),
+        ];
+        let batch = Batch::new(Kind::Polyline, column("uint8", 2, &[x, 1, x, 2, x, 3]));
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
+        let parts = Parts::new(vec![0, 1, 3], vec![ObjectId(7), ObjectId(-1)]).unwrap();
+        batch.with_parts(parts).unwrap()
+    }
+
+    fn rows(batches: impl IntoIterator<Item = Batch>) -> Vec<RecordBatch> {
+        batches.into_iter().map(|batch| named_record_batch(&batch, "place").unwrap()).collect()
+    }
+
+    #[test]
+    fn parquet_reads_back() {
+        let mut writer = ParquetWriter::new(Vec::new(), "place");
+        writer.write(&batch(1)).unwrap();
+        writer.write(&batch(2)).unwrap();
+        let file = bytes::Bytes::from(writer.finish().unwrap());
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let expected = rows([batch(1), batch(2)]);
+        assert_eq!(reader.schema().fields(), expected[0].schema().fields());
+        let found: Vec<RecordBatch> =
+            reader.with_batch_size(3).build().unwrap().map(Result::unwrap).collect();
+        // Dictionaries are made anew by the reader: what they stand for is the same.
+        for (found, expected) in found.iter().zip(&expected) {
+            for (found, expected) in found.columns().iter().zip(expected.columns()) {
+                assert_eq!(&decoded(found), &decoded(expected));
+            }
+        }
+        assert_eq!(found.len(), 2);
+    }
+
+    fn decoded(array: &arrow_array::ArrayRef) -> arrow_array::ArrayRef {
+        use arrow_array::Array as _;
+        use arrow_array::cast::AsArray as _;
+        let array = array.as_fixed_size_list_opt().map_or(array, |list| list.values());
+        match array.as_dictionary_opt::<arrow_array::types::UInt8Type>() {
+            Some(codes) => {
+                let texts = codes.downcast_dict::<arrow_array::StringArray>().unwrap();
+                Arc::new(texts.into_iter().collect::<arrow_array::StringArray>())
+            }
+            None => array.slice(0, array.len()),
+        }
+    }
+
+    #[test]
+    fn arrow_reads_back() {
+        let batches = || [batch(1), batch(2)];
+        let mut file = ArrowWriter::file(Vec::new(), "place");
+        let mut stream = ArrowWriter::stream(Vec::new(), "place");
+        for batch in batches() {
+            file.write(&batch).unwrap();
+            stream.write(&batch).unwrap();
+        }
+        let file = io::Cursor::new(file.finish().unwrap());
+        let file = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+        assert_eq!(file.collect::<Result<Vec<_>, _>>().unwrap(), rows(batches()));
+        let stream = io::Cursor::new(stream.finish().unwrap());
+        let stream = arrow_ipc::reader::StreamReader::try_new(stream, None).unwrap();
+        assert_eq!(stream.collect::<Result<Vec<_>, _>>().unwrap(), rows(batches()));
+    }
+
+    #[test]
+    fn a_file_holds_one_kind_of_rows() {
+        let plain = || Batch::new(Kind::PointCloud, column("uint8", 1, &[1]));
+        let more = plain().with_field(Field::new("n", column("int8", 1, &[0]))).unwrap();
+        let message = "a batch has other columns than the first: place FixedSizeList(1 x \
+             non-null UInt8),n Int8 instead of place FixedSizeList(1 x non-null UInt8)";
+        for mut writer in
+            [ArrowWriter::file(Vec::new(), "place"), ArrowWriter::stream(Vec::new(), "place")]
+        {
+            writer.write(&plain()).unwrap();
+            assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
+            writer.write(&plain()).unwrap();
+        }
+        let mut writer = ParquetWriter::new(Vec::new(), "place");
+        writer.write(&plain()).unwrap();
+        assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn no_batch_is_an_empty_file() {
+        assert!(ArrowWriter::file(Vec::new(), "position").finish().unwrap().is_empty());
+        assert!(ParquetWriter::new(Vec::new(), "position").finish().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_target_that_fails_says_so() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = ArrowWriter::file(Full, "place");
+        let error = writer.write(&batch(1)).unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::NoSpace);
+        assert_eq!(
+            writer.finish().err().unwrap().to_string(),
+            "cannot write: writing failed before"
+        );
+        let mut writer = ParquetWriter::new(Full, "place");
+        writer.write(&batch(1)).unwrap(); // held until the row group is full
+        assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
+    }
+}

@@ -1,0 +1,110 @@
+//! A batch as an Arrow record batch, one row a vertex.
+//!
+//! ```text
+//! position          fixed-size list of D numbers   as stored
+//! each attribute    a number, or such a list       as stored; a dictionary where codes stand for something
+//! part, object      int64                          where there are parts or owners; null for none
+//! ```
+//!
+//! Columns are shared with the batch, not copied, unless their bytes lie where the processor could not
+//! read them as numbers; `column` says which are copied.
+//!
+//! Not here: files (see [`ArrowWriter`] and [`ParquetWriter`]).
+
+mod column;
+mod files;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field as Named, Schema};
+use zvf_model::Batch;
+
+pub use files::{ArrowWriter, ParquetWriter};
+
+use crate::table::Table;
+use crate::{ConvertError, elements_as_rows};
+
+/// The vertices of `batch` with their attributes.
+///
+/// ```
+/// use zvf_convert::record_batch;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Kind};
+///
+/// let points = [1.5_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
+/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
+/// let rows = record_batch(&batch)?;
+/// assert_eq!((rows.num_rows(), rows.schema().field(0).name().as_str()), (2, "position"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When a code stands for nothing, or a column has a type that Arrow lacks.
+pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
+    named_record_batch(batch, "position")
+}
+
+/// The edges or faces of `batch` with their attributes: `vertices` is a list of the rows they join,
+/// counted from `first`. None where the batch has no elements.
+///
+/// ```
+/// use zvf_convert::element_record_batch;
+/// use zvf_format::metadata::Dtype;
+/// use zvf_model::{Batch, Column, Elements, Kind};
+///
+/// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;
+/// let batch = Batch::new(Kind::Graph, points).with_elements(Elements::new(2, vec![0, 1, 1, 2])?)?;
+/// let edges = element_record_batch(&batch, 0)?.unwrap();
+/// assert_eq!((edges.num_rows(), edges.schema().field(0).name().as_str()), (2, "vertices"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`record_batch`], or when a vertex has a number past the largest `int64`.
+pub fn element_record_batch(
+    batch: &Batch,
+    first: u64,
+) -> Result<Option<RecordBatch>, ConvertError> {
+    let rows = elements_as_rows(batch, first)?;
+    rows.map(|rows| named_record_batch(&rows, "vertices")).transpose()
+}
+
+/// The same with another name for the positions, where they are something else.
+pub(crate) fn named_record_batch(batch: &Batch, first: &str) -> Result<RecordBatch, ConvertError> {
+    let mut columns = vec![column::positions(first, batch.positions())?];
+    for field in batch.fields() {
+        columns.push(column::attribute(field)?);
+    }
+    let table = Table::new(batch, &[]);
+    let rows = 0..batch.len();
+    if !batch.parts().offsets().is_empty() {
+        let parts =
+            rows.clone().map(|row| table.part(row).and_then(|part| i64::try_from(part).ok()));
+        columns.push(whole("part", parts.collect()));
+    }
+    if !batch.parts().offsets().is_empty() || batch.vertex_objects().is_some() {
+        let objects = rows.map(|row| table.object(row).map(|object| object.0));
+        columns.push(whole("object", objects.collect()));
+    }
+    let (fields, arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let schema = Schema::new(fields);
+    RecordBatch::try_new(Arc::new(schema), arrays).map_err(refused)
+}
+
+fn whole(name: &str, values: Int64Array) -> (Named, ArrayRef) {
+    (Named::new(name, DataType::Int64, true), Arc::new(values))
+}
+
+pub(super) fn refused(error: ArrowError) -> ConvertError {
+    if let ArrowError::IoError(_, error) = error {
+        return ConvertError::Io(error);
+    }
+    let advice = "write another format";
+    ConvertError::NoType { format: "Arrow", what: error.to_string(), advice }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! The same store with its bytes arranged otherwise: in shards or not, under other codecs.
+//!
+//! ```text
+//! arrays over the chunk grid    cell by cell: as stored where the codecs stay, else decoded and encoded
+//! everything else               object by object, as it is
+//! documents                     as they are, but for grid, codecs and presence list of those arrays, and
+//!                               for copies of documents inside documents (consolidated_metadata)
+//! ```
+//!
+//! Keys, attributes, levels, and what nobody here knows stay. A shard is read, put and closed before the
+//! next one, so memory is that of a shard. What lies in a rearranged array without being listed there is
+//! left behind.
+//!
+//! Not here: stores of versions before 0.9, whose arrays are others.
+
+use std::collections::BTreeSet;
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, Codec, DataTypeKind, Family, GroupDoc, Node};
+use zvf_format::{Class, Expected};
+
+use super::Build;
+use super::cells::{CellPlan, CellSink};
+use crate::codec::Codecs;
+use crate::docs::document;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::Cells;
+use crate::num::to_u64;
+use crate::open::Store;
+use crate::shared::Caching;
+
+/// What becomes of shards.
+///
+/// ```
+/// use zvf_store::Arrange;
+///
+/// assert_eq!(Arrange::default(), Arrange::Keep);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Arrange {
+    /// Each array keeps what it has.
+    #[default]
+    Keep,
+    /// One object per cell.
+    Cells,
+    /// So many cells per shard, on each axis; one number stands for all axes. A binned level has the axis
+    /// of the attribute in front, which gets 1 unless it is named.
+    Shards(Vec<u64>),
+}
+
+/// What is to change.
+///
+/// ```
+/// use zvf_store::{Arrange, Codecs, Rearrangement};
+///
+/// let plan = Rearrangement { shards: Arrange::Shards(vec![8]), codecs: Some(Codecs::zstd(3)) };
+/// assert_ne!(plan, Rearrangement::default());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rearrangement {
+    /// Shards of the arrays over the chunk grid.
+    pub shards: Arrange,
+    /// Their codecs; each keeps its own when there are none.
+    pub codecs: Option<Codecs>,
+}
+
+/// How far a rearrangement is.
+///
+/// ```
+/// assert_eq!(zvf_store::Moved::default().cells, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Arrays that were rearranged.
+    pub arrays: u64,
+    /// Their cells.
+    pub cells: u64,
+    /// Bytes of the objects their cells are in now.
+    pub stored_bytes: u64,
+    /// Those objects.
+    pub objects: u64,
+    /// Other objects, copied as they are.
+    pub copied: u64,
+}
+
+impl Rearrangement {
+    /// Writes `store` again, arranged like this, into `build`, and publishes that. `told` hears from time to
+    /// time how far it is.
+    ///
+    /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] for a store before 0.9 and for one that cannot be listed;
+    /// [`Class::InvalidArgument`] when the shape of shards does not fit an array; otherwise when something
+    /// cannot be read or written. Nothing is published then.
+    pub async fn apply(
+        &self,
+        store: &Store,
+        build: Build,
+        mut told: impl FnMut(&Moved),
+    ) -> Result<Moved, StoreError> {
+        if store.family() != Family::C {
+            let expected = Expected::Rule("0.9 or later: zvf migrate makes such a store");
+            let (class, found) = (Class::Unsupported, store.version().to_string());
+            return Err(StoreError::refused(class, Op::Open, "version", expected, &*found));
+        }
+        let objects = store.objects("").await?;
+        let mut moved = Moved::default();
+        let mut arranged = BTreeSet::new();
+        for (object, _) in &objects {
+            let Some(key) = node_of(object)? else { continue };
+            match store.node(key.as_str()).await?.as_deref() {
+                Some(Node::Array(doc)) if is_over_grid(&key, doc) => {
+                    self.array(store, &build, &key, doc, (&mut moved, &mut told)).await?;
+                    arranged.insert(key.as_str().to_owned());
+                }
+                Some(Node::Array(_)) => build.copied(key, true),
+                Some(Node::Group(_)) if !key.is_root() => build.copied(key, false),
+                _ => {}
+            }
+        }
+        let root = document(&Key::root())?;
+        let rest = objects.into_iter().map(|(key, _)| key);
+        let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
+        for keys in rest.chunks(AT_ONCE) {
+            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+                let bytes = match own_words(&bytes) {
+                    Some(text) => text.into(),
+                    None => bytes,
+                };
+                build.object(key.clone(), vec![bytes])?;
+                moved.copied = moved.copied.saturating_add(1);
+            }
+            told(&moved);
+        }
+        let root = store.root_json();
+        let text = own_words(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
+        build.publish_text(text).await?;
+        Ok(moved)
+    }
+
+    /// Rearranges one array.
+    async fn array(
+        &self,
+        store: &Store,
+        build: &Build,
+        key: &Key,
+        doc: &ArrayDoc,
+        (moved, told): (&mut Moved, &mut impl FnMut(&Moved)),
+    ) -> Result<(), StoreError> {
+        let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
+        let recorded = doc.nonempty_chunks.is_some();
+        let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
+        let sink =
+            build.cells(key.as_str(), self.plan(doc)?)?.copying(inner, doc.extras.clone())?;
+        for keys in self.runs(&sink, doc, &cells).await? {
+            for keys in keys.chunks(AT_ONCE) {
+                if self.codecs.is_none() {
+                    for (key, stored) in keys.iter().zip(cells.stored(keys).await?) {
+                        match stored {
+                            Some(stored) => sink.put_stored(key, stored)?,
+                            None if recorded => {
+                                let because = "the array lists this chunk";
+                                return Err(StoreError::absent(cells.path(), because));
+                            }
+                            None => {}
+                        }
+                    }
+                } else {
+                    let payloads = cells.read_many(keys, Caching::Once).await;
+                    let pairs: Vec<_> = keys.iter().zip(payloads).collect();
+                    pairs.into_par_iter().try_for_each(|(key, payload)| {
+                        payload?.map_or(Ok(()), |payload| sink.put(key, payload))
+                    })?;
+                }
+                moved.cells = moved.cells.saturating_add(to_u64(keys.len()));
+                told(moved);
+            }
+            if let Some(key) = keys.first() {
+                sink.close_shard(key)?;
+            }
+        }
+        let report = sink.finish(|_| ()).await?;
+        moved.arrays = moved.arrays.saturating_add(1);
+        moved.stored_bytes = moved.stored_bytes.saturating_add(report.stored_bytes);
+        moved.objects = moved.objects.saturating_add(report.objects);
+        Ok(())
+    }
+
+    /// What the array of `doc` will be.
+    fn plan(&self, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
+        let rank = doc.rank();
+        let mut attributes = doc.attributes.clone();
+        let origin = attributes.shift_remove("chunk_grid_origin");
+        let origin = origin.as_ref().and_then(|origin| origin.as_array());
+        let low: Vec<i64> = match origin {
+            Some(origin) => origin.iter().filter_map(|at| at.as_i64()).collect(),
+            None => vec![0; rank],
+        };
+        let last =
+            |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
+        let high = low.iter().zip(&doc.shape).map(last).collect();
+        let shard = match &self.shards {
+            Arrange::Keep => doc.sharding().map(|_| doc.chunk_shape.clone()),
+            Arrange::Cells => None,
+            Arrange::Shards(shape) => Some(fitted(shape, rank)?),
+        };
+        let codecs = self.codecs.clone().unwrap_or_default();
+        Ok(CellPlan { rank, low, high, attributes, codecs, shard })
+    }
+
+    /// The keys of the array in runs of which each fills a shard; without shards they follow those of the
+    /// source.
+    async fn runs(
+        &self,
+        sink: &CellSink,
+        doc: &ArrayDoc,
+        cells: &Cells,
+    ) -> Result<Vec<Vec<ChunkKey>>, StoreError> {
+        let plan = sink.plan();
+        let shape = plan.shard.as_ref().unwrap_or(&doc.chunk_shape);
+        let shard = |key: &ChunkKey| -> Vec<i64> {
+            let axes = key.components().iter().zip(&plan.low).zip(shape);
+            let number = axes.map(|((at, low), cells)| {
+                let cells = i64::try_from(*cells).unwrap_or(i64::MAX);
+                at.saturating_sub(*low).checked_div_euclid(cells).unwrap_or(0)
+            });
+            number.collect()
+        };
+        let present = cells.presence().await?;
+        let mut keys: Vec<(Vec<i64>, ChunkKey)> =
+            present.iter().map(|key| (shard(&key), key)).collect();
+        keys.sort_by(|(one, _), (other, _)| one.cmp(other)); // stable: numeric order inside
+        let runs = keys.chunk_by(|(one, _), (other, _)| one == other);
+        Ok(runs.map(|run| run.iter().map(|(_, key)| *key).collect()).collect())
+    }
+}
+
+/// The node whose document `object` is.
+fn node_of(object: &Key) -> Result<Option<Key>, StoreError> {
+    match object.as_str().rsplit_once('/') {
+        None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
+        Some((node, DOCUMENT)) => Key::root().below(node).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
+/// cell of it encoded by itself.
+fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
+    let path: Vec<&str> = key.segments().skip(1).collect();
+    let named = match path.as_slice() {
+        [name] => {
+            matches!(*name, "vertices" | "vertex_fragments" | "link_fragments")
+                || name.starts_with("vertices_")
+        }
+        [family, _] => matches!(*family, "vertex_attributes" | "fragment_attributes"),
+        ["links", _, _] | ["link_attributes", _, _, _] => true,
+        _ => false,
+    };
+    let alone = doc.inner_chunk_shape().iter().all(|&cells| cells == 1);
+    let some = doc.shape.iter().all(|&cells| cells > 0);
+    let vlen = *doc.data_type.kind() == DataTypeKind::VariableLengthBytes;
+    (named || doc.nonempty_chunks.is_some()) && vlen && alone && some
+}
+
+/// The codecs of one cell.
+fn inner_codecs(doc: &ArrayDoc) -> &[Codec] {
+    doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
+}
+
+/// The shape of shards for `rank` axes.
+fn fitted(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
+    match shape {
+        [each] => Ok(vec![*each; rank]),
+        _ if shape.len() == rank => Ok(shape.to_vec()),
+        _ if shape.len().checked_add(1) == Some(rank) => Ok([&[1], shape].concat()),
+        _ => {
+            let expected = Expected::Exactly(to_u64(rank).into());
+            let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(shape.len()));
+            Err(StoreError::refused(class, Op::Open, "axes of a shard", expected, found))
+        }
+    }
+}
+
+/// The text of a group document without the copies of other documents that a tool put into it; `None` when
+/// there are none, or it is no such document.
+fn own_words(bytes: &[u8]) -> Option<String> {
+    if !bytes.starts_with(b"{") {
+        return None;
+    }
+    let mut group = GroupDoc::parse(bytes).ok()?;
+    group.extras.shift_remove("consolidated_metadata")?;
+    Some(group.print())
+}
+
+/// Whether `key` lies in one of `arrays`.
+fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
+    let slashes = key.as_str().match_indices('/');
+    slashes.filter_map(|(at, _)| key.as_str().get(..at)).any(|above| arrays.contains(above))
+}
+
+const DOCUMENT: &str = "zarr.json";
+/// Cells or objects that are read at once.
+const AT_ONCE: usize = 256;

@@ -1,0 +1,166 @@
+//! Stores that other software wrote, arranged otherwise: the same answers, and back again the same bytes.
+
+use std::sync::Arc;
+
+use archives::{Unpacked, files, ids, in_memory};
+use object_store::memory::InMemory;
+use zvf_format::Class;
+use zvf_format::metadata::{Family, Node};
+use zvf_store::{
+    Arrange, BloscSettings, Build, BuildOptions, Caching, Codecs, Moved, OpenOptions,
+    Rearrangement, Store,
+};
+
+use crate::walk::{Found, Kind, arrays};
+
+async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>>> {
+    match found.kind {
+        Kind::Cells => {
+            let (level, name) = found.path.split_once('/').unwrap();
+            let level = store.level(level.parse().unwrap()).await.unwrap();
+            let cells = level.cells(name).await.unwrap().unwrap();
+            let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
+            let payloads = cells.read_many(&keys, Caching::Once).await;
+            let named = keys.iter().zip(payloads);
+            named
+                .map(|(key, p)| p.unwrap().map(|p| [key.to_string().as_bytes(), &p[..]].concat()))
+                .collect()
+        }
+        Kind::Rows => {
+            let rows = store.rows(&found.path).await.unwrap().unwrap();
+            let len = rows.count().await.unwrap();
+            rows.range(0..len).await.unwrap().into_iter().map(|row| Some(row.to_vec())).collect()
+        }
+        Kind::Dense => {
+            let dense = store.dense(&found.path).await.unwrap().unwrap();
+            vec![Some(dense.whole().await.unwrap().to_vec())]
+        }
+    }
+}
+
+/// The document at `path` without what a rearrangement may change of it.
+async fn kept(store: &Store, path: &str) -> String {
+    match store.node(path).await.unwrap().as_deref() {
+        Some(Node::Array(doc)) => {
+            let mut doc = doc.clone();
+            (doc.codecs, doc.nonempty_chunks) = (Vec::new(), None);
+            doc.chunk_shape = Vec::new();
+            doc.print()
+        }
+        Some(Node::Group(doc)) => {
+            let mut doc = doc.clone();
+            doc.extras.shift_remove("consolidated_metadata");
+            doc.print()
+        }
+        None => panic!("no node {path}"),
+    }
+}
+
+async fn apply(plan: &Rearrangement, store: &Store, to: &Arc<InMemory>, at: &str) -> Moved {
+    let options = BuildOptions::default();
+    let backend: Arc<dyn object_store::ObjectStore> = to.clone();
+    let build = Build::in_object_store(backend, at, options).await.unwrap();
+    let mut last = Moved::default();
+    let moved = plan.apply(store, build, |moved| last = *moved).await.unwrap();
+    assert!(last.cells <= moved.cells);
+    moved
+}
+
+async fn opened(from: &Arc<InMemory>, at: &str) -> Store {
+    Store::from_object_store(from.clone(), &at.into(), OpenOptions::default()).await.unwrap()
+}
+
+#[test]
+fn every_store_answers_the_same_in_any_arrangement() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.unwrap().block_on(async {
+        let plans = [
+            ("shards", Rearrangement { shards: Arrange::Shards(vec![2]), codecs: None }),
+            ("cells", Rearrangement { shards: Arrange::Cells, codecs: None }),
+            (
+                "zstd",
+                Rearrangement {
+                    shards: Arrange::Keep,
+                    codecs: Some(Codecs::zstd(1).with_crc32c()),
+                },
+            ),
+            (
+                "both",
+                Rearrangement {
+                    shards: Arrange::Shards(vec![3]),
+                    codecs: Some(Codecs::blosc(BloscSettings {
+                        block_size: 4096,
+                        ..Default::default()
+                    })),
+                },
+            ),
+        ];
+        let mut count = 0;
+        for (turn, id) in ids().into_iter().enumerate() {
+            let files = files(&id);
+            let store = Unpacked::of(&files);
+            let store = store.open().await;
+            if store.family() != Family::C {
+                continue;
+            }
+            let memory = Arc::new(InMemory::new());
+            // Each store in one arrangement; every arrangement meets every kind of store.
+            for (name, plan) in plans.iter().cycle().skip(turn).take(1) {
+                apply(plan, &store, &memory, name).await;
+                let there = opened(&memory, name).await;
+                for found in arrays(&files, true) {
+                    let (old, new) =
+                        (contents(&store, &found).await, contents(&there, &found).await);
+                    assert!(old == new, "{id} {name} {}", found.path);
+                    count += 1;
+                }
+                for (path, _) in &files {
+                    let Some(path) = path.strip_suffix("zarr.json") else { continue };
+                    let path = path.trim_end_matches('/');
+                    assert_eq!(kept(&store, path).await, kept(&there, path).await, "{id} {name}");
+                }
+            }
+        }
+        assert!(count > 1000, "{count} arrays");
+    });
+}
+
+#[tokio::test]
+async fn there_and_back_gives_the_same_bytes() {
+    let files = files("pc3_blosc");
+    let memory = in_memory(&[]).await;
+    let store = Unpacked::of(&files);
+    let store = store.open().await;
+    let sharded = Rearrangement { shards: Arrange::Shards(vec![2]), codecs: None };
+    let moved = apply(&sharded, &store, &memory, "there").await;
+    assert!(moved.arrays > 2 && moved.objects < moved.cells, "{moved:?}");
+    let back = Rearrangement { shards: Arrange::Cells, codecs: None };
+    apply(&back, &opened(&memory, "there").await, &memory, "back").await;
+    let back = opened(&memory, "back").await;
+    for (path, bytes) in &files {
+        let Some((array, _)) = path.split_once("/c/") else { continue };
+        let objects = back.objects(array).await.unwrap();
+        let found = objects.iter().find(|(key, _)| key.as_str() == path);
+        assert_eq!(found.map(|(_, size)| *size), Some(bytes.len() as u64), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_arranged_is_told() {
+    let old = Unpacked::new("v070_sl3_pyramid");
+    let memory = Arc::new(InMemory::new());
+    let build =
+        |at: &'static str| Build::in_object_store(memory.clone(), at, BuildOptions::default());
+    let plan = Rearrangement { shards: Arrange::Cells, codecs: None };
+    let error = plan.apply(&old.open().await, build("a").await.unwrap(), |_| ()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Unsupported, version: expected 0.9 or later: zvf migrate makes such a store, found \"0.7.0\"",
+    );
+    let new = Unpacked::new("pc3_basic");
+    let plan = Rearrangement { shards: Arrange::Shards(vec![2; 5]), codecs: None };
+    let error = plan.apply(&new.open().await, build("b").await.unwrap(), |_| ()).await.unwrap_err();
+    assert_eq!(error.class(), Class::InvalidArgument);
+    assert_eq!(error.to_string(), "InvalidArgument, axes of a shard: expected 3, found 5");
+}
