@@ -210,9 +210,9 @@ async fn strays_are_left_out_or_let_in() {
 async fn a_chain_is_never_left_with_a_hole() {
     let bounds = Bounds::new(&[0.0], &[5.0]).unwrap();
     let schema = schema(Kind::Line).with_bounds(bounds).unwrap();
-    let message =
-        refusal(schema, Outside::Ignore, &[Batch::new(Kind::Line, floats(&[1.0, 7.0], 1))]);
-    assert!(message.await.starts_with("1 of 2 vertices lie outside the bounds"));
+    let batch = Batch::new(Kind::Line, floats(&[1.0, 7.0], 1));
+    let message = refusal(schema, Outside::Ignore, &[batch]).await;
+    assert!(message.starts_with("1 of 2 vertices lie outside the bounds"));
 }
 
 #[tokio::test]
