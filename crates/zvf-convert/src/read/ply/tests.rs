@@ -79,7 +79,7 @@ fn edges_and_what_else_there_is() {
     );
     let binary = b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\x07\0\0\0\0\0\0\x40\x03abc\xff\xff\xff\xff\
         \x01\0\0\0\xc8\0\0\0\0\x05";
-    let file = file("binary_little_endian", &header, binary);
+    let file = file("binary_little_endian", header, binary);
     assert_eq!(told(Format::Ply, &file, &ReadOptions::default()).unwrap(), wanted);
 }
 
