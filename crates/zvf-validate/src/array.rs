@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::metadata::{ArrayDoc, Family, Node};
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, Family, Node};
 use zvf_store::{Cells, KeyTable, LevelNode};
 
 use crate::finding::{Finding, is_content};
@@ -53,13 +53,21 @@ impl ChunkArray {
                 run.add(Finding::new(&S15, &path).told("node", "an array", "a group"));
                 return Ok(None);
             }
-            None if native => return Ok(None),
+            None if native => return lost(run, &path).await.map(|()| None),
             Some(Node::Array(_)) => {
                 run.add(Finding::new(&S15, &path).told("node", "a group of arrays", "an array"));
                 return Ok(None);
             }
             _ => None,
         };
+        if let Some(doc) =
+            doc.filter(|doc| *doc.data_type.kind() != DataTypeKind::VariableLengthBytes)
+        {
+            let told =
+                ("data_type", "variable_length_bytes", format!("{:?}", doc.data_type.kind()));
+            run.add(Finding::new(&S17, &path).told(told.0, told.1, told.2));
+            return Ok(None);
+        }
         let origin = match doc {
             Some(doc) => match origin(run, &path, doc) {
                 Some(origin) => Some(origin),
@@ -174,6 +182,23 @@ impl ChunkArray {
         }
         group_files(run, &self.path).await
     }
+}
+
+/// S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
+pub(crate) async fn lost(run: &mut Run, path: &str) -> Result<(), Stop> {
+    if run.store.family() != Family::C {
+        return Ok(());
+    }
+    let inside = match run.store.children(path).await {
+        Ok(listing) => listing.complete && !listing.names.is_empty(),
+        Err(error) if is_content(&error) => false,
+        Err(error) => return Err(error.into()),
+    };
+    if inside {
+        let told = ("zarr.json", "the document of the node", "nothing");
+        run.add(Finding::new(&S18, path).told(told.0, told.1, told.2));
+    }
+    Ok(())
 }
 
 /// Files beside the document of a group.

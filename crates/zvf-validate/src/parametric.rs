@@ -3,6 +3,7 @@
 use zvf_format::metadata::Family;
 use zvf_format::metadata::arrays::ParametricTypes;
 
+use crate::array::lost;
 use crate::finding::{Finding, is_content};
 use crate::num::to_usize;
 use crate::rules::consistency::{C2, C39};
@@ -117,7 +118,7 @@ async fn columns(run: &mut Run, group: &str, rows: Option<u64>) -> Result<(), St
                     run.blame(&C2, &path, &error)?;
                 }
             }
-            Ok(None) => {}
+            Ok(None) => lost(run, &path).await?,
             Err(error) => run.blame(&C2, &path, &error)?,
         }
     }

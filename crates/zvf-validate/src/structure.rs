@@ -35,6 +35,9 @@ pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
     for name in names(run, "").await? {
         if name.parse::<u32>().is_err() {
             folder(run, &name).await?;
+            for below in names(run, &name).await? {
+                folder(run, &format!("{name}/{below}")).await?;
+            }
         }
     }
     Ok(())

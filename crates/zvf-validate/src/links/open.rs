@@ -138,7 +138,8 @@ async fn of_c(
         for (attribute, names) in &values {
             let attribute = format!("link_attributes/{attribute}/{name}/{child}");
             if names.contains(child) {
-                segment.attributes.extend(value(run, level, &attribute).await?);
+                let value = value(run, level, &attribute, Some(&offsets)).await?;
+                segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
                 let told = ("array", "values for the links of its segment", "nothing");
                 run.add(Finding::new(&C20, level.path(&attribute)).told(told.0, told.1, told.2));
@@ -179,11 +180,20 @@ async fn value(
     run: &mut Run,
     level: &LevelState,
     name: &str,
+    offsets: Option<&Offsets>,
 ) -> Result<Option<(ChunkArray, u64)>, Stop> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
     let doc = LinkAttribute::parse(array.cells.attributes().clone());
     match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok((dtype, doc)) => {
+            let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
+            if let (Some(named), Some(said)) = (named, &doc.offsets)
+                && *said != named
+            {
+                let expected = format!("{named:?}, as the array is named");
+                let finding = Finding::new(&C37, &array.path);
+                run.add(finding.told("offsets", expected, format!("{said:?}")));
+            }
             let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
             Ok(Some((array, row.unwrap_or(u64::MAX))))
         }
@@ -352,7 +362,7 @@ async fn same(
     let mut attributes = Vec::new();
     for attribute in children(run, &level.path("link_attributes")).await? {
         let path = format!("link_attributes/{attribute}/{name}");
-        attributes.extend(value(run, level, &path).await?);
+        attributes.extend(value(run, level, &path, None).await?);
     }
     Ok(Some(Segment { array, family, form: Form::Same, shape, body, attributes, fragments }))
 }

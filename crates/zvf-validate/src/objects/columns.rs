@@ -2,6 +2,7 @@
 
 use zvf_format::metadata::arrays::Rows;
 
+use crate::array::lost;
 use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
@@ -42,7 +43,7 @@ async fn column(
 ) -> Result<(), Stop> {
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
-        Ok(None) => return Ok(()),
+        Ok(None) => return lost(run, path).await,
         Err(error) => {
             let rule = if error.class() == Class::Unsupported { &S17 } else { &M20 };
             return run.blame(rule, path, &error);

@@ -3,6 +3,7 @@
 use zvf_format::metadata::arrays::Groups;
 
 use super::columns;
+use crate::array::lost;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64};
@@ -16,7 +17,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
     let path = level.path("groups");
     let rows = match level.node.rows("groups").await {
         Ok(Some(rows)) => rows,
-        Ok(None) => return Ok(()),
+        Ok(None) => return lost(run, &path).await,
         Err(error) => return run.blame(&S17, &path, &error),
     };
     let doc = match Groups::parse(rows.attributes().clone()) {

@@ -6,6 +6,7 @@ use zvf_format::metadata::arrays::{IdForm, ObjectIndex};
 use zvf_format::metadata::{Dtype, Node};
 use zvf_store::Rows;
 
+use crate::array::lost;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64};
@@ -33,7 +34,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
         Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
     };
     let doc = match node.as_deref() {
-        None => return Ok(None),
+        None => return lost(run, &path).await.map(|()| None),
         Some(Node::Array(_)) => {
             run.add(Finding::new(&S15, &path).told("node", "a group", "an array"));
             return Ok(None);
