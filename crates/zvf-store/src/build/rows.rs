@@ -129,7 +129,7 @@ impl RowSink {
     ///
     /// # Errors
     ///
-    /// [`Class::LimitExceeded`] for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
+    /// `LimitExceeded` for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
     /// when a full chunk cannot be encoded or written.
     pub fn push(&mut self, row: &[u8]) -> Result<(), StoreError> {
         self.add(row).map_err(|error| error.with_key(&self.key))
