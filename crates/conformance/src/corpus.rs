@@ -18,6 +18,8 @@ use serde_json::Value;
 pub(crate) struct Golden {
     pub(crate) id: String,
     pub(crate) archive: PathBuf,
+    /// Whether it was changed after it was written.
+    pub(crate) edited: bool,
     /// Facts that the reference read wrongly, as the index words them.
     pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
@@ -43,6 +45,7 @@ pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
         Ok(Golden {
             id: text(&entry["id"]),
             archive: folder.join(text(&entry["archive"])),
+            edited: texts(&entry["tags"]).iter().any(|tag| tag == "edited"),
             disagreements: texts(&entry["reference_disagreements"]),
             expected,
         })

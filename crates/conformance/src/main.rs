@@ -8,6 +8,7 @@
 //! hostile   blobs, each with the verdict it deserves
 //! golden    stores that other software wrote, with every fact known of them
 //! broken    the same, damaged: refused, read or survived, as told
+//! validate  both again, as the validator sees them
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
 //! live      stores that the reference library writes for the occasion
@@ -28,6 +29,7 @@ mod random;
 mod remote_part;
 mod report;
 mod tally;
+mod validate_part;
 mod whole;
 
 use std::io;
@@ -106,6 +108,7 @@ impl Conformance {
         for folder in &self.golden {
             golden_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+            validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         if self.remote {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());

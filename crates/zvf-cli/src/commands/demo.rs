@@ -11,14 +11,15 @@ use clap::Args;
 use serde_json::json;
 use zvf::format::grid::ChunkShape;
 use zvf::format::metadata::Axis;
+use zvf::validate::{Observer, Options, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
-use zvf::{Bounds, Kind, OpenOptions, Query};
+use zvf::{Bounds, Kind, OpenOptions, Query, Reader};
 
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::{self, Table, count};
 
-/// Make a small store of each kind, ask each for a box, and show what came of it.
+/// Make a small store of each kind, ask each for a box, validate it, and show what came of it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf demo stores
@@ -40,7 +41,8 @@ struct Made {
     objects: u64,
     links: u64,
     inside: usize,
-    seconds: [f64; 2], // to write, to open and ask
+    findings: usize,
+    seconds: [f64; 3], // to write, to open and ask, to validate
 }
 
 impl Demo {
@@ -74,6 +76,8 @@ impl Demo {
             ">in the box",
             ">written",
             ">asked",
+            ">validated",
+            ">findings",
             "store",
         ]);
         made.iter().for_each(|made| table.row(made.cells()));
@@ -92,16 +96,21 @@ impl Demo {
         let report = self.write(kind, address).await?;
         let written = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let reader = zvf::open(address, OpenOptions::default()).await?;
+        let store = zvf::open_store(address, OpenOptions::default()).await?;
         let bounds = Bounds::new(&[0.0; 3], &[50.0; 3])?;
-        let answer = reader.run(&Query::within(bounds)).await?;
+        let answer = Reader::new(store.clone()).run(&Query::within(bounds)).await?;
+        let asked = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let verdict = validate(&store, &Options::default(), &Observer::default()).await;
+        let findings = verdict.map_err(zvf::Error::from)?.findings.len();
         Ok(Made {
             kind,
             vertices: report.vertices,
             objects: report.objects,
             links: report.links,
             inside: answer.batch.len(),
-            seconds: [written, begun.elapsed().as_secs_f64()],
+            findings,
+            seconds: [written, asked, begun.elapsed().as_secs_f64()],
             path,
         })
     }
@@ -123,7 +132,8 @@ impl Demo {
 
 impl Made {
     fn cells(&self) -> Vec<String> {
-        let [written, asked] = self.seconds.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
+        let [written, asked, validated] =
+            self.seconds.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
         vec![
             self.kind.to_string(),
             count(self.vertices),
@@ -132,12 +142,14 @@ impl Made {
             count(u64::try_from(self.inside).unwrap_or(u64::MAX)),
             written,
             asked,
+            validated,
+            self.findings.to_string(),
             shown(&self.path),
         ]
     }
 
     fn json(&self) -> serde_json::Value {
-        let [written, asked] = self.seconds;
+        let [written, asked, validated] = self.seconds;
         json!({
             "kind": self.kind.to_string(),
             "store": shown(&self.path),
@@ -146,7 +158,9 @@ impl Made {
             "links": self.links,
             "vertices_of_answer": self.inside,
             "seconds_to_write": written,
+            "findings": self.findings,
             "seconds_to_ask": asked,
+            "seconds_to_validate": validated,
         })
     }
 }

@@ -100,6 +100,7 @@ fn a_store_of_each_kind() {
     for made in made {
         let some = |key: &str| made[key].as_u64().unwrap() > 0;
         assert!(some("vertices") && some("vertices_of_answer"), "{made}");
+        assert_eq!(made["findings"], 0, "{made}");
         let info = zvf(&["info", "--json", made["store"].as_str().unwrap()]).json();
         assert_eq!(info["kinds"][0], made["kind"]);
     }

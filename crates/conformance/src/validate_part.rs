@@ -1,0 +1,75 @@
+//! The part that validates: sound stores have no errors, damaged ones have.
+//!
+//! ```text
+//! golden              no finding is an error; edited stores are only counted, since what an edit left
+//!                     behind is truly there
+//! broken, error       some finding is an error, or the store is refused with one
+//! broken, accept      no more errors than the undamaged store has
+//! broken, either      nothing bad happens
+//! ```
+
+use std::io::Write;
+use std::path::Path;
+
+use archives::Unpacked;
+use tokio::runtime::Runtime;
+use zvf_store::OpenOptions;
+use zvf_validate::{Observer, Options, Severity, validate_at};
+
+use crate::corpus::{self, Fault, Golden};
+use crate::report::Report;
+use crate::tally::Tally;
+
+/// Validates every store of `folder`, sound and damaged.
+pub(crate) fn run(
+    folder: &Path,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let wanted = |id: &str| only.is_none_or(|only| id.contains(only));
+    for golden in corpus::goldens(folder)?.into_iter().filter(|golden| wanted(&golden.id)) {
+        tally.add(sound(&golden, runtime)?)?;
+    }
+    for fault in corpus::faults(folder)?.into_iter().filter(|fault| wanted(&fault.id)) {
+        tally.add(damaged(&fault, runtime)?)?;
+    }
+    Ok(())
+}
+
+fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
+    let mut report = Report::new(format!("validate/{}", golden.id));
+    let errors = errors(&golden.archive, runtime)?;
+    if golden.edited && !errors.is_empty() {
+        report.skip("errors of edited stores: what an edit left behind is truly there");
+    } else {
+        report.holds("sound", errors.is_empty(), errors.join("; "));
+    }
+    Ok(report)
+}
+
+fn damaged(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
+    let mut report = Report::new(format!("validate/broken/{}", fault.id));
+    let found = errors(&fault.archive, runtime)?;
+    match &*fault.want {
+        "error" => report.holds("found", !found.is_empty(), format!("no error ({})", fault.what)),
+        "accept" => {
+            let before = errors(&fault.base, runtime)?.len();
+            let more = format!("{} ({})", found.join("; "), fault.what);
+            report.holds("accept", found.len() <= before, more);
+        }
+        _ => report.passed += 1, // it ended, which is all that is asked
+    }
+    Ok(report)
+}
+
+/// The errors that are found in an archived store, a line each.
+fn errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
+    let unpacked = Unpacked::of(&corpus::read(archive)?);
+    let address = unpacked.path().to_string_lossy().into_owned();
+    let (options, observer) = (Options::default(), Observer::default());
+    let validated = validate_at(&address, OpenOptions::default(), &options, &observer);
+    let report = runtime.block_on(validated)?;
+    let errors = report.findings.iter().filter(|finding| finding.severity == Severity::Error);
+    Ok(errors.map(ToString::to_string).collect())
+}
