@@ -95,13 +95,14 @@ impl Default for BuildOptions {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::metadata::{Axis, Root, ZarrVectors};
+/// use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
 /// use zvf_store::{Build, BuildOptions, CellPlan, Store};
 ///
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
 /// let vertices = build.cells("0/vertices", CellPlan::new(vec![0, 0], vec![3, 0]))?;
 /// vertices.put(&ChunkKey::parse("2.0")?, b"rows".as_slice().into())?;
 /// vertices.finish(|attributes| drop(attributes.insert("zv_array".into(), "vertices".into()))).await?;
+/// build.group("0", &Level::new(0).to_group()).await?;
 ///
 /// let block = ZarrVectors::new(vec![10.0, 10.0], [vec![0.0, 0.0], vec![35.0, 5.0]]);
 /// build.publish(&Root::new(block, Axis::spatial(2).unwrap_or_default())).await?;
