@@ -65,7 +65,7 @@ impl fmt::Display for Damage {
 pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
     let kinds = [Kind::Byte, Kind::Field, Kind::Missing, Kind::Truncated, Kind::Swapped];
     let kind = random.one_of(&kinds);
-    let documents: Vec<usize> = places(files, |path| is_document(path));
+    let documents: Vec<usize> = places(files, is_document);
     let others: Vec<usize> = places(files, |path| !is_document(path));
     match kind {
         Kind::Byte => byte(pick(files, &others, random)?, random),

@@ -255,8 +255,10 @@ mod tests {
 
     #[test]
     fn bytes_typed_by_hand() {
+        /// A chain, what it is given piece by piece, and the bytes of it.
+        type Row<'a> = (Codecs, &'a [&'a [u8]], &'a [u8]);
         #[rustfmt::skip]
-        let table: [(Codecs, &[&[u8]], &[u8]); 4] = [
+        let table: [Row<'_>; 4] = [
             (Codecs::none(), &[b"ab", b"c"], b"abc"),
             (Codecs::none().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
             (Codecs::none().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
