@@ -2,17 +2,19 @@
 //!
 //! `by hand` opens, stats, reads and closes each file on one thread, into fresh memory.
 
+mod plain;
+
 use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rustix::buffer::spare_capacity;
-use rustix::fs::{Mode, OFlags, fstat, open};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use zvf_format::key::ChunkKey;
 use zvf_store::{Caching, OpenOptions, Store};
+
+use crate::plain::{by_hand, inline};
 
 /// A copy of the example store whose vertices are `cells` cells of `size` bytes, in a row.
 fn store(dir: &Path, cells: usize, size: usize, codec: Option<&str>) -> Vec<PathBuf> {
@@ -46,29 +48,6 @@ fn store(dir: &Path, cells: usize, size: usize, codec: Option<&str>) -> Vec<Path
             path
         })
         .collect()
-}
-
-fn by_hand(paths: &[PathBuf]) -> usize {
-    let mut kept = Vec::with_capacity(paths.len());
-    for path in paths {
-        let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let size = fstat(&file).unwrap().st_size as usize;
-        let mut bytes: Vec<u8> = Vec::with_capacity(size);
-        while bytes.len() < size {
-            rustix::io::read(&file, spare_capacity(&mut bytes)).unwrap();
-        }
-        kept.push(bytes);
-    }
-    kept.iter().map(Vec::len).sum()
-}
-
-fn inline<T>(work: impl Future<Output = T>) -> T {
-    let mut work = std::pin::pin!(work);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match work.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(answer) => answer,
-        std::task::Poll::Pending => unreachable!("a local read does not wait"),
-    }
 }
 
 fn scans(c: &mut Criterion) {

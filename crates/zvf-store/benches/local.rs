@@ -3,40 +3,18 @@
 //! `by hand` is that, file after file on one thread, into fresh memory that is not cleared first. The
 //! others are the batches of this crate, with and without a runtime.
 
+mod plain;
+
 use std::fs;
 use std::hint::black_box;
-use std::path::PathBuf;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rustix::buffer::spare_capacity;
-use rustix::fs::{Mode, OFlags, fstat, open};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use zvf_store::Key;
 use zvf_store::internals::Reader;
 
-fn by_hand(paths: &[PathBuf]) -> usize {
-    let mut kept = Vec::with_capacity(paths.len());
-    for path in paths {
-        let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let size = fstat(&file).unwrap().st_size as usize;
-        let mut bytes: Vec<u8> = Vec::with_capacity(size);
-        while bytes.len() < size {
-            rustix::io::read(&file, spare_capacity(&mut bytes)).unwrap();
-        }
-        kept.push(bytes);
-    }
-    kept.iter().map(Vec::len).sum()
-}
-
-fn inline<T>(work: impl Future<Output = T>) -> T {
-    let mut work = std::pin::pin!(work);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match work.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(answer) => answer,
-        std::task::Poll::Pending => unreachable!("a local read does not wait"),
-    }
-}
+use crate::plain::{by_hand, inline};
 
 fn small_files(c: &mut Criterion) {
     for (files, size) in [(1, 8 << 10), (50, 8 << 10), (2000, 8 << 10), (500, 128 << 10)] {

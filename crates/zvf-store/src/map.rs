@@ -190,7 +190,7 @@ impl Store {
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let budget = Budget::new(&options);
-        let source = Source::mapped(path, &budget)?;
+        let source = Source::mapped(path, &budget, Promise(()))?;
         Self::begin(source, budget, options).await
     }
 
@@ -210,12 +210,18 @@ impl Store {
     }
 }
 
-/// The memory of a file of a store that was opened through maps.
-#[expect(unsafe_code, reason = "the promise was made where the store was opened")]
-pub(crate) fn promised(file: File) -> Result<MappedFile, StoreError> {
-    // SAFETY: only handles made by `Store::open_mapped` map files, and its caller promises that nobody
-    // changes a file of the store in place while the handle or bytes it gave live.
-    unsafe { MappedFile::of_open(file) }
+/// That nobody changes a file of a store in place while a handle or bytes it gave live. Only
+/// [`Store::open_mapped`] makes one, whose caller promises it; nothing of a store is mapped without it.
+#[derive(Debug)]
+pub(crate) struct Promise(());
+
+impl Promise {
+    /// The memory of a file of that store.
+    #[expect(unsafe_code, reason = "the promise was made where the store was opened")]
+    pub(crate) fn map(&self, file: File) -> Result<MappedFile, StoreError> {
+        // SAFETY: this value is what the caller of `open_mapped` promised of every file of the store.
+        unsafe { MappedFile::of_open(file) }
+    }
 }
 
 impl fmt::Debug for MappedFile {

@@ -65,8 +65,12 @@ impl Source {
 
     /// The directory `path`, large files of which are read through maps.
     #[cfg(all(unix, feature = "map"))]
-    pub(crate) fn mapped(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
-        Ok(Self::Local(Local::open(path, budget.clone())?.with_maps()))
+    pub(crate) fn mapped(
+        path: &std::path::Path,
+        budget: &Budget,
+        promise: crate::map::Promise,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::Local(Local::mapped(path, budget.clone(), promise)?))
     }
 
     /// Whether everything that was handed out so far is still what it was: only maps can change.

@@ -45,10 +45,10 @@ impl File {
         Version::of_file(self.size(), Stamp::of(&self.about))
     }
 
-    /// The file as memory.
+    /// The same open file once more.
     #[cfg(all(unix, feature = "map"))]
-    pub(super) fn mapped(&self) -> Result<crate::map::MappedFile, StoreError> {
-        crate::map::promised(self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))?)
+    pub(super) fn again(&self) -> Result<StdFile, StoreError> {
+        self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))
     }
 }
 

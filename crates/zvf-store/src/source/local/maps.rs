@@ -15,12 +15,13 @@ use bytes::Bytes;
 use super::dir::File;
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::map::MappedFile;
+use crate::map::{MappedFile, Promise};
 use crate::source::Version;
 
 /// The files of one handle that are mapped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Maps {
+    promise: Promise,
     files: Mutex<HashMap<Key, Mapped>>,
 }
 
@@ -32,6 +33,11 @@ pub(super) struct Mapped {
 }
 
 impl Maps {
+    /// None yet.
+    pub(super) fn new(promise: Promise) -> Self {
+        Self { promise, files: Mutex::default() }
+    }
+
     /// The file under `key`, when it is mapped already.
     pub(super) fn known(&self, key: &Key) -> Option<Mapped> {
         self.files().get(key).cloned()
@@ -42,7 +48,7 @@ impl Maps {
         if file.size() < WORTH_A_MAP || self.files().len() >= MOST_MAPS {
             return Ok(None);
         }
-        let mapped = Mapped { file: file.mapped()?, version: file.version() };
+        let mapped = Mapped { file: self.promise.map(file.again()?)?, version: file.version() };
         Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
     }
 
@@ -71,5 +77,6 @@ impl Mapped {
 
 /// A map costs about as much as copying so many bytes.
 const WORTH_A_MAP: u64 = 128 << 10;
-/// Maps that one handle may hold: a process may have some 65 000.
-const MOST_MAPS: usize = 8192;
+/// Maps that one handle may hold. Each keeps its file open, to be looked at again, and a process may often
+/// have no more than 1024 files open.
+const MOST_MAPS: usize = 256;

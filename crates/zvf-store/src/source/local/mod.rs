@@ -33,6 +33,8 @@ use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
+#[cfg(all(unix, feature = "map"))]
+use crate::map::Promise;
 use crate::num::to_u64;
 
 /// A directory held open; cheap to clone.
@@ -53,27 +55,18 @@ struct Shared {
 impl Local {
     /// The store in the directory `path`, which must exist.
     pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
-        let dir = Dir::open(path).map_err(open_error)?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let (opened, bytes_read) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self(Arc::new(Shared {
-            dir,
-            budget,
-            threads,
-            #[cfg(all(unix, feature = "map"))]
-            maps: None,
-            opened,
-            bytes_read,
-        })))
+        Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
     /// The same, reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
-    pub(crate) fn with_maps(self) -> Self {
-        match Arc::try_unwrap(self.0) {
-            Ok(shared) => Self(Arc::new(Shared { maps: Some(maps::Maps::default()), ..shared })),
-            Err(shared) => Self(shared), // in use already: as it was
-        }
+    pub(crate) fn mapped(
+        path: &Path,
+        budget: Budget,
+        promise: Promise,
+    ) -> Result<Self, StoreError> {
+        let maps = Some(maps::Maps::new(promise));
+        Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
     }
 
     /// Whether the files that are mapped are what they were.
@@ -168,6 +161,20 @@ impl Local {
 type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
 
 impl Shared {
+    fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+        let dir = Dir::open(path).map_err(open_error)?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        Ok(Self {
+            dir,
+            budget,
+            threads,
+            #[cfg(all(unix, feature = "map"))]
+            maps: None,
+            opened: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+        })
+    }
+
     fn read(&self, object: Object) -> Done {
         let outcomes = match self.outcomes(&object) {
             Ok(outcomes) => outcomes,
