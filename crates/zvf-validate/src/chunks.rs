@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
-//! nothing is concluded from them. Tables by fragment stop at a number of fragments; whoever needs them
-//! says then that it did not look.
+//! nothing is concluded from them. Tables by fragment stop at a number of fragments; that rules were not
+//! asked then is said in the report.
 
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(crate) struct ChunkTable {
     first_row: Vec<u64>,
     total_fragments: u64,
     total_rows: u64,
+    /// Whether there is room for tables by fragment.
+    pub(crate) is_kept: bool,
     /// The rows of each fragment, where kept.
     pub(crate) ends: Option<Vec<Ends>>,
     /// The owner of each fragment as its column says, where kept.
@@ -40,6 +42,8 @@ pub(crate) struct Ends {
     pub(crate) first: u32,
     pub(crate) last: u32,
     pub(crate) count: u32,
+    /// Whether its rows are all those from the first to the last, in order.
+    pub(crate) is_range: bool,
 }
 
 /// The place of a key, by arithmetic where keys are dense.
@@ -148,6 +152,16 @@ impl ChunkTable {
         self.ends.as_ref()?.get(start..)?.get(..count)
     }
 
+    /// Which fragment of chunk `place` holds `row`, where fragments are ranges that ascend.
+    pub(crate) fn range_of(&self, place: usize, row: u64) -> Option<usize> {
+        let ends = self.ends_of(place)?;
+        let after = ends.partition_point(|ends| u64::from(ends.first) <= row);
+        let rest = ends.get(..after)?;
+        // Empty fragments begin where the next does.
+        let (at, found) = rest.iter().enumerate().rev().find(|(_, ends)| ends.count > 0)?;
+        (found.is_range && row <= found.last.into()).then_some(at)
+    }
+
     /// All rows that are known.
     pub(crate) fn total_rows(&self) -> u64 {
         self.total_rows
@@ -200,9 +214,6 @@ fn dense(keys: &KeyTable) -> Option<Index> {
 const SPARSE: u64 = 8;
 const SMALL: u64 = 4096;
 const NOWHERE: u32 = u32::MAX;
-
-/// Fragments of a level for which tables by fragment are kept.
-pub(crate) const MOST_FRAGMENTS: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -17,8 +17,8 @@ pub(crate) mod url;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreScheme};
 
 #[cfg(feature = "local")]
 use self::local::Local;
@@ -27,9 +27,7 @@ pub(crate) use self::local::hop;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
 use crate::budget::Budget;
-#[cfg(not(feature = "local"))]
-use crate::error::Op;
-use crate::error::StoreError;
+use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -144,6 +142,20 @@ impl Source {
             Self::Local(local) => local.stats(),
             Self::Remote(remote) => remote.stats(),
         }
+    }
+}
+
+/// The backend that `address` names, for writing to it; none for a directory.
+pub(crate) fn backend(
+    address: &str,
+    options: &OpenOptions,
+) -> Result<Option<(Arc<dyn ObjectStore>, Path)>, StoreError> {
+    match Place::parse(address)? {
+        Place::Directory(_) => Ok(None),
+        Place::Remote(ObjectStoreScheme::Http, url, _) => {
+            Err(StoreError::unsupported(Op::Open, "writing over", url.scheme()))
+        }
+        Place::Remote(scheme, url, path) => Ok(Some((url::build(scheme, &url, options)?, path))),
     }
 }
 
