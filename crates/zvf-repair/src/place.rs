@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_store::{OpenOptions, Store};
+use zvf_store::{Backend, OpenOptions, Store};
 
 use crate::error::RepairError;
 use crate::local::apply_local;
@@ -35,7 +35,7 @@ pub struct Place(Kind);
 enum Kind {
     Folder(PathBuf),
     Backend {
-        backend: Arc<dyn ObjectStore>,
+        store: Arc<dyn ObjectStore>,
         prefix: Path, // not empty
         kept: Path,   // beside it
     },
@@ -49,7 +49,7 @@ impl Place {
     /// When `address` is neither, the backend can only be read, or the store is a whole bucket, which has
     /// nothing beside it.
     pub fn of(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
-        let Some((backend, prefix)) = Store::backend(address, options)? else {
+        let Some(Backend { store, prefix }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address))));
         };
         let parts: Vec<_> = prefix.parts().collect();
@@ -57,7 +57,7 @@ impl Place {
             return Err(RepairError::NothingBeside);
         };
         let kept = above.iter().cloned().collect::<Path>().join(format!("{}.zvf", last.as_ref()));
-        Ok(Self(Kind::Backend { backend, prefix, kept }))
+        Ok(Self(Kind::Backend { store, prefix, kept }))
     }
 
     /// The last part of it, by which the store is known.
@@ -90,8 +90,8 @@ impl Place {
             Kind::Folder(path) => {
                 Ok(apply_local(path, plan)?.map(|kept| kept.display().to_string()))
             }
-            Kind::Backend { backend, prefix, kept } => {
-                let kept = apply_remote(&**backend, prefix, kept, plan).await?;
+            Kind::Backend { store, prefix, kept } => {
+                let kept = apply_remote(&**store, prefix, kept, plan).await?;
                 Ok(kept.map(|kept| kept.to_string()))
             }
         }

@@ -10,7 +10,6 @@
 //! A request that broke off may have been carried out: the object is read, and what is there decides.
 //! Whatever breaks off in between leaves whole objects, old or new, and the old ones under `kept`.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -206,10 +205,9 @@ fn words(plan: &Plan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
         let verb = if change.before.is_some() { "replace" } else { "make" };
-        // A string takes everything.
-        drop(writeln!(text, "{verb} {} ({})", change.path, change.rules.join(", ")));
+        text.push_str(&format!("{verb} {} ({})\n", change.path, change.rules.join(", ")));
         for words in &change.words {
-            drop(writeln!(text, "  {words}"));
+            text.push_str(&format!("  {words}\n"));
         }
     }
     text

@@ -32,7 +32,7 @@ use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{self, Get, IoStats, Source};
+use crate::source::{self, Backend, Get, IoStats, Source};
 
 /// An open store, for reading.
 ///
@@ -97,8 +97,8 @@ impl Store {
     /// use zvf_store::{OpenOptions, Store};
     ///
     /// let options = OpenOptions::default();
-    /// let (_backend, place) = Store::backend("memory:///data/a.zarrvectors", &options)?.expect("a URL");
-    /// assert_eq!(place.as_ref(), "data/a.zarrvectors");
+    /// let backend = Store::backend("memory:///data/a.zarrvectors", &options)?.expect("a URL");
+    /// assert_eq!(backend.prefix.as_ref(), "data/a.zarrvectors");
     /// assert!(Store::backend("data/a.zarrvectors", &options)?.is_none());
     /// # Ok::<(), zvf_store::StoreError>(())
     /// ```
@@ -107,10 +107,7 @@ impl Store {
     ///
     /// When `address` is neither a path nor a URL that is known, a storage option is none of its backend, or
     /// the backend can only be read: plain HTTP.
-    pub fn backend(
-        address: &str,
-        options: &OpenOptions,
-    ) -> Result<Option<(Arc<dyn ObjectStore>, Path)>, StoreError> {
+    pub fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
         source::backend(address, options)
     }
 

@@ -305,12 +305,14 @@ fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTa
     let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
     let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
         (Vec::with_capacity(list.len()), None);
+    let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
         let told = |expected: &str| {
             Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text))
         };
         if last.is_some_and(|last| last > text) {
-            run.add(told("keys in the order of their text"));
+            disorder.0 = disorder.0.saturating_add(1);
+            disorder.1 = disorder.1.or(Some(text));
         }
         last = Some(text);
         match ChunkKey::parse(text) {
@@ -321,6 +323,11 @@ fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTa
             Ok(key) if !grid.contains(&key) => run.add(told("a chunk of the grid")),
             Ok(key) => keys.push(key),
         }
+    }
+    if let (n, Some(first)) = disorder {
+        let found = format!("{n} behind a larger one, the first {}", shown(first));
+        let finding = Finding::new(&M18, path);
+        run.add(finding.told("nonempty_chunks", "keys in the order of their text", found));
     }
     let found = keys.len();
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();

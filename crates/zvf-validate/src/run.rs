@@ -150,7 +150,14 @@ impl Run {
     }
 
     /// Says that `rule` was not asked of `path`: there are `found` of something, and `most` are kept.
-    pub(crate) fn too_many(&mut self, rule: &'static Rule, path: &str, what: &str, most: u64, found: u64) {
+    pub(crate) fn too_many(
+        &mut self,
+        rule: &'static Rule,
+        path: &str,
+        what: &str,
+        most: u64,
+        found: u64,
+    ) {
         let finding = Finding::new(rule, path);
         self.found.skip(finding.told(what, format!("at most {most}"), found));
     }

@@ -10,7 +10,7 @@ use zvf::repair::{Change, Place, Plan, plan};
 use zvf::validate::Options;
 
 use super::validate;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::count;
 
@@ -43,7 +43,10 @@ impl Repair {
     ) -> anyhow::Result<Outcome> {
         // A plan can be made of what can only be read.
         let place = match self.apply {
-            true => Some(Place::of(&self.store, &session.options(Timeouts::Batch)).map_err(zvf::Error::from)?),
+            true => Some(
+                Place::of(&self.store, &session.options(Timeouts::Batch))
+                    .map_err(zvf::Error::from)?,
+            ),
             false => None,
         };
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);

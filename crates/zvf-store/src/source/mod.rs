@@ -39,6 +39,23 @@ pub(crate) enum Source {
     Remote(Remote),
 }
 
+/// Where a store lies that is no directory, for who replaces single objects of it.
+///
+/// ```
+/// use zvf_store::{OpenOptions, Store};
+///
+/// let backend = Store::backend("memory:///brain", &OpenOptions::default())?.expect("a URL");
+/// assert_eq!((backend.prefix.as_ref(), backend.store.to_string().as_str()), ("brain", "InMemory"));
+/// # Ok::<(), zvf_store::StoreError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backend {
+    /// The bucket, or what else has objects.
+    pub store: Arc<dyn ObjectStore>,
+    /// What the names of all objects of the store begin with.
+    pub prefix: Path,
+}
+
 impl Source {
     /// The source at `address`: a path or a URL, as [`url`] lists them.
     pub(crate) fn open(
@@ -146,16 +163,15 @@ impl Source {
 }
 
 /// The backend that `address` names, for writing to it; none for a directory.
-pub(crate) fn backend(
-    address: &str,
-    options: &OpenOptions,
-) -> Result<Option<(Arc<dyn ObjectStore>, Path)>, StoreError> {
+pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
         Place::Remote(ObjectStoreScheme::Http, url, _) => {
             Err(StoreError::unsupported(Op::Open, "writing over", url.scheme()))
         }
-        Place::Remote(scheme, url, path) => Ok(Some((url::build(scheme, &url, options)?, path))),
+        Place::Remote(scheme, url, prefix) => {
+            Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
+        }
     }
 }
 

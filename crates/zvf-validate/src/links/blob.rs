@@ -38,7 +38,8 @@ pub(super) async fn check(
         level,
         other: levels.iter().find(|other| i64::from(other.node.number()) == number),
         within: opened.delta.0 == 0,
-        uses: uses_of(run, level, &opened.family, false),
+        // What follows for lines and faces is stated of 0.9 alone.
+        uses: Uses { bridges: false, faces: false, ..uses_of(run, level, &opened.family, false) },
     };
     match &opened.loose {
         Loose::None => return Ok(()),
@@ -62,7 +63,10 @@ pub(super) async fn check(
                 let parse = |bytes: &[u8]| -> Result<Vec<Record>, FormatError> {
                     let links = PartitionedLinks::parse(bytes, width, of)?;
                     let end = |(slot, row): (u8, u64)| Some((*chunks.get(usize::from(slot))?, row));
-                    Ok(links.records().map(|link| link.endpoints().filter_map(end).collect()).collect())
+                    Ok(links
+                        .records()
+                        .map(|link| link.endpoints().filter_map(end).collect())
+                        .collect())
                 };
                 blob(run, &leaf.path, record, parse, &ends, total).await?;
             }
@@ -162,7 +166,8 @@ fn one(
     {
         total.child(table, chunk, *row);
         let parent = link.get(1_usize.saturating_sub(child)).filter(|(other, _)| other == key);
-        if let Some((_, parent)) = parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
+        if let Some((_, parent)) =
+            parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
         {
             let finding = Finding::new(&G6, path).in_row(at).in_cell(key);
             let expected = format!("a row before {row}, its child in the same fragment");

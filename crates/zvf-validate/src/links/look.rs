@@ -232,7 +232,8 @@ impl LinkLooked {
             self.children.extend(table.row(chunk, row));
             self.followed.extend(first_row_of(table, chunk, row));
             let parent = link.in_input_order().nth(1_usize.saturating_sub(child));
-            if let Some((_, parent)) = parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
+            if let Some((_, parent)) =
+                parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
                 && is_backward(table, chunk, row, parent)
             {
                 self.backward.get_or_insert((offset, row, parent));

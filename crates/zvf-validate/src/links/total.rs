@@ -293,9 +293,8 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_link_stand_for_the_same() {
-        let [fine, coarse] = [(2, 7), (1, 3)].map(|(chunk, row)| {
-            end(&ChunkKey::new(&[chunk]).unwrap(), row)
-        });
+        let [fine, coarse] =
+            [(2, 7), (1, 3)].map(|(chunk, row)| end(&ChunkKey::new(&[chunk]).unwrap(), row));
         let up = pair([fine, coarse].into_iter(), true);
         assert_eq!(up, pair([coarse, fine].into_iter(), false));
         assert_ne!(up, pair([coarse, fine].into_iter(), true));

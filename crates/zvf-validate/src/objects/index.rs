@@ -126,8 +126,8 @@ async fn manifests(
     let said = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
     let dense = Table::is_there(run, level).await;
     let blobs = level.path("object_index/manifests");
-    let blobs_too = run.store.family() == Family::C
-        && !matches!(run.store.node(&blobs).await, Ok(None));
+    let blobs_too =
+        run.store.family() == Family::C && !matches!(run.store.node(&blobs).await, Ok(None));
     if dense && (said || !blobs_too) {
         if !said {
             let told = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
@@ -139,11 +139,13 @@ async fn manifests(
         }
         return Ok(Table::open(run, level, rank).await?.map(Manifests::Table));
     }
+    let mut name = "object_index";
     if said && blobs_too {
         let told = ("layout", "vlen_manifests_v2, by the arrays that are there", "another");
         run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2).warning());
+        name = "object_index/manifests";
     }
-    match level.node.rows("object_index").await {
+    match level.node.rows(name).await {
         Ok(manifests) => Ok(manifests.map(Manifests::Blobs)),
         Err(error) => {
             let rule = if error.class() == zvf_format::Class::NotFound { &C24 } else { &S17 };

@@ -6,28 +6,40 @@ use super::report;
 
 /// A store, what may be kept, and what the report says then.
 const CAPPED: [(&str, u64, &[&str]); 6] = [
-    ("sl3_streamlines", 2, &[
-        "C25 0/vertex_fragments fragments",
-        "G7 0/vertex_fragments fragments",
-        "C24 0/object_index/object_ids ids",
-        "C26 0/object_index/object_ids ids",
-        "P7 0/object_index/object_ids ids",
-    ]),
-    ("ln3_basic", 2, &[
-        "C25 0/vertex_fragments fragments",
-        "G7 0/vertex_fragments fragments",
-        "G8 0/vertex_fragments fragments",
-        "C24 0/object_index/object_ids ids",
-        "C26 0/object_index/object_ids ids",
-        "P7 0/object_index/object_ids ids",
-    ]),
-    ("sk3_trees", 0, &[
-        "C25 0/vertex_fragments fragments",
-        "G6 0/vertex_fragments fragments",
-        "C24 0/object_index/object_ids ids",
-        "C26 0/object_index/object_ids ids",
-        "P7 0/object_index/object_ids ids",
-    ]),
+    (
+        "sl3_streamlines",
+        2,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G7 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
+    (
+        "ln3_basic",
+        2,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G7 0/vertex_fragments fragments",
+            "G8 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
+    (
+        "sk3_trees",
+        0,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G6 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
     ("pc3_pyramid_explicit", 1, &["P6 0/links/+1 rows"]),
     ("pc3_basic", 0, &[]),
     ("sl3_streamlines", 1 << 20, &[]),

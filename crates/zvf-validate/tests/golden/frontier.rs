@@ -268,13 +268,19 @@ async fn side_roads_of_cross_chunk_links() {
             "error C19 0/cross_chunk_links/0",
         ),
         (
-            |f| edit(f, "zarr.json", |all| {
-                all["zarr_vectors"]["format_capabilities"] = json!([]);
-            }),
+            |f| {
+                edit(f, "zarr.json", |all| {
+                    all["zarr_vectors"]["format_capabilities"] = json!([]);
+                })
+            },
             "warning M21 zarr.json",
         ),
         (
-            |f| edit(f, "0/cross_chunk_links/0/zarr.json", |all| all["layout"] = json!("sharded_v1")),
+            |f| {
+                edit(f, "0/cross_chunk_links/0/zarr.json", |all| {
+                    all["layout"] = json!("sharded_v1")
+                })
+            },
             "error S17 0/cross_chunk_links/0",
         ),
     ];
