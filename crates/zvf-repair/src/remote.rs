@@ -219,7 +219,7 @@ fn below(prefix: &Path, path: &str) -> Path {
 
 /// Whether the same request may succeed later, and may have been carried out.
 fn passes(error: &Error) -> bool {
-    matches!(error, Error::Generic { .. } | Error::JoinError { .. })
+    matches!(error, Error::Generic { .. })
 }
 
 fn is_condition(error: &Error) -> bool {
