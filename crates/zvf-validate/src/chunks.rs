@@ -15,7 +15,7 @@ use std::sync::Arc;
 use zvf_format::key::ChunkKey;
 use zvf_store::KeyTable;
 
-use crate::num::{to_u64, to_usize};
+use crate::num::{mixed, mixed_all, to_u64, to_usize};
 
 /// The chunks of one level.
 #[derive(Debug, Default)]
@@ -26,6 +26,7 @@ pub(crate) struct ChunkTable {
     fragments: Vec<Option<u64>>,
     first_fragment: Vec<u64>,
     first_row: Vec<u64>,
+    hashes: Vec<u64>, // what stands for each key
     total_fragments: u64,
     total_rows: u64,
     /// Whether there is room for tables by fragment.
@@ -69,6 +70,7 @@ impl ChunkTable {
             fragments: Vec::with_capacity(n),
             first_fragment: Vec::with_capacity(n),
             first_row: Vec::with_capacity(n),
+            hashes: keys.rows().map(hash).collect(),
             ..Self::default()
         }
     }
@@ -138,6 +140,11 @@ impl ChunkTable {
         self.first_row.get(place)?.checked_add(row)
     }
 
+    /// What stands for row `row` of chunk `place`, as [`row_of`] of its key.
+    pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
+        row_of(self.hashes.get(place).copied().unwrap_or(0), row)
+    }
+
     /// The chunk and fragment that has this number in the level.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
@@ -177,6 +184,16 @@ impl ChunkTable {
         self.rows.len() == self.len()
             && self.rows.iter().chain(&self.fragments).all(Option::is_some)
     }
+}
+
+/// What stands for a chunk.
+pub(crate) fn hash(components: &[i64]) -> u64 {
+    mixed_all(components.iter().map(|component| component.cast_unsigned()))
+}
+
+/// What stands for a row of the chunk that `chunk` stands for.
+pub(crate) fn row_of(chunk: u64, row: u64) -> u64 {
+    mixed(chunk ^ row)
 }
 
 /// An index without gaps, where it takes a few numbers for each key at most.

@@ -6,8 +6,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 
 use super::segment::Sought;
-use super::total::{end, pair};
-use crate::chunks::{ChunkTable, Ends};
+use super::total::pair;
+use crate::chunks::{ChunkTable, Ends, hash, row_of};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::num::{mixed, mixed_all, to_u64, to_usize};
@@ -115,6 +115,7 @@ impl LinkLooked {
             return;
         };
         let ends = self.ends(sought, key, &chunks);
+        let hashes: Vec<u64> = chunks.iter().map(|chunk| hash(chunk.components())).collect();
         self.copies = copies(&chunks);
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
@@ -137,7 +138,7 @@ impl LinkLooked {
                 continue;
             }
             let offset = first.saturating_add(at.saturating_mul(record));
-            self.used(sought, offset, &link, &chunks, &ends);
+            self.used(sought, offset, &link, &chunks, &hashes, &ends);
             if sought.grouped {
                 let rows = link.rows().iter().copied();
                 self.spans.extend(rows.clone().min().zip(rows.max()));
@@ -210,11 +211,12 @@ impl LinkLooked {
         offset: u64,
         link: &LinkRecord,
         chunks: &[ChunkKey],
+        hashes: &[u64],
         ends: &[Option<(&ChunkTable, usize)>],
     ) {
         let uses = sought.uses;
         let place = |at: usize| ends.get(at).copied().flatten();
-        let hash = |at: usize, row: u64| chunks.get(at).map_or(0, |chunk| end(chunk, row));
+        let hash = |at: usize, row: u64| row_of(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // The same for each copy: the ends as they were given.
             let said = mixed_all(link.in_input_order().map(|(at, row)| hash(at, row)));

@@ -12,7 +12,7 @@ use zvf_format::metadata::Family as Layout;
 use super::look::{LinkLooked, first_row_of};
 use super::open::Opened;
 use super::segment::Uses;
-use crate::chunks::ChunkTable;
+use crate::chunks::{ChunkTable, hash, row_of};
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
 use crate::num::{mixed_all, to_usize};
@@ -251,7 +251,7 @@ impl Sums {
 
 /// What stands for a row of a chunk.
 pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
-    mixed_all(chunk.components().iter().map(|c| c.cast_unsigned()).chain([row]))
+    row_of(hash(chunk.components()), row)
 }
 
 /// What stands for a link between levels, the same from both sides.

@@ -15,7 +15,7 @@ use zvf_format::manifest::{BlockFragments, Manifest};
 use crate::chunks::{ChunkTable, Ends};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{int64s, mixed, mixed_all, to_u64, to_usize};
+use crate::num::{int64s, mixed, to_u64, to_usize};
 use crate::rules::consistency::C9;
 use crate::rules::geometry::{G6, G8};
 
@@ -127,23 +127,23 @@ impl RowsLooked {
         let mut sums = Sums { known: true, ..Sums::default() };
         let mut last: Option<Last> = None;
         let mut at = FIRST_BLOCK;
-        let mut known: Option<(Vec<i64>, Option<usize>)> = None;
+        let mut known: Option<Option<usize>> = None;
+        let mut chunk: Vec<i64> = Vec::new();
         for block in manifest.blocks() {
             let components = block.chunk.iter().map(|c| c.get());
             // One chunk after the other has the same fragments asked for: it is looked up once.
-            let place = match &known {
-                Some((chunk, place)) if chunk.iter().copied().eq(components.clone()) => *place,
-                _ => {
-                    let chunk: Vec<i64> = components.collect();
-                    let place = sought.chunks.find(&chunk);
-                    known = Some((chunk, place));
-                    place
+            let place = match known.filter(|_| chunk.iter().copied().eq(components.clone())) {
+                Some(place) => place,
+                None => {
+                    chunk.clear();
+                    chunk.extend(components);
+                    sought.chunks.find(&chunk)
                 }
             };
+            known = Some(place);
             let head = to_u64(size_of_val(block.chunk)).saturating_add(1);
             if place.is_none() {
-                let chunk = known.as_ref().map(|(chunk, _)| chunk.as_slice());
-                self.no_chunk(sought, row, at, chunk.unwrap_or_default());
+                self.no_chunk(sought, row, at, &chunk);
             }
             let fragments = &block.fragments;
             self.block(
@@ -240,8 +240,9 @@ impl RowsLooked {
             return;
         }
         let ends = sought.chunks.ends_of(place);
+        let base = sought.chunks.fragment(place, 0);
         for fragment in fragments {
-            let number = sought.chunks.fragment(place, fragment);
+            let number = base.and_then(|base| base.checked_add(to_usize(fragment)));
             if let Some(number) = number.filter(|_| sought.claims) {
                 self.claims.push((number, row));
             }
@@ -266,11 +267,7 @@ impl RowsLooked {
         let Some(from) = from.filter(|from| sought.bridges && from.chunk != to.chunk) else {
             return;
         };
-        let hash = |chunk: usize, row: u32| {
-            let key = sought.chunks.key(chunk);
-            let components = key.as_ref().map(|key| key.components()).unwrap_or_default();
-            mixed_all(components.iter().map(|c| c.cast_unsigned()).chain([row.into()]))
-        };
+        let hash = |chunk: usize, row: u32| sought.chunks.end(chunk, row.into());
         let sum = hash(from.chunk, from.ends.last).wrapping_add(hash(to.chunk, to.ends.first));
         self.bridges.push((from.chunk.min(to.chunk), mixed(sum)));
     }
