@@ -34,6 +34,11 @@ impl Args {
         self.words.front().is_some_and(|word| word == "--help" || word == "-h")
     }
 
+    /// Whether `name` is there.
+    pub(crate) fn peek(&self, name: &str) -> bool {
+        self.words.iter().any(|word| word == name)
+    }
+
     /// Takes `name` out, and says whether it was there.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let at = self.words.iter().position(|word| word == name);
@@ -72,6 +77,7 @@ mod tests {
     #[test]
     fn takes_what_it_knows_and_keeps_the_rest() {
         let mut args = Args::of(&["frag", "--seconds", "9", "--check", "-x"]);
+        assert!(args.peek("--check") && !args.peek("-y"));
         assert!(args.flag("--check") && !args.flag("--check"));
         assert_eq!(args.number("--seconds").unwrap(), Some(9));
         assert_eq!(args.number("--seconds").unwrap(), None);

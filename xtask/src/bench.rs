@@ -9,11 +9,13 @@ pub(crate) const COMMAND: Command = Command {
     help: "measure: against the Python reference, and the inner loops alone
 
 usage: cargo xtask bench [WORKLOAD] [--turns N] [--scale X]
+       cargo xtask bench --validate [STORE] [--turns N]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference below the target folder, has it write stores, and runs every
 workload (or those whose name contains WORKLOAD) in turns on both sides; prints a table of medians,
 ratios and the plain cost of reading the same files. Needs python3.
+With --validate: whole stores validated instead, and the most memory that the command holds then.
 With --loops: every bench of zvf-format whose name contains FILTER.",
     run,
 };
@@ -22,6 +24,10 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--loops") {
         let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
+    }
+    // Its memory is measured in a process of its own.
+    if args.peek("--validate") {
+        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
     }
     let folder = house.target().join("bench").display().to_string();
     let bench = ["run", "--quiet", "--release", "-p", "bench", "--", "--folder", &folder];

@@ -11,6 +11,7 @@ mod limit;
 mod ours;
 mod peer;
 mod report;
+mod validate;
 mod work;
 
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ struct Arguments {
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
     #[arg(long)]
     profile: bool,
+    /// Validate whole stores instead of asking them.
+    #[arg(long)]
+    validate: bool,
     /// Only workloads whose name contains this.
     filter: Option<String>,
 }
@@ -46,6 +50,13 @@ fn main() -> anyhow::Result<()> {
     let environment = Environment::installed(&arguments.folder)?;
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
     environment.make(&stores, arguments.scale)?;
+    if arguments.validate {
+        let filter = arguments.filter.as_deref();
+        return match arguments.profile {
+            true => validate::profile(&stores, arguments.turns, filter),
+            false => validate::run(&environment, &stores, arguments.turns, filter),
+        };
+    }
 
     let mut ours = Ours::new(&stores);
     if arguments.profile {

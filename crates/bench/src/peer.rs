@@ -75,13 +75,18 @@ impl Peer {
 
     /// Has it do one piece of work.
     pub(crate) fn run(&mut self, work: &Work) -> anyhow::Result<Turn> {
-        writeln!(self.requests, "{}", work.request())?;
+        self.ask(&work.request()).with_context(|| work.name)
+    }
+
+    /// Has it do what a request says.
+    pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
+        writeln!(self.requests, "{request}")?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
         let answer: Value = serde_json::from_str(&line).context("the reference stopped")?;
         match (answer["seconds"].as_f64(), answer["count"].as_u64()) {
             (Some(seconds), Some(count)) => Ok(Turn { seconds, count }),
-            _ => bail!("{}: the reference says {}", work.name, answer["error"]),
+            _ => bail!("the reference says {}", answer["error"]),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the reference reads, or on how we do. Each store is asked with boxes of every size, some with faces
 //! through vertices, in every mode; points also by predicates and objects, collected and streamed; chains
 //! by id and by group. Only of coarser levels, which the reference works out itself, is it asked what
-//! their own cells hold.
+//! their own cells hold. The validator must find no error in any of them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ use crate::peers;
 use crate::random::Random;
 use crate::report::Report;
 use crate::tally::Tally;
+use crate::validate_part;
 use crate::whole::{self, Whole};
 
 /// How much is asked.
@@ -53,6 +54,8 @@ pub(crate) fn run(
         let written = Written::read(&folder.path().join(id), about)?;
         let random = Random::new(effort.seed ^ (turn as u64) << 32);
         runtime.block_on(ask(&mut report, &written, random, effort.boxes));
+        let errors = validate_part::errors_at(&written.store, runtime)?;
+        report.holds("sound", errors.is_empty(), errors.join("; "));
         tally.add(report)?;
     }
     Ok(())

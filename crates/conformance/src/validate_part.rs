@@ -28,13 +28,28 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let wanted = |id: &str| only.is_none_or(|only| id.contains(only));
+    let mut counts = Counts::default();
     for golden in corpus::goldens(folder)?.into_iter().filter(|golden| wanted(&golden.id)) {
+        counts.sound += 1;
         tally.add(sound(&golden, runtime)?)?;
     }
     for fault in corpus::faults(folder)?.into_iter().filter(|fault| wanted(&fault.id)) {
-        tally.add(damaged(&fault, runtime)?)?;
+        tally.add(damaged(&fault, runtime, &mut counts)?)?;
     }
-    Ok(())
+    let Counts { sound, damaged, wrong, found } = counts;
+    tally.say(&format!(
+        "validate: {sound} sound stores; {damaged} damaged ones, {found} of the {wrong} that must be found"
+    ))
+}
+
+/// How many stores were validated.
+#[derive(Default)]
+struct Counts {
+    sound: u64,
+    damaged: u64,
+    /// Those that an error must be found in, and those that one was found in.
+    wrong: u64,
+    found: u64,
 }
 
 fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
@@ -48,9 +63,14 @@ fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn damaged(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
+fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("validate/broken/{}", fault.id));
     let found = errors(&fault.archive, runtime)?;
+    counts.damaged += 1;
+    if fault.want == "error" {
+        counts.wrong += 1;
+        counts.found += u64::from(!found.is_empty());
+    }
     match &*fault.want {
         "error" => report.holds("found", !found.is_empty(), format!("no error ({})", fault.what)),
         "accept" => {
@@ -65,8 +85,12 @@ fn damaged(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
 
 /// The errors that are found in an archived store, a line each.
 fn errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
-    let unpacked = Unpacked::of(&corpus::read(archive)?);
-    let address = unpacked.path().to_string_lossy().into_owned();
+    errors_at(Unpacked::of(&corpus::read(archive)?).path(), runtime)
+}
+
+/// The errors that are found in a store, a line each.
+pub(crate) fn errors_at(store: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
+    let address = store.to_string_lossy().into_owned();
     let (options, observer) = (Options::default(), Observer::default());
     let validated = validate_at(&address, OpenOptions::default(), &options, &observer);
     let report = runtime.block_on(validated)?;

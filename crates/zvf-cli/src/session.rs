@@ -39,7 +39,6 @@ impl Session {
     }
 
     /// The memory allowed, where it was said.
-    #[cfg(feature = "write")]
     pub(crate) const fn memory_limit(&self) -> Option<u64> {
         self.common.memory_limit
     }

@@ -33,6 +33,12 @@ pub enum RepairError {
         /// The object.
         path: String,
     },
+    /// There is nothing beside the store.
+    #[error(
+        "{}, a store that is a whole bucket has no place beside it for what is replaced",
+        Class::InvalidArgument
+    )]
+    NothingBeside,
     /// A file could not be read or written.
     #[error("{} in {path}, {source}", Class::Io)]
     Io {
@@ -59,6 +65,7 @@ impl RepairError {
             Self::Store(error) => error.class(),
             Self::Changed { .. } => Class::FileChanged,
             Self::NoConditionalPut { .. } => Class::Unsupported,
+            Self::NothingBeside => Class::InvalidArgument,
             Self::Io { .. } => Class::Io,
             Self::Backend { .. } => Class::Unavailable,
         }

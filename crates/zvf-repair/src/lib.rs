@@ -4,6 +4,7 @@
 //! plan            store -> Plan       what is wrong, and the objects that would be right; reads only
 //! apply_local     Plan -> folder      replaces them one by one, keeps the old ones beside the store
 //! apply_remote    Plan -> backend     the same behind a backend that replaces conditionally
+//! Place           one of both, by the address of the store
 //! ```
 //!
 //! What is mended: lists of chunks, counts, flags and tokens that cells contradict, the `ome` node, a lost
@@ -29,10 +30,12 @@ mod documents;
 mod error;
 mod local;
 mod mend;
+mod place;
 mod plan;
 mod remote;
 
 pub use error::RepairError;
 pub use local::apply_local;
+pub use place::Place;
 pub use plan::{Change, Plan, plan};
 pub use remote::apply_remote;

@@ -29,6 +29,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What is wrong and not mended.
     pub left: Vec<Finding>,
+    /// Findings that this plan says nothing about, because there are too many: a plan after it does.
+    pub more: u64,
 }
 
 /// One object.
@@ -83,6 +85,8 @@ pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
 
 async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
+    let all = report.count(Severity::Error).saturating_add(report.count(Severity::Warning));
+    let more = all.saturating_sub(u64::try_from(report.findings.len()).unwrap_or(u64::MAX));
     // Lists first: whatever is counted follows from them.
     let mut findings = report.findings;
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));
@@ -116,7 +120,7 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
     let mut changes: Vec<Change> = made.into_iter().chain(documents).collect();
     // What others refer to comes first: the deeper a document lies, the earlier.
     changes.sort_by_key(|change| std::cmp::Reverse(change.path.matches('/').count()));
-    Ok(Plan { changes, left })
+    Ok(Plan { changes, left, more })
 }
 
 /// The level that a finding is about.

@@ -1,5 +1,18 @@
 //! A plan applied behind a backend: each object replaced only if it is the version that was compared.
+//!
+//! ```text
+//! <kept>/repair-N/plan.txt    what is done, first; made where there is none, which also shows whether the
+//!                             backend heeds conditions: if it does not, nothing is replaced
+//! <kept>/repair-N/...         the objects that are replaced, as they are, all of them
+//! <prefix>/...                each new object, if the old one is still the version that was kept
+//! ```
+//!
+//! A request that broke off may have been carried out: the object is read, and what is there decides.
+//! Whatever breaks off in between leaves whole objects, old or new, and the old ones under `kept`.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{
     Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion,
@@ -9,67 +22,218 @@ use zvf_format::metadata::Node;
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};
 
-/// Applies `plan` to the store below `prefix`. The old objects are kept below `kept`, which must lie
-/// outside the store.
+/// Applies `plan` to the store below `prefix`; where the old objects are kept, a place `repair-N` below
+/// `kept`, which must lie outside the store. Needs a tokio runtime with timers.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_repair::RepairError> {
+/// use object_store::memory::InMemory;
+/// use zvf_repair::{Plan, apply_remote};
+///
+/// let (store, kept) = (InMemory::new(), "brain.zvf".into());
+/// let place = apply_remote(&store, &"brain".into(), &kept, &Plan::default()).await?;
+/// assert_eq!(place, None, "there was nothing to do");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///
-/// [`RepairError::Changed`] when an object is not what the plan was made from;
-/// [`RepairError::NoConditionalPut`] when the backend does not replace conditionally, before anything is
-/// replaced; [`RepairError::Backend`] when it fails.
+/// [`RepairError::Changed`] when an object is not what the plan was made from, before anything is replaced
+/// where it was so from the start; [`RepairError::NoConditionalPut`] when the backend does not replace
+/// conditionally, before anything is replaced; [`RepairError::Backend`] when it fails.
 pub async fn apply_remote(
     store: &dyn ObjectStore,
     prefix: &Path,
     kept: &Path,
     plan: &Plan,
-) -> Result<(), RepairError> {
-    for change in &plan.changes {
-        let place = below(prefix, &change.path);
-        let mode = match &change.before {
-            None => PutMode::Create,
-            Some(before) => PutMode::Update(version(store, &place, kept, change, before).await?),
-        };
-        let options = PutOptions { mode, ..PutOptions::default() };
-        let put = store.put_opts(&place, PutPayload::from(change.after.clone()), options).await;
-        put.map_err(|source| refused(change, source))?;
+) -> Result<Option<Path>, RepairError> {
+    if plan.is_empty() {
+        return Ok(None);
     }
-    Ok(())
+    let place = begin(store, kept, plan).await?;
+    let mut known = Vec::with_capacity(plan.changes.len());
+    for change in &plan.changes {
+        known.push(compared(store, prefix, &place, change).await?);
+    }
+    for (change, mode) in plan.changes.iter().zip(known) {
+        replace(store, &below(prefix, &change.path), change, mode).await?;
+    }
+    Ok(Some(place))
 }
 
-/// The version of the object, once it was compared and kept.
-async fn version(
-    store: &dyn ObjectStore,
-    place: &Path,
-    kept: &Path,
-    change: &Change,
-    before: &Node,
-) -> Result<UpdateVersion, RepairError> {
-    let got = store.get(place).await.map_err(|source| refused(change, source))?;
-    let version =
-        UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
-    let bytes = got.bytes().await.map_err(|source| refused(change, source))?;
-    if Node::parse(&bytes).as_ref() != Ok(before) {
-        return Err(RepairError::Changed { path: change.path.clone() });
+/// A place of its own for what is kept, with the plan in it, on a backend that heeds conditions.
+async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path, RepairError> {
+    let text = Bytes::from(words(plan));
+    for n in 1..MOST {
+        let place = kept.clone().join(format!("repair-{n}"));
+        let file = place.clone().join(PLAN);
+        let path = file.to_string();
+        match put(store, &file, &text, PutMode::Create).await {
+            Ok(()) => {}
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => continue,
+            Err(source) => return Err(refused(&path, source)),
+        }
+        let again = put(store, &file, &text, PutMode::Create).await;
+        let other = UpdateVersion { e_tag: Some(NO_TAG.to_owned()), version: Some("0".to_owned()) };
+        let other = put(store, &file, &text, PutMode::Update(other)).await;
+        for heeded in [again, other] {
+            match heeded {
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
+                Err(source) if !passes(&source) => return Err(refused(&path, source)),
+                Ok(()) | Err(_) => {
+                    drop(store.delete(&file).await); // it is of no use to anyone
+                    return Err(RepairError::NoConditionalPut { path });
+                }
+            }
+        }
+        return Ok(place);
     }
+    Err(RepairError::Changed { path: kept.to_string() })
+}
+
+/// The condition under which an object is replaced, once it was compared and kept.
+async fn compared(
+    store: &dyn ObjectStore,
+    prefix: &Path,
+    place: &Path,
+    change: &Change,
+) -> Result<PutMode, RepairError> {
+    let found = read(store, &below(prefix, &change.path), &change.path).await?;
+    let Some(before) = &change.before else {
+        return match found {
+            None => Ok(PutMode::Create),
+            Some(_) => Err(RepairError::Changed { path: change.path.clone() }),
+        };
+    };
+    let fits = found.filter(|(bytes, _)| Node::parse(bytes).as_ref() == Ok(before));
+    let Some((bytes, version)) = fits else {
+        return Err(RepairError::Changed { path: change.path.clone() });
+    };
     if version.e_tag.is_none() && version.version.is_none() {
         return Err(RepairError::NoConditionalPut { path: change.path.clone() });
     }
-    let copy = store.put(&below(kept, &change.path), bytes.into()).await;
-    copy.map_err(|source| refused(change, source))?;
-    Ok(version)
+    let copy = below(place, &change.path);
+    let copied = put(store, &copy, &bytes, PutMode::Overwrite).await;
+    copied.map_err(|source| refused(&change.path, source))?;
+    Ok(PutMode::Update(version))
+}
+
+/// Replaces or makes one object. After an answer that leaves it open whether it was done, it is read.
+async fn replace(
+    store: &dyn ObjectStore,
+    place: &Path,
+    change: &Change,
+    mode: PutMode,
+) -> Result<(), RepairError> {
+    let options = PutOptions { mode, ..PutOptions::default() };
+    let (mut tries, mut doubt) = (0_u32, false);
+    loop {
+        let payload = PutPayload::from(change.after.clone());
+        let Err(source) = store.put_opts(place, payload, options.clone()).await else {
+            return Ok(());
+        };
+        tries = tries.saturating_add(1);
+        if passes(&source) {
+            doubt = true;
+        } else if !doubt || !is_condition(&source) {
+            return Err(refused(&change.path, source));
+        }
+        match read(store, place, &change.path).await? {
+            Some((bytes, _)) if bytes == change.after => return Ok(()),
+            _ if is_condition(&source) => return Err(refused(&change.path, source)),
+            _ if tries >= TRIES => return Err(refused(&change.path, source)),
+            _ => pause(tries).await,
+        }
+    }
+}
+
+/// One put that may be sent again: its name is nobody else's, or a second one is refused.
+async fn put(
+    store: &dyn ObjectStore,
+    place: &Path,
+    bytes: &Bytes,
+    mode: PutMode,
+) -> Result<(), Error> {
+    let options = PutOptions { mode, ..PutOptions::default() };
+    let mut tries = 0_u32;
+    loop {
+        let payload = PutPayload::from(bytes.clone());
+        match store.put_opts(place, payload, options.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if passes(&error) && tries < TRIES => {
+                tries = tries.saturating_add(1);
+                pause(tries).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An object and its version; `None` where there is none.
+async fn read(
+    store: &dyn ObjectStore,
+    place: &Path,
+    path: &str,
+) -> Result<Option<(Bytes, UpdateVersion)>, RepairError> {
+    let mut tries = 0_u32;
+    loop {
+        let got = match store.get(place).await {
+            Ok(got) => {
+                let meta = &got.meta;
+                let version =
+                    UpdateVersion { e_tag: meta.e_tag.clone(), version: meta.version.clone() };
+                got.bytes().await.map(|bytes| Some((bytes, version)))
+            }
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match got {
+            Ok(got) => return Ok(got),
+            Err(error) if passes(&error) && tries < TRIES => {
+                tries = tries.saturating_add(1);
+                pause(tries).await;
+            }
+            Err(error) => return Err(refused(path, error)),
+        }
+    }
+}
+
+/// A line for each object, with what changes.
+fn words(plan: &Plan) -> String {
+    let mut text = String::new();
+    for change in &plan.changes {
+        let verb = if change.before.is_some() { "replace" } else { "make" };
+        text.push_str(&format!("{verb} {} ({})\n", change.path, change.rules.join(", ")));
+        for words in &change.words {
+            text.push_str(&format!("  {words}\n"));
+        }
+    }
+    text
 }
 
 fn below(prefix: &Path, path: &str) -> Path {
     path.split('/').fold(prefix.clone(), |place, part| place.join(part))
 }
 
-fn refused(change: &Change, source: Error) -> RepairError {
-    let path = change.path.clone();
-    let changed = matches!(
-        source,
-        Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }
-    );
-    if changed {
+/// Whether the same request may succeed later, and may have been carried out.
+fn passes(error: &Error) -> bool {
+    matches!(error, Error::Generic { .. })
+}
+
+fn is_condition(error: &Error) -> bool {
+    matches!(error, Error::Precondition { .. } | Error::AlreadyExists { .. })
+}
+
+async fn pause(tries: u32) {
+    let factor = 1_u32.checked_shl(tries).unwrap_or(u32::MAX);
+    tokio::time::sleep(FIRST_PAUSE.saturating_mul(factor)).await;
+}
+
+fn refused(path: &str, source: Error) -> RepairError {
+    let path = path.to_owned();
+    if is_condition(&source) || matches!(source, Error::NotFound { .. }) {
         RepairError::Changed { path }
     } else if matches!(source, Error::NotImplemented { .. } | Error::NotSupported { .. }) {
         RepairError::NoConditionalPut { path }
@@ -77,3 +241,12 @@ fn refused(change: &Change, source: Error) -> RepairError {
         RepairError::Backend { path, source }
     }
 }
+
+const PLAN: &str = "plan.txt";
+/// A version that no object has.
+const NO_TAG: &str = "\"00000000000000000000000000000000\"";
+/// Requests that are sent again, and the time before the first.
+const TRIES: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Repairs of one store that are kept.
+const MOST: u32 = 10_000;

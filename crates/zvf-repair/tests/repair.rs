@@ -1,8 +1,11 @@
 //! Stores with what can be mended: the plan says it, applying it makes them right, and nothing is invented.
 
 use std::fs;
+use std::sync::Arc;
 
 use archives::Unpacked;
+use fault_store::{Fault, FaultStore};
+use object_store::{Error, ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_repair::{Plan, RepairError, apply_local, apply_remote, plan};
 use zvf_store::{OpenOptions, Store};
@@ -114,21 +117,131 @@ async fn nothing_is_invented() {
     }
 }
 
-#[tokio::test]
-async fn a_backend_replaces_conditionally() {
+/// `pc3_basic` with a count that is not right, behind a backend that can fail.
+async fn behind() -> (Arc<FaultStore>, Vec<u8>) {
     let mut files = archives::files("pc3_basic");
     edit(&mut files, "0/zarr.json", |d| {
         d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
     });
-    let memory = archives::in_memory(&files).await;
-    let root = object_store::path::Path::default();
-    let open = || Store::from_object_store(memory.clone(), &root, OpenOptions::default());
-    let plan = plan(&open().await.unwrap(), "x").await.unwrap();
-    apply_remote(&*memory, &root, &"kept.zvf/repair-1".into(), &plan).await.unwrap();
-    let report =
-        validate(&open().await.unwrap(), &Options::default(), &Observer::default()).await.unwrap();
-    assert!(!report.findings.iter().any(|finding| finding.rule.id == "C8"));
-    let again =
-        apply_remote(&*memory, &root, &"kept.zvf/repair-2".into(), &plan).await.unwrap_err();
-    assert!(matches!(again, RepairError::Changed { .. }), "{again}");
+    let store = Arc::new(FaultStore::new());
+    for (path, bytes) in &files {
+        store.insert(&format!("data/brain/{path}"), bytes).await;
+    }
+    let before = files.into_iter().find(|(path, _)| path == "0/zarr.json").unwrap().1;
+    (store, before)
 }
+
+async fn opened(store: &Arc<FaultStore>) -> Store {
+    let backend: Arc<dyn ObjectStore> = store.clone();
+    Store::from_object_store(backend, &PREFIX.into(), OpenOptions::default()).await.unwrap()
+}
+
+/// The object at `path`; none where there is none.
+async fn object(store: &FaultStore, path: &str) -> Option<Vec<u8>> {
+    match store.get(&path.into()).await {
+        Ok(got) => Some(got.bytes().await.unwrap().to_vec()),
+        Err(Error::NotFound { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn is_mended(store: &Arc<FaultStore>) -> bool {
+    let report = validate(&opened(store).await, &Options::default(), &Observer::default()).await;
+    !report.unwrap().findings.iter().any(|finding| finding.rule.id == "C8")
+}
+
+#[tokio::test]
+async fn a_backend_replaces_conditionally() {
+    let (store, before) = behind().await;
+    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let apply = async || apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await;
+    let kept = apply().await.unwrap().unwrap();
+    assert_eq!(kept.as_ref(), "data/brain.zvf/repair-1");
+    assert_eq!(object(&store, "data/brain.zvf/repair-1/0/zarr.json").await.unwrap(), before);
+    let text = object(&store, "data/brain.zvf/repair-1/plan.txt").await.unwrap();
+    assert_eq!(text, b"replace 0/zarr.json (C8)\n  vertex_count becomes 240, was 7\n");
+    assert!(is_mended(&store).await);
+    // The plan is of what was: a second time it does not fit.
+    let again = apply().await.unwrap_err();
+    assert!(matches!(again, RepairError::Changed { ref path } if path == "0/zarr.json"), "{again}");
+}
+
+#[tokio::test]
+async fn a_backend_that_heeds_no_condition_is_refused() {
+    for fault in [Fault::Unconditional, Fault::NotSupported] {
+        let (store, before) = behind().await;
+        let plan = plan(&opened(&store).await, "brain").await.unwrap();
+        store.always(Some(fault));
+        let error = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap_err();
+        assert!(matches!(error, RepairError::NoConditionalPut { .. }), "{error}");
+        store.always(None);
+        assert_eq!(object(&store, "data/brain/0/zarr.json").await.unwrap(), before);
+    }
+}
+
+/// Whatever one request comes to, the object is the old or the new one, and who is told that it was replaced
+/// can rely on it.
+#[tokio::test(start_paused = true)]
+async fn whatever_fails_leaves_the_old_or_the_new() {
+    let faults = [
+        Fault::Status(503),
+        Fault::Reset,
+        Fault::AnswerLost,
+        Fault::Unconditional,
+        Fault::NotSupported,
+        Fault::ShortBody(9),
+        Fault::Changed(b"{}".as_slice().into()),
+    ];
+    let mut done = 0;
+    for fault in faults {
+        for nth in 0..7 {
+            let place = format!("{fault:?} at {nth}");
+            let (store, before) = behind().await;
+            let plan = plan(&opened(&store).await, "brain").await.unwrap();
+            let after = plan.changes[0].after.to_vec();
+            store.forget();
+            store.plan(nth, fault.clone());
+            let applied = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await;
+            store.forget();
+            let found = object(&store, "data/brain/0/zarr.json").await.unwrap();
+            match applied {
+                Ok(kept) => {
+                    done += 1;
+                    assert_eq!(found, after, "{place}");
+                    let copy = format!("{}/0/zarr.json", kept.unwrap());
+                    // A copy that somebody else replaces is not ours to watch.
+                    if !matches!(fault, Fault::Changed(_)) {
+                        assert_eq!(object(&store, &copy).await.unwrap(), before, "{place}");
+                    }
+                }
+                Err(error) => {
+                    let others = found == b"{}";
+                    assert!(found == before || others, "{place}: {error}");
+                    assert!(!others || matches!(fault, Fault::Changed(_)), "{place}");
+                }
+            }
+        }
+    }
+    assert!(done > 20, "{done}");
+}
+
+#[tokio::test]
+async fn new_objects_are_made_where_there_are_none() {
+    let files = archives::files("broken/lk_fragments_missing");
+    let store = Arc::new(FaultStore::new());
+    for (path, bytes) in &files {
+        store.insert(&format!("data/brain/{path}"), bytes).await;
+    }
+    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    assert!(plan.changes.iter().any(|change| change.before.is_none()));
+    store.insert("data/brain/0/link_fragments/zarr.json", b"{}").await;
+    let error = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap_err();
+    assert!(matches!(error, RepairError::Changed { .. }), "{error}");
+    store.delete(&"data/brain/0/link_fragments/zarr.json".into()).await.unwrap();
+    apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap();
+    let report = validate(&opened(&store).await, &Options::default(), &Observer::default()).await;
+    assert!(!report.unwrap().findings.iter().any(|finding| finding.rule.id == "C41"));
+}
+
+const PREFIX: &str = "data/brain";
+const KEPT: &str = "data/brain.zvf";

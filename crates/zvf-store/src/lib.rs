@@ -80,7 +80,7 @@ pub use notice::Notice;
 pub use open::Store;
 pub use options::{OpenOptions, Timeouts};
 pub use shared::Caching;
-pub use source::IoStats;
+pub use source::{Backend, IoStats};
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };

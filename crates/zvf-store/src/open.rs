@@ -32,7 +32,7 @@ use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{self, Get, IoStats, Source};
+use crate::source::{self, Backend, Get, IoStats, Source};
 
 /// An open store, for reading.
 ///
@@ -88,6 +88,27 @@ impl Store {
     /// When `address` is neither a path nor a URL that is known.
     pub fn needs_runtime(address: &str) -> Result<bool, StoreError> {
         source::needs_runtime(address)
+    }
+
+    /// The backend that `address` names, and where on it the store lies, for who replaces single objects;
+    /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
+    ///
+    /// ```
+    /// use zvf_store::{OpenOptions, Store};
+    ///
+    /// let options = OpenOptions::default();
+    /// let backend = Store::backend("memory:///data/a.zarrvectors", &options)?.expect("a URL");
+    /// assert_eq!(backend.prefix.as_ref(), "data/a.zarrvectors");
+    /// assert!(Store::backend("data/a.zarrvectors", &options)?.is_none());
+    /// # Ok::<(), zvf_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither a path nor a URL that is known, a storage option is none of its backend, or
+    /// the backend can only be read: plain HTTP.
+    pub fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
+        source::backend(address, options)
     }
 
     /// The store below `prefix` of the caller's own backend.

@@ -170,12 +170,7 @@ impl ChunkArray {
             Ok(keys) => self.keys = keys,
             Err(error) => return run.blame(&C2, &self.path, &error),
         }
-        let names = match run.store.children(&self.path).await {
-            Ok(listing) => listing.names,
-            Err(error) if is_content(&error) => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
-        for name in names {
+        for name in run.names(&S16, &self.path).await? {
             if ChunkKey::parse(&name).is_err() && !name.starts_with(SHARD) {
                 stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
             }
@@ -205,7 +200,10 @@ pub(crate) async fn lost(run: &mut Run, path: &str) -> Result<(), Stop> {
 pub(crate) async fn group_files(run: &mut Run, path: &str) -> Result<(), Stop> {
     let names = match run.store.files(path).await {
         Ok(names) => names,
-        Err(error) if is_content(&error) => return Ok(()), // a backend that cannot list
+        Err(error) if is_content(&error) => {
+            run.unlisted(&S16, path); // a backend that cannot list
+            return Ok(());
+        }
         Err(error) => return Err(error.into()),
     };
     for name in names.iter().filter(|name| *name != "zarr.json") {
@@ -231,7 +229,17 @@ async fn files(run: &mut Run, path: &str) -> Result<Option<Vec<(String, u64)>>, 
             let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
             Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
         }
-        Err(error) if is_content(&error) => Ok(None),
+        Err(error) if error.class() == Class::LimitExceeded => {
+            for rule in [&C28, &S16] {
+                let finding = Finding::new(rule, path);
+                run.found.skip(finding.told("files", "at most ten million", "more"));
+            }
+            Ok(None)
+        }
+        Err(error) if is_content(&error) => {
+            run.unlisted(&C28, path);
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -297,12 +305,14 @@ fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTa
     let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
     let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
         (Vec::with_capacity(list.len()), None);
+    let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
         let told = |expected: &str| {
             Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text))
         };
         if last.is_some_and(|last| last > text) {
-            run.add(told("keys in the order of their text").lint());
+            disorder.0 = disorder.0.saturating_add(1);
+            disorder.1 = disorder.1.or(Some(text));
         }
         last = Some(text);
         match ChunkKey::parse(text) {
@@ -314,11 +324,16 @@ fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTa
             Ok(key) => keys.push(key),
         }
     }
+    if let (n, Some(first)) = disorder {
+        let found = format!("{n} behind a larger one, the first {}", shown(first));
+        let finding = Finding::new(&M18, path);
+        run.add(finding.told("nonempty_chunks", "keys in the order of their text", found));
+    }
     let found = keys.len();
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found.saturating_sub(table.len()));
-        run.add(Finding::new(&M18, path).told("nonempty_chunks", "each key once", twice).lint());
+        run.add(Finding::new(&M18, path).told("nonempty_chunks", "each key once", twice));
     }
     table
 }

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
-//! nothing is concluded from them. Tables by fragment stop at a number of fragments; whoever needs them
-//! says then that it did not look.
+//! nothing is concluded from them. Tables by fragment stop at a number of fragments; that rules were not
+//! asked then is said in the report.
 
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
 use zvf_store::KeyTable;
 
-use crate::num::{to_u64, to_usize};
+use crate::num::{mixed, mixed_all, to_u64, to_usize};
 
 /// The chunks of one level.
 #[derive(Debug, Default)]
@@ -26,8 +26,11 @@ pub(crate) struct ChunkTable {
     fragments: Vec<Option<u64>>,
     first_fragment: Vec<u64>,
     first_row: Vec<u64>,
+    hashes: Vec<u64>, // what stands for each key
     total_fragments: u64,
     total_rows: u64,
+    /// Whether there is room for tables by fragment.
+    pub(crate) is_kept: bool,
     /// The rows of each fragment, where kept.
     pub(crate) ends: Option<Vec<Ends>>,
     /// The owner of each fragment as its column says, where kept.
@@ -40,6 +43,8 @@ pub(crate) struct Ends {
     pub(crate) first: u32,
     pub(crate) last: u32,
     pub(crate) count: u32,
+    /// Whether its rows are all those from the first to the last, in order.
+    pub(crate) is_range: bool,
 }
 
 /// The place of a key, by arithmetic where keys are dense.
@@ -65,6 +70,7 @@ impl ChunkTable {
             fragments: Vec::with_capacity(n),
             first_fragment: Vec::with_capacity(n),
             first_row: Vec::with_capacity(n),
+            hashes: keys.rows().map(hash).collect(),
             ..Self::default()
         }
     }
@@ -134,6 +140,11 @@ impl ChunkTable {
         self.first_row.get(place)?.checked_add(row)
     }
 
+    /// What stands for row `row` of chunk `place`, as [`row_of`] of its key.
+    pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
+        row_of(self.hashes.get(place).copied().unwrap_or(0), row)
+    }
+
     /// The chunk and fragment that has this number in the level.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
@@ -146,6 +157,16 @@ impl ChunkTable {
         let start = to_usize(*self.first_fragment.get(place)?);
         let count = to_usize(self.fragments(place)?);
         self.ends.as_ref()?.get(start..)?.get(..count)
+    }
+
+    /// Which fragment of chunk `place` holds `row`, where fragments are ranges that ascend.
+    pub(crate) fn range_of(&self, place: usize, row: u64) -> Option<usize> {
+        let ends = self.ends_of(place)?;
+        let after = ends.partition_point(|ends| u64::from(ends.first) <= row);
+        let rest = ends.get(..after)?;
+        // Empty fragments begin where the next does.
+        let (at, found) = rest.iter().enumerate().rev().find(|(_, ends)| ends.count > 0)?;
+        (found.is_range && row <= found.last.into()).then_some(at)
     }
 
     /// All rows that are known.
@@ -163,6 +184,16 @@ impl ChunkTable {
         self.rows.len() == self.len()
             && self.rows.iter().chain(&self.fragments).all(Option::is_some)
     }
+}
+
+/// What stands for a chunk.
+pub(crate) fn hash(components: &[i64]) -> u64 {
+    mixed_all(components.iter().map(|component| component.cast_unsigned()))
+}
+
+/// What stands for a row of the chunk that `chunk` stands for.
+pub(crate) fn row_of(chunk: u64, row: u64) -> u64 {
+    mixed(chunk ^ row)
 }
 
 /// An index without gaps, where it takes a few numbers for each key at most.
@@ -200,9 +231,6 @@ fn dense(keys: &KeyTable) -> Option<Index> {
 const SPARSE: u64 = 8;
 const SMALL: u64 = 4096;
 const NOWHERE: u32 = u32::MAX;
-
-/// Fragments of a level for which tables by fragment are kept.
-pub(crate) const MOST_FRAGMENTS: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -8,11 +8,12 @@ use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C40};
+use crate::rules::geometry::G3;
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
 use crate::run::{Run, Stop};
 
-/// C40: every geometry of a level.
+/// C40, G3: every geometry of a level.
 pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("geometry_index");
     let index = match level.node.group("geometry_index").await {
@@ -36,7 +37,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
         if let (Some(array), Some(rows)) =
             (entry.links_array.as_ref().filter(|_| entry.has_links), rows)
         {
-            links(run, level, array, rows).await?;
+            links(run, level, array, rows, name == MESH).await?;
         }
     }
     Ok(())
@@ -79,7 +80,13 @@ async fn vertices(run: &mut Run, level: &LevelState, name: &str) -> Result<Optio
 }
 
 /// The links of a geometry: rows of it, whichever chunk they lie in.
-async fn links(run: &mut Run, level: &LevelState, name: &str, rows: u64) -> Result<(), Stop> {
+async fn links(
+    run: &mut Run,
+    level: &LevelState,
+    name: &str,
+    rows: u64,
+    faces: bool,
+) -> Result<(), Stop> {
     let path = level.path(name);
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
@@ -89,15 +96,25 @@ async fn links(run: &mut Run, level: &LevelState, name: &str, rows: u64) -> Resu
         }
         Err(error) => return run.blame(&C2, &path, &error),
     };
-    let bytes = match array.whole().await {
-        Ok(bytes) => bytes,
-        Err(error) => return run.blame(&C2, &path, &error),
-    };
-    let bad =
-        int64s(&bytes).position(|row| u64::try_from(row).is_ok_and(|row| row >= rows) || row < 0);
-    if let Some(at) = bad {
-        let finding = Finding::new(&C40, &path).at(to_u64(at).saturating_mul(8));
-        run.add(finding.told("row", format!("below {rows}"), "another"));
+    if let Some(width) = array.shape().get(1).filter(|width| faces && **width < CORNERS) {
+        run.add(Finding::new(&G3, &path).told("link_width", "3 or more", width));
+    }
+    let mut start = 0_u64;
+    while start < array.len() {
+        let stop = start.saturating_add(PIECE).min(array.len());
+        let bytes = match array.rows(start..stop).await {
+            Ok(bytes) => bytes,
+            Err(error) => return run.blame(&C2, &path, &error),
+        };
+        let bad = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
+        if let Some(at) = int64s(&bytes).position(bad) {
+            let columns = array.shape().get(1).copied().unwrap_or(1);
+            let item = start.saturating_mul(columns).saturating_add(to_u64(at));
+            let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));
+            run.add(finding.told("row", format!("below {rows}"), "another"));
+            return Ok(());
+        }
+        start = stop;
     }
     Ok(())
 }
@@ -105,3 +122,8 @@ async fn links(run: &mut Run, level: &LevelState, name: &str, rows: u64) -> Resu
 /// Bytes of three floats of 32 bits.
 const ROW: u64 = 12;
 const BATCH: usize = 64;
+/// Rows of links that are read at once.
+const PIECE: u64 = 1 << 18;
+/// The name of the geometry whose links are faces, and the fewest corners of one.
+const MESH: &str = "mesh";
+const CORNERS: u64 = 3;

@@ -5,7 +5,7 @@ use std::fmt;
 use zvf_format::key::ChunkKey;
 use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, FormatError};
-use zvf_store::{Op, StoreError};
+use zvf_store::StoreError;
 
 use crate::rule::{Rule, Severity};
 use crate::rules::consistency::{C2, C33};
@@ -211,10 +211,7 @@ impl fmt::Display for Finding {
 pub(crate) fn is_content(error: &StoreError) -> bool {
     const UNREADABLE: u8 = 3;
     let class = error.class();
-    // A decoder that refuses what a stream says of itself calls that an argument.
-    let of_a_stream = class == Class::InvalidArgument && error.op() == Op::Decode;
     class.exit_code() == UNREADABLE
-        || of_a_stream
         || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
 }
 

@@ -18,12 +18,13 @@ pub(crate) struct Findings {
     strict: bool,
     kept: BTreeMap<Severity, Vec<Finding>>,
     counts: BTreeMap<(usize, Severity), u64>,
+    unseen: Vec<Finding>,
 }
 
 impl Findings {
     /// None yet; `most` of each severity are kept.
     pub(crate) fn new(most: usize, strict: bool) -> Self {
-        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new() }
+        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new(), unseen: Vec::new() }
     }
 
     /// A list with the same settings.
@@ -48,6 +49,14 @@ impl Findings {
         }
     }
 
+    /// Says that something was not looked into; once, however often it is met.
+    pub(crate) fn skip(&mut self, mut finding: Finding) {
+        finding.severity = Severity::Note;
+        if !self.unseen.contains(&finding) {
+            self.unseen.push(finding);
+        }
+    }
+
     fn is_told(&self, finding: &Finding) -> bool {
         let same = |kept: &Vec<Finding>| kept.contains(finding);
         finding.rule.id == S17.id && self.kept.get(&finding.severity).is_some_and(same)
@@ -57,6 +66,9 @@ impl Findings {
     pub(crate) fn absorb(&mut self, mut other: Self) {
         for finding in other.without_unknown() {
             self.add(finding);
+        }
+        for finding in other.unseen {
+            self.skip(finding);
         }
         for (place, n) in other.counts {
             let count = self.counts.entry(place).or_default();
@@ -96,7 +108,8 @@ impl Findings {
             let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
             Some((rule, severity, n))
         });
-        Told { findings, counts: counts.collect(), notes }
+        let unseen = self.unseen.into_iter().filter(|finding| wanted(finding.rule)).collect();
+        Told { findings, counts: counts.collect(), notes, unseen }
     }
 }
 
@@ -105,6 +118,7 @@ pub(crate) struct Told {
     pub(crate) findings: Vec<Finding>,
     pub(crate) counts: Vec<(&'static Rule, Severity, u64)>,
     pub(crate) notes: Vec<Finding>,
+    pub(crate) unseen: Vec<Finding>,
 }
 
 #[cfg(test)]
@@ -132,6 +146,19 @@ mod tests {
             [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
         assert_eq!(counts, wanted);
         assert_eq!(told.notes.len(), 1);
+    }
+
+    #[test]
+    fn what_was_not_looked_into_is_told_once_and_beside_the_rest() {
+        let mut all = Findings::new(1, true);
+        for _ in 0..3 {
+            all.skip(Finding::new(&C4, "large").told("rows", "at most 1", 2));
+        }
+        all.skip(Finding::new(&C21, "other"));
+        let told = all.told(|rule| rule.id == "C4");
+        assert_eq!((told.findings.len(), told.counts.len(), told.notes.len()), (0, 0, 0));
+        assert_eq!(told.unseen.len(), 1);
+        assert_eq!(told.unseen[0].severity, Severity::Note);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use zvf_store::{LevelNode, Store};
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
+use crate::num::to_usize;
 
 /// One level, and what was learned of it.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct Between {
     pub(crate) sum: u64,
     /// Rows of this level that are no source; none where they were not counted.
     pub(crate) orphans: Option<u64>,
+    /// Whether all links were seen.
+    pub(crate) whole: bool,
 }
 
 /// What the object index of a level is.
@@ -71,6 +74,20 @@ pub(crate) struct ObjectsSeen {
     pub(crate) ids: Option<Arc<[i64]>>,
     /// Whether ids are a column, read or not.
     pub(crate) has_ids: bool,
+    /// The rows that hold something, where levels add to each other and are compared by them; none where they
+    /// are not asked for, or not known.
+    pub(crate) named: Option<Vec<u64>>,
+}
+
+impl ObjectsSeen {
+    /// The id of row `row`, as far as ids are known.
+    pub(crate) fn id(&self, row: u64) -> Option<i64> {
+        match &self.ids {
+            Some(ids) => ids.get(to_usize(row)).copied(),
+            None if self.has_ids => None,
+            None => i64::try_from(row).ok(),
+        }
+    }
 }
 
 impl LevelState {

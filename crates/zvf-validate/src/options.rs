@@ -29,6 +29,9 @@ pub struct Options {
     pub max_findings: usize,
     /// The share of cells and manifests to look into; all when there is none.
     pub sample: Option<Sample>,
+    /// Fragments, and ids of objects, of all levels that are kept in memory, a few dozen bytes each; what
+    /// needs more of them is not looked into, which the report says.
+    pub kept: u64,
 }
 
 impl Options {
@@ -55,6 +58,11 @@ impl Options {
         self.sample.as_ref().is_none_or(|sample| sample.takes(mixed(row)))
     }
 
+    /// Rows of a level for which a bit each is kept: as much memory as fragments take.
+    pub(crate) const fn kept_rows(&self) -> u64 {
+        self.kept.saturating_mul(ROWS)
+    }
+
     /// Whether everything is looked into, so that totals can be compared.
     pub(crate) fn takes_all(&self) -> bool {
         self.sample.is_none()
@@ -69,6 +77,7 @@ impl Default for Options {
             strict: false,
             max_findings: MAX_FINDINGS,
             sample: None,
+            kept: KEPT,
         }
     }
 }
@@ -187,6 +196,10 @@ impl fmt::Display for Progress {
 
 /// Findings that are kept unless said otherwise.
 const MAX_FINDINGS: usize = 1000;
+/// Fragments and ids that are kept unless said otherwise: some 120 MiB.
+const KEPT: u64 = 4 << 20;
+/// Rows for which a bit is kept, for each fragment that is.
+const ROWS: u64 = 64;
 
 #[cfg(test)]
 mod tests {

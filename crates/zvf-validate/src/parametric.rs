@@ -4,7 +4,7 @@ use zvf_format::metadata::Family;
 use zvf_format::metadata::arrays::ParametricTypes;
 
 use crate::array::lost;
-use crate::finding::{Finding, is_content};
+use crate::finding::Finding;
 use crate::num::to_usize;
 use crate::rules::consistency::{C2, C39};
 use crate::rules::metadata::M20;
@@ -102,12 +102,7 @@ async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
 
 async fn columns(run: &mut Run, group: &str, rows: Option<u64>) -> Result<(), Stop> {
     let group = format!("{GROUP}/{group}");
-    let names = match run.store.children(&group).await {
-        Ok(listing) => listing.names,
-        Err(error) if is_content(&error) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    for name in names {
+    for name in run.names(&C39, &group).await? {
         let path = format!("{group}/{name}");
         match run.store.dense(&path).await {
             Ok(Some(array)) => {

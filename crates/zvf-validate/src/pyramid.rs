@@ -1,14 +1,16 @@
 //! Level 5: how levels fit together.
 
+use std::collections::HashSet;
+
 use zvf_format::metadata::CrossLevelStorage;
 use zvf_format::metadata::Token;
 
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
-use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9};
+use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11};
 use crate::run::Run;
 
-/// P1 to P9.
+/// P1 to P11.
 pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
     if let [level] = levels {
         run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
@@ -21,6 +23,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
             nests(run, fine, coarse);
         }
     }
+    additions(run, levels);
     for level in levels.iter().filter(|level| level.node.number() > 0) {
         sparsity(run, level);
         inherited(run, levels, level);
@@ -82,16 +85,41 @@ fn bins(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// P9: chunks of a level and of the finer one.
+/// P9, P10: chunks of a level in those of the root, which readers need, and in those of the finer one.
 fn nests(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
-    let root = run.store.root();
-    let scales = (fine.node.meta().chunk_scale(root), coarse.node.meta().chunk_scale(root));
-    let (Ok(fine_by), Ok(coarse_by)) = scales else { return }; // M8 says that
+    let root = run.store.root().clone();
+    let path = coarse.path("zarr.json");
+    let coarse_by = match coarse.node.meta().chunk_scale(&root) {
+        Ok(by) => by,
+        Err(error) => return run.add(Finding::of_metadata(&P9, path, &error)),
+    };
+    let Ok(fine_by) = fine.node.meta().chunk_scale(&root) else { return };
     let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
     if bad {
-        let finding = Finding::new(&P9, coarse.path("zarr.json"));
         let expected = format!("multiples of {fine_by:?}, those of level {}", fine.name);
-        run.add(finding.told("chunk_shape", expected, format!("{coarse_by:?}")).warning());
+        run.add(Finding::new(&P10, path).told("chunk_shape", expected, format!("{coarse_by:?}")));
+    }
+}
+
+/// P11: what a level adds is not in the levels that it adds to.
+fn additions(run: &mut Run, levels: &[LevelState]) {
+    for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
+        let mut later = HashSet::new();
+        for other in levels.iter().skip(at.saturating_add(1)) {
+            let Some(named) = &other.objects.named else { break };
+            later.extend(named.iter().filter_map(|row| other.objects.id(*row)));
+            if !other.node.meta().is_additive() {
+                break;
+            }
+        }
+        let Some(named) = &level.objects.named else { continue };
+        let again = |row: &&u64| level.objects.id(**row).is_some_and(|id| later.contains(&id));
+        let mut again = named.iter().filter(again);
+        if let Some(row) = again.next() {
+            let finding = Finding::new(&P11, level.path("object_index")).in_row(*row);
+            let found = format!("that of {} more too", again.count());
+            run.add(finding.told("object", "one that no level behind it has", found));
+        }
     }
 }
 
@@ -167,7 +195,7 @@ fn mirrored(run: &mut Run, levels: &[LevelState], level: &LevelState, up: &Betwe
     let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else {
         return;
     };
-    if (down.links, down.sum) != (up.links, up.sum) {
+    if down.whole && up.whole && (down.links, down.sum) != (up.links, up.sum) {
         let finding = Finding::new(&P8, coarse.path(&format!("links/{}", down.delta)));
         let expected = format!("the {} links of {}/links/+{}", up.links, level.name, up.delta);
         run.add(finding.told("links", expected, format!("{} others", down.links)));

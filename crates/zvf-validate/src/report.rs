@@ -1,6 +1,7 @@
 //! What a validation found.
 
 use crate::finding::Finding;
+use crate::options::Sample;
 use crate::rule::{Rule, Severity};
 
 /// Everything that was found, worst first.
@@ -25,8 +26,13 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How often each rule was broken, those not kept included.
     pub counts: Vec<(&'static Rule, Severity, u64)>,
-    /// Worth knowing, and nothing wrong: what was not looked into, among others.
+    /// Worth knowing, and nothing wrong.
     pub notes: Vec<Finding>,
+    /// What was not looked into, for its size or because nothing can be listed: the rule, the place, and
+    /// why. A report with something here says nothing about it.
+    pub unseen: Vec<Finding>,
+    /// The share that was looked into, where it was not everything: then totals were not compared.
+    pub sample: Option<Sample>,
     /// What was looked into.
     pub checked: Checked,
     /// Whether it came to its end; otherwise it was stopped, and the rest is unknown.

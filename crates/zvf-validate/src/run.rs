@@ -9,6 +9,9 @@
 //! all together              geometry.rs, pyramid.rs                  G, P
 //! ```
 //!
+//! Cells of all levels come before links, and these before objects: so that both ends of a link, and both
+//! levels of a parent and its child, are known when they are compared.
+//!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
 use zvf_store::{Store, StoreError};
@@ -60,6 +63,8 @@ pub async fn validate(
         observer: observer.clone(),
         found: Findings::new(options.max_findings, options.strict),
         checked: Checked::default(),
+        fragments: 0,
+        ids: 0,
     };
     let complete = match run.everything().await {
         Ok(()) => true,
@@ -71,6 +76,8 @@ pub async fn validate(
         findings: told.findings,
         counts: told.counts,
         notes: told.notes,
+        unseen: told.unseen,
+        sample: options.sample.filter(|_| options.level.reads_cells()),
         checked: run.checked,
         complete,
     })
@@ -84,6 +91,9 @@ pub(crate) struct Run {
     pub(crate) observer: Observer,
     pub(crate) found: Findings,
     pub(crate) checked: Checked,
+    /// Fragments, and ids of objects, that are kept of the levels so far.
+    pub(crate) fragments: u64,
+    pub(crate) ids: u64,
 }
 
 /// Why a validation ends before its end.
@@ -111,7 +121,9 @@ impl Run {
             for at in 0..levels.len() {
                 links::check(self, &mut levels, at).await?;
             }
+            let additive = levels.iter().any(|level| level.node.meta().is_additive());
             for level in &mut levels {
+                level.objects.named = additive.then(Vec::new);
                 objects::check(self, level).await?;
             }
             parametric::check(self).await?;
@@ -135,6 +147,41 @@ impl Run {
     /// Adds a finding.
     pub(crate) fn add(&mut self, finding: Finding) {
         self.found.add(finding);
+    }
+
+    /// Says that `rule` was not asked of `path`: there are `found` of something, and `most` are kept.
+    pub(crate) fn too_many(
+        &mut self,
+        rule: &'static Rule,
+        path: &str,
+        what: &str,
+        most: u64,
+        found: u64,
+    ) {
+        let finding = Finding::new(rule, path);
+        self.found.skip(finding.told(what, format!("at most {most}"), found));
+    }
+
+    /// The names below `path`; where they cannot be listed, those that are known, and that is said for `rule`.
+    pub(crate) async fn names(
+        &mut self,
+        rule: &'static Rule,
+        path: &str,
+    ) -> Result<Vec<String>, Stop> {
+        let listing = match self.store.children(path).await {
+            Ok(listing) => listing,
+            Err(error) if crate::finding::is_content(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        if !listing.complete {
+            self.unlisted(rule, path);
+        }
+        Ok(listing.names)
+    }
+
+    /// Says that what lies below `path` could not be listed.
+    pub(crate) fn unlisted(&mut self, rule: &'static Rule, path: &str) {
+        self.found.skip(Finding::new(rule, path).told("names", "a listing", "none"));
     }
 
     /// A finding of what the store could not read under `path`; what is no finding is a stop.

@@ -32,10 +32,10 @@ pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
         run.add(finding.warning());
     }
     group_files(run, "").await?;
-    for name in names(run, "").await? {
+    for name in run.names(&S16, "").await? {
         if name.parse::<u32>().is_err() {
             folder(run, &name).await?;
-            for below in names(run, &name).await? {
+            for below in run.names(&S16, &name).await? {
                 folder(run, &format!("{name}/{below}")).await?;
             }
         }
@@ -109,6 +109,7 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
     level.vertex_columns = columns(run, level, "vertex_attributes").await?;
     level.fragment_columns = columns(run, level, "fragment_attributes").await?;
+    link_values(run, level).await?;
     links(run, level, &children).await?;
 
     for name in children {
@@ -130,10 +131,27 @@ async fn columns(run: &mut Run, level: &LevelState, group: &str) -> Result<Vec<C
         return Ok(columns);
     }
     let path = level.path(group);
-    for name in names(run, &path).await? {
+    for name in run.names(&S16, &path).await? {
         columns.extend(ChunkArray::open(run, &level.node, &format!("{group}/{name}")).await?);
     }
     Ok(columns)
+}
+
+/// S16, S18, S19: the groups between `link_attributes` and its arrays.
+async fn link_values(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+    let path = level.path("link_attributes");
+    if !level.has("link_attributes") {
+        return Ok(());
+    }
+    for name in run.names(&S16, &path).await? {
+        folder(run, &format!("{path}/{name}")).await?;
+        for delta in run.names(&S16, &format!("{path}/{name}")).await? {
+            if Delta::parse(&delta).is_ok() {
+                folder(run, &format!("{path}/{name}/{delta}")).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// S9, S13, S14: families of links, by the names of their groups.
@@ -144,7 +162,7 @@ async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result
             continue;
         }
         let path = level.path(group);
-        let families = names(run, &path).await?;
+        let families = run.names(&S9, &path).await?;
         if families.is_empty() {
             run.add(Finding::new(&S9, &path).told("families", "at least one", "none"));
         }
@@ -175,7 +193,7 @@ async fn folder(run: &mut Run, path: &str) -> Result<(), Stop> {
         Ok(Some(_)) => group_files(run, path).await,
         Ok(None) if run.store.family() != Family::C => group_files(run, path).await,
         Ok(None) => {
-            let inside = !names(run, path).await?.is_empty();
+            let inside = !run.names(&S19, path).await?.is_empty();
             let rule = if inside { &S19 } else { &S16 };
             run.add(Finding::new(rule, path).told(
                 "zarr.json",
@@ -204,19 +222,8 @@ async fn names_of_level(run: &mut Run, path: &str) -> Result<Vec<String>, Stop> 
             names.push(name.to_owned());
         }
     }
-    let mut finding = Finding::new(&S16, path).told("names", "a listing", "none: not looked into");
-    finding.severity = crate::Severity::Note;
-    run.add(finding);
+    run.unlisted(&S16, path);
     Ok(names)
-}
-
-/// The folders below `path`.
-async fn names(run: &Run, path: &str) -> Result<Vec<String>, Stop> {
-    match run.store.children(path).await {
-        Ok(listing) => Ok(listing.names),
-        Err(error) if is_content(&error) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// What the levels of a store may hold.

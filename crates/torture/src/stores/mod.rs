@@ -66,8 +66,13 @@ impl Stores {
         let mut random = Random::new(self.seed);
         let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
         for n in 0..self.n {
-            let store = &good[random.below(good.len())];
-            let Some(damage) = damage::random(&store.files, &mut random) else { continue };
+            // Not every store can be damaged in every way: another is tried then.
+            let (store, damage) = loop {
+                let store = &good[random.below(good.len())];
+                if let Some(damage) = damage::random(&store.files, &mut random) {
+                    break (store, damage);
+                }
+            };
             let tried = attempt(&runtime, store, &damage);
             let share = shares.entry(damage.kind).or_default();
             share.tried += 1;

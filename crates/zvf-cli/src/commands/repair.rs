@@ -1,30 +1,31 @@
 //! `zvf repair`.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::repair::{Change, Plan, apply_local, plan};
+use zvf::Timeouts;
+use zvf::repair::{Change, Place, Plan, plan};
 use zvf::validate::Options;
 
 use super::validate;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::count;
 
 /// Mend what follows from the rest of a store: lists, counts, flags and tokens that cells contradict.
 ///
-/// Says what it would do, or does it: the objects that are replaced are first copied to a folder beside the
+/// Says what it would do, or does it: the objects that are replaced are first copied to a place beside the
 /// store, and the store is validated at the end. What would be a guess is said and left alone.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf repair --plan brain.zarrvectors
-  zvf repair --apply brain.zarrvectors")]
+  zvf repair --apply brain.zarrvectors
+  zvf repair --apply s3://bucket/brain.zarrvectors")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Repair {
-    /// The store: a folder, or for --plan also a URL.
+    /// The store: a folder or a URL; for --apply one whose backend replaces conditionally.
     store: String,
     /// Only say what would be done; the exit code is 1 when that is anything.
     #[arg(long, group = "what")]
@@ -40,13 +41,15 @@ impl Repair {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let root = Path::new(self.store.strip_prefix("file://").unwrap_or(&self.store)).to_owned();
-        if self.apply && !root.is_dir() {
-            let usage = Usage::new("only a folder of this machine is mended");
-            return Err(usage.with_hint("copy the store, or see the plan with --plan").into());
-        }
-        let full = root.canonicalize().unwrap_or_else(|_| root.clone());
-        let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A plan can be made of what can only be read.
+        let place = match self.apply {
+            true => Some(
+                Place::of(&self.store, &session.options(Timeouts::Batch))
+                    .map_err(zvf::Error::from)?,
+            ),
+            false => None,
+        };
+        let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
         let plan = loop {
             round = round.saturating_add(1);
@@ -56,14 +59,14 @@ impl Repair {
             } else {
                 write_text(&plan, out)?;
             }
-            if self.plan || plan.is_empty() || round > ROUNDS {
+            let Some(place) = place.as_ref().filter(|_| !plan.is_empty() && round <= ROUNDS) else {
                 break plan;
-            }
+            };
             out.flush()?;
-            let kept = apply_local(&full, &plan).map_err(zvf::Error::from);
+            let kept = place.apply(&plan).await.map_err(zvf::Error::from);
             let kept = kept.with_context(|| format!("cannot mend {}", self.store))?;
             if let (Some(kept), false) = (kept, session.json()) {
-                writeln!(out, "done; what was replaced is kept in {}", kept.display())?;
+                writeln!(out, "done; what was replaced is kept in {kept}")?;
             }
         };
         if self.plan {
@@ -78,7 +81,9 @@ impl Repair {
     }
 
     async fn planned(&self, session: &Session, name: &str) -> anyhow::Result<Plan> {
-        let store = session.store(&self.store).await?;
+        let options = session.options(Timeouts::Batch);
+        let store = zvf::open_store(&self.store, options).await;
+        let store = store.with_context(|| format!("cannot open {}", self.store))?;
         let progress = session.progress("looking for what can be mended");
         let plan = plan(&store, name).await.map_err(zvf::Error::from);
         drop(progress);
@@ -104,6 +109,9 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
             writeln!(out, "  and {} more: see \"zvf validate\"", count(more.try_into()?))?;
         }
     }
+    if plan.more > 0 {
+        writeln!(out, "{} findings more than a plan takes: plan again after it", count(plan.more))?;
+    }
     if plan.changes.is_empty() {
         writeln!(out, "nothing to mend")?;
     }
@@ -123,6 +131,7 @@ fn write_json(plan: &Plan, apply: bool, out: &mut dyn Write) -> anyhow::Result<(
     let plan = json!({
         "applied": apply,
         "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
+        "more": plan.more,
         "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),
     });
     serde_json::to_writer(&mut *out, &plan)?;

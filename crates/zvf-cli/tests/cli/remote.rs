@@ -11,18 +11,23 @@ use crate::stores::{store, zvf};
 
 /// Serves the files below `root`, by range where asked, on a port of its own; it ends with the test.
 fn serve(root: PathBuf) -> String {
+    serve_told(root, |_path| ())
+}
+
+/// As [`serve`], and says each path before it is answered.
+fn serve_told(root: PathBuf, told: impl Fn(&str) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let (stream, root) = (stream.unwrap(), root.clone());
-            thread::spawn(move || while answer(&stream, &root).is_some() {});
+            let (stream, root, told) = (stream.unwrap(), root.clone(), told.clone());
+            thread::spawn(move || while answer(&stream, &root, &told).is_some() {});
         }
     });
     address
 }
 
-fn answer(mut stream: &TcpStream, root: &Path) -> Option<()> {
+fn answer(mut stream: &TcpStream, root: &Path, told: &impl Fn(&str)) -> Option<()> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let request = lines.next()?;
     let mut range = None;
@@ -32,6 +37,7 @@ fn answer(mut stream: &TcpStream, root: &Path) -> Option<()> {
         }
     }
     let path = request.split(' ').nth(1)?.trim_start_matches('/').to_owned();
+    told(&path);
     let Ok(bytes) = fs::read(root.join(path)) else {
         return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok();
     };
@@ -96,4 +102,72 @@ fn an_interrupt_ends_with_130() {
         (Some(130), "zvf: Cancelled, interrupted\n")
     );
     drop(silent);
+}
+
+#[test]
+fn what_cannot_be_listed_is_not_looked_into_and_said() {
+    let sound = store("pc3_objects");
+    let url = serve(sound.path.clone());
+    let ran = zvf(&["validate", "-q", &url]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.out.contains("not looked into, nothing lists it here: S16 of the store"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("C28 of 0/vertices"), "{}", ran.out);
+    assert!(ran.out.ends_with(": nothing wrong, not everything looked into\n"), "{}", ran.out);
+
+    let ran = zvf(&["validate", "-q", "--json", &url]);
+    let lines: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (sum, unseen) = lines.split_last().unwrap();
+    assert!(unseen.iter().all(|line| line["unseen"] == true && line["severity"] == "note"));
+    assert_eq!(sum["summary"]["unseen"], unseen.len());
+    assert!(!unseen.is_empty());
+
+    let ran = zvf(&["validate", "-q", "--sarif", "-", &url]);
+    let log: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let told = log["runs"][0]["invocations"][0]["toolExecutionNotifications"].as_array().unwrap();
+    assert_eq!(told.len(), unseen.len());
+    assert_eq!(log["runs"][0]["results"], serde_json::json!([]));
+
+    // What is there is looked into as everywhere.
+    let broken = store("broken/fi_range_past_end");
+    let url = serve(broken.path.clone());
+    let ran = zvf(&["validate", "-q", &url]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.starts_with("error C21: "), "{}", ran.out);
+    // Nothing can be put there, and what would be is told all the same.
+    let ran = zvf(&["repair", "-q", "--plan", &url]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = zvf(&["repair", "-q", "--apply", &url]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_prints_what_was_found_so_far() {
+    let store = store("broken/md_bounds_inverted");
+    let (told, heard) = std::sync::mpsc::channel();
+    let url = serve_told(store.path.clone(), move |path| {
+        if path.contains("/c/") {
+            // Cells are being read now; the rest of them takes its time.
+            let _ = told.send(());
+            thread::sleep(std::time::Duration::from_millis(300));
+        }
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_zvf"))
+        .args(["validate", "-q", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    heard.recv().unwrap();
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let ran = crate::stores::Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (130, "zvf: Cancelled, interrupted\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("error M4: "), "{}", ran.out);
+    assert!(ran.out.ends_with(", stopped before the end\n"), "{}", ran.out);
 }

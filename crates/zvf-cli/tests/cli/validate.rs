@@ -46,6 +46,7 @@ fn what_cannot_be_looked_at_is_no_finding() {
         &["repair", store.arg()],
         &["repair", "--plan", "--apply", store.arg()],
         &["repair", "--apply", "http://127.0.0.1:1/x"],
+        &["repair", "--apply", "s3://bucket"],
     ] {
         assert_eq!(zvf(args).code, 2, "{args:?}");
     }
@@ -106,6 +107,26 @@ fn rules_levels_and_caps() {
     assert!(ran.out.contains("  and 3 more\n"), "{}", ran.out);
     let sampled = zvf(&["validate", "--sample", "0.5:3", many.arg()]);
     assert_eq!(sampled.code, 0, "{sampled:?}");
+    assert!(sampled.out.contains("looked into a share of 0.5 of the cells"), "{}", sampled.out);
+    assert!(sampled.out.ends_with(", in a sample\n"), "{}", sampled.out);
+    let all = zvf(&["validate", "--max-findings", "0", many.arg()]);
+    assert!(!all.out.contains(" more\n"), "{}", all.out);
+    let counted = zvf(&["validate", "--max-findings", "1", "--json", many.arg()]);
+    let sum: Value = serde_json::from_str(counted.out.lines().last().unwrap()).unwrap();
+    assert_eq!((counted.out.lines().count(), &sum["summary"]["warnings"]), (2, &4.into()));
+}
+
+#[test]
+fn what_takes_more_memory_than_allowed_is_said() {
+    let store = store("sl3_streamlines");
+    let ran = zvf(&["validate", "--memory-limit", "8KiB", store.arg()]);
+    let said = |text: &str| assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    said("not looked into, ");
+    said(
+        " fragments, where at most 128 are kept: C25 of 0/vertex_fragments, G7 of 0/vertex_fragments\n",
+    );
+    said(", not everything looked into\n");
+    assert!(!zvf(&["validate", store.arg()]).out.contains("not looked into"));
 }
 
 #[test]

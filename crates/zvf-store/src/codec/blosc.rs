@@ -9,15 +9,15 @@
 
 use std::ops::Range;
 
-use zvf_blosc::{BloscError, Decoder, Layout, Stored, parse_header};
+use zvf_blosc::{BloscError, Chunk, Decoder, Layout, Stored, parse_header};
 
 use crate::error::StoreError;
 use crate::num::to_usize;
 
-/// All of `chunk`, decoded.
+/// All of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
     let decoded =
-        Layout::parse(chunk).and_then(|layout| decoder.decode_all(&layout, &Stored::whole(chunk)));
+        Chunk::parse(chunk).and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored()));
     decoded.map_err(told)
 }
 
@@ -123,12 +123,15 @@ mod tests {
         assert_eq!(decode(&mut Decoder::new(24), CHUNK).unwrap(), b"abcdefghijklmnopqrstuvwx");
         let error = decode(&mut Decoder::new(23), CHUNK).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
-        let error = decode(&mut Decoder::new(24), &CHUNK[..9]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "Truncated, blosc: the stream does not decode; \
-             the object is cut short: copy it again, or run \"zvf repair --plan\"",
-        );
+        // In the header, in the table, in a block, and in the last byte.
+        for cut in [9, 20, 40, 63] {
+            let error = decode(&mut Decoder::new(24), &CHUNK[..cut]).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "Truncated, blosc: the stream does not decode; \
+                 the object is cut short: copy it again, or run \"zvf repair --plan\"",
+            );
+        }
     }
 
     /// Ranges and spans by their first byte and the one after the last.

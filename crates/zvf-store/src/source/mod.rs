@@ -17,8 +17,8 @@ pub(crate) mod url;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreScheme};
 
 #[cfg(feature = "local")]
 use self::local::Local;
@@ -27,9 +27,7 @@ pub(crate) use self::local::hop;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
 use crate::budget::Budget;
-#[cfg(not(feature = "local"))]
-use crate::error::Op;
-use crate::error::StoreError;
+use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -39,6 +37,23 @@ pub(crate) enum Source {
     #[cfg(feature = "local")]
     Local(Local),
     Remote(Remote),
+}
+
+/// Where a store lies that is no directory, for who replaces single objects of it.
+///
+/// ```
+/// use zvf_store::{OpenOptions, Store};
+///
+/// let backend = Store::backend("memory:///brain", &OpenOptions::default())?.expect("a URL");
+/// assert_eq!((backend.prefix.as_ref(), backend.store.to_string().as_str()), ("brain", "InMemory"));
+/// # Ok::<(), zvf_store::StoreError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backend {
+    /// The bucket, or what else has objects.
+    pub store: Arc<dyn ObjectStore>,
+    /// What the names of all objects of the store begin with.
+    pub prefix: Path,
 }
 
 impl Source {
@@ -143,6 +158,19 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.stats(),
             Self::Remote(remote) => remote.stats(),
+        }
+    }
+}
+
+/// The backend that `address` names, for writing to it; none for a directory.
+pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
+    match Place::parse(address)? {
+        Place::Directory(_) => Ok(None),
+        Place::Remote(ObjectStoreScheme::Http, url, _) => {
+            Err(StoreError::unsupported(Op::Open, "writing over", url.scheme()))
+        }
+        Place::Remote(scheme, url, prefix) => {
+            Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
         }
     }
 }

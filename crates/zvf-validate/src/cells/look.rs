@@ -15,7 +15,7 @@ use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::num::{float, int64s, narrow, to_u64, to_usize};
 use crate::pipeline::Cell;
-use crate::rules::consistency::{C2, C3, C4, C5, C6, C7, C21, C22, C28, C32, C34, C35};
+use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C32, C34, C35};
 
 /// The cells of one chunk.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Looked {
     pub(crate) extent: Extent,
     pub(crate) bytes: u64,
     pub(crate) cells: u64,
-    /// Whether fragments tile the rows, where that is said.
+    /// Whether fragments tile the rows.
     pub(crate) tiles: bool,
     pub(crate) ends: Vec<Ends>,
     pub(crate) owners: Vec<i64>,
@@ -154,7 +154,7 @@ impl Looked {
         }
     }
 
-    /// C5, C6, C7, C21: fragments.
+    /// C6, C7, C21: fragments.
     fn fragments(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8], vertices: Option<&[u8]>) {
         let path = &plan.fragments;
         let index = match FragmentIndex::parse(bytes) {
@@ -177,11 +177,6 @@ impl Looked {
             return;
         }
         self.tiles = index.tiles(rows);
-        if plan.tile && !self.tiles {
-            let expected = format!("ranges that cover {rows} rows in order");
-            let finding = Finding::new(&C5, path).in_cell(key);
-            self.found.add(finding.told("fragments_tile", expected, "others"));
-        }
         if plan.keeps_ends {
             self.ends = index.iter().map(|fragment| ends(&fragment)).collect();
         }
@@ -321,7 +316,8 @@ fn ends(fragment: &Fragment<'_>) -> Ends {
             (row(fragment.rows().next()), row(rows.last().map(|row| row.get().unsigned_abs())))
         }
     };
-    Ends { first: narrow(first), last: narrow(last), count: narrow(fragment.len()) }
+    let is_range = matches!(fragment, Fragment::Range { .. });
+    Ends { first: narrow(first), last: narrow(last), count: narrow(fragment.len()), is_range }
 }
 
 /// The place of bin `flat` on each axis, last axis fastest.

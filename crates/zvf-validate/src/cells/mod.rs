@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan.rs      what documents say of rows and columns                     M20, C30
-//! look.rs      one chunk by itself                                        C2 to C7, C21, C22, C32 to C35
+//! look.rs      one chunk by itself                                        C2 to C4, C6, C7, C21, C22, C32 to C35
 //! here         what only all chunks show                                  C1, C5, C8, C22, C27, C31, C35
 //! ```
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
+use zvf_format::metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
 pub(crate) use self::look::of_cell;
@@ -23,12 +24,13 @@ use self::look::{Chunk, Looked, look};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
-use crate::chunks::{ChunkTable, MOST_FRAGMENTS};
+use crate::chunks::ChunkTable;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
-use crate::rules::consistency::{C1, C8, C22, C25, C27, C29, C31, C35};
+use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
+use crate::rules::geometry::{G6, G7, G8, G10};
 use crate::run::{Run, Stop};
 
 /// Everything about the cells of one level.
@@ -55,7 +57,8 @@ struct Gathered {
     extent: Extent,
     /// Values of a row that differ from what is said, by column: how often, and where first.
     widths: BTreeMap<(bool, usize), Widths>,
-    tiling: bool,
+    /// Chunks whose fragments do not tile: how many, and the first of them.
+    untiled: (u64, Option<ChunkKey>),
 }
 
 #[derive(Default)]
@@ -70,7 +73,7 @@ impl Gathered {
         let mut chunks = ChunkTable::new(&vertices.keys);
         chunks.ends = plan.keeps_ends.then(Vec::new);
         chunks.owners = plan.fragment_columns.iter().any(|column| column.owner).then(Vec::new);
-        Self { chunks, extent: Extent::default(), widths: BTreeMap::new(), tiling: true }
+        Self { chunks, extent: Extent::default(), widths: BTreeMap::new(), untiled: (0, None) }
     }
 
     async fn read(
@@ -129,7 +132,7 @@ impl Gathered {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
-        let fits = chunks.total_fragments() <= MOST_FRAGMENTS;
+        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept;
         let n = crate::num::to_usize(chunks.total_fragments().saturating_sub(before));
         keep(&mut chunks.ends, looked.ends, n, fits);
         keep(&mut chunks.owners, looked.owners, n, fits);
@@ -145,8 +148,10 @@ impl Gathered {
             *count = count.saturating_add(1);
             first.get_or_insert(*key);
         }
-        // One report for a level: the first chunk tells it.
-        self.tiling &= looked.tiles;
+        if !looked.tiles {
+            self.untiled.0 = self.untiled.0.saturating_add(1);
+            self.untiled.1.get_or_insert(*key);
+        }
         let checked = &mut run.checked;
         checked.cells = checked.cells.saturating_add(looked.cells);
         checked.bytes = checked.bytes.saturating_add(looked.bytes);
@@ -155,14 +160,47 @@ impl Gathered {
     }
 
     fn settle(&mut self, run: &mut Run, level: &LevelState, plan: &Plan) {
+        self.tiling(run, plan);
         self.widths(run, plan);
         self.vertex_count(run, level);
         self.bounds(run, plan);
-        if self.chunks.owners.is_none() && plan.fragment_columns.iter().any(|column| column.owner) {
-            skipped(run, &C29, &plan.fragments);
+        self.unseen(run, level, plan);
+    }
+
+    /// C5: one report for a level, in the first chunk that does not tile.
+    fn tiling(&self, run: &mut Run, plan: &Plan) {
+        let (n, Some(first)) = &self.untiled else { return };
+        if plan.tile {
+            let found = format!("other fragments in {n} chunks");
+            let finding = Finding::new(&C5, &plan.fragments).in_cell(first);
+            run.add(finding.told("fragments_tile", "ranges that cover all rows in order", found));
         }
-        if self.chunks.total_fragments() > MOST_FRAGMENTS && level.has_objects() {
-            skipped(run, &C25, &plan.fragments);
+    }
+
+    /// What tables by fragment are needed for, when there are too many fragments for them.
+    fn unseen(&mut self, run: &mut Run, level: &LevelState, plan: &Plan) {
+        let found = self.chunks.total_fragments();
+        let most = run.options.kept.saturating_sub(run.fragments);
+        if found <= most {
+            run.fragments = run.fragments.saturating_add(found);
+            self.chunks.is_kept = true;
+            return;
+        }
+        let owner = plan.fragment_columns.iter().any(|column| column.owner);
+        let kinds = crate::level::kinds(&run.store);
+        let has = |kind| kinds.contains(&kind);
+        let line = has(GeometryType::Line);
+        let along = line || has(GeometryType::Polyline) || has(GeometryType::Streamline);
+        let rules = [
+            (&C25, level.has_objects()),
+            (&C29, owner),
+            (&G6, has(GeometryType::Skeleton)),
+            (&G7, along),
+            (&G8, line),
+            (&G10, level.node.meta().fragment_link_groups),
+        ];
+        for (rule, _) in rules.into_iter().filter(|(_, asked)| *asked) {
+            run.too_many(rule, &plan.fragments, "fragments", most, found);
         }
     }
 
@@ -199,7 +237,7 @@ impl Gathered {
         let finding = Finding::new(&C8, level.path("zarr.json"));
         let finding = finding.counted("zarr_vectors_level.vertex_count", right, said);
         // A level that was edited drops the flag and keeps the count: known, and readers do without it.
-        let edited = !meta.fragments_tile || !self.tiling;
+        let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;
         run.add(if said == 0 || old || edited { finding.warning() } else { finding });
     }
@@ -231,17 +269,6 @@ fn keep<T: Clone + Default>(kept: &mut Option<Vec<T>>, more: Vec<T>, n: usize, f
         more.resize(n, T::default());
         kept.extend(more);
     }
-}
-
-/// A note that something was not looked into for its size.
-pub(crate) fn skipped(run: &mut Run, rule: &'static crate::Rule, path: &str) {
-    let mut finding = Finding::new(rule, path);
-    finding.severity = crate::Severity::Note;
-    run.add(finding.told(
-        "fragments",
-        format!("at most {MOST_FRAGMENTS}"),
-        "more: not looked into",
-    ));
 }
 
 /// The chunks of a batch, from its cells array by array.

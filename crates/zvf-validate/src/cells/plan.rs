@@ -96,7 +96,8 @@ impl Plan {
                 .iter()
                 .filter_map(|column| plan(run, column))
                 .collect(),
-            keeps_ends: kinds.iter().any(|kind| along.contains(kind)),
+            keeps_ends: kinds.iter().any(|kind| along.contains(kind))
+                || level.node.meta().fragment_link_groups,
         })
     }
 

@@ -1,18 +1,19 @@
 //! One cell of links: rows, ends, attributes and fragments.
 
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 
 use super::segment::Sought;
-use crate::chunks::{ChunkTable, Ends};
+use super::total::pair;
+use crate::chunks::{ChunkTable, Ends, hash, row_of};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{mixed, mixed_all, to_u64};
+use crate::num::{mixed, mixed_all, to_u64, to_usize};
 use crate::pipeline::Cell;
 use crate::rules::consistency::{C15, C16, C17, C18, C19, C20, C28, C36, C41, C42};
-use crate::rules::geometry::{G9, G10};
+use crate::rules::geometry::{G6, G9, G10};
 
 /// The cells of one chunk of links.
 #[derive(Debug)]
@@ -44,6 +45,10 @@ pub(crate) struct LinkLooked {
     /// The rows of this level that are a source, by their number in the level; the sum of the links.
     pub(crate) sources: Vec<u64>,
     pub(crate) between: u64,
+    /// The first link from a child to a parent that comes behind it in the same fragment: where, and which.
+    backward: Option<(u64, u64, u64)>,
+    /// The first and last row that each record names, where groups are compared.
+    spans: Vec<(u64, u64)>,
 }
 
 /// Looks at one cell.
@@ -60,6 +65,8 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
         bridges: None,
         sources: Vec::new(),
         between: 0,
+        backward: None,
+        spans: Vec::new(),
     };
     let key = &chunk.key;
     match &chunk.rows {
@@ -108,6 +115,7 @@ impl LinkLooked {
             return;
         };
         let ends = self.ends(sought, key, &chunks);
+        let hashes: Vec<u64> = chunks.iter().map(|chunk| hash(chunk.components())).collect();
         self.copies = copies(&chunks);
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
@@ -129,7 +137,17 @@ impl LinkLooked {
                 }
                 continue;
             }
-            self.used(sought, &link, &chunks, &ends);
+            let offset = first.saturating_add(at.saturating_mul(record));
+            self.used(sought, offset, &link, &chunks, &hashes, &ends);
+            if sought.grouped {
+                let rows = link.rows().iter().copied();
+                self.spans.extend(rows.clone().min().zip(rows.max()));
+            }
+        }
+        if let Some((offset, child, parent)) = self.backward {
+            let finding = Finding::new(&G6, path).in_cell(key).at(offset);
+            let expected = format!("a row before {child}, its child in the same fragment");
+            self.found.add(finding.told("parent", expected, parent));
         }
         if bad > 1 {
             let more = bad.saturating_sub(1);
@@ -190,16 +208,15 @@ impl LinkLooked {
     fn used(
         &mut self,
         sought: &Sought,
+        offset: u64,
         link: &LinkRecord,
         chunks: &[ChunkKey],
+        hashes: &[u64],
         ends: &[Option<(&ChunkTable, usize)>],
     ) {
         let uses = sought.uses;
         let place = |at: usize| ends.get(at).copied().flatten();
-        let hash = |at: usize, row: u64| {
-            let components = chunks.get(at).map(ChunkKey::components).unwrap_or_default();
-            mixed_all(components.iter().map(|c| c.cast_unsigned()).chain([row]))
-        };
+        let hash = |at: usize, row: u64| row_of(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // The same for each copy: the ends as they were given.
             let said = mixed_all(link.in_input_order().map(|(at, row)| hash(at, row)));
@@ -216,6 +233,13 @@ impl LinkLooked {
         {
             self.children.extend(table.row(chunk, row));
             self.followed.extend(first_row_of(table, chunk, row));
+            let parent = link.in_input_order().nth(1_usize.saturating_sub(child));
+            if let Some((_, parent)) =
+                parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
+                && is_backward(table, chunk, row, parent)
+            {
+                self.backward.get_or_insert((offset, row, parent));
+            }
         }
         if uses.bridges
             && let Some((_, chunk)) = place(0)
@@ -232,14 +256,8 @@ impl LinkLooked {
             if let (Some((table, chunk)), Some(row)) = (place(0), link.rows().first()) {
                 self.sources.extend(table.row(chunk, *row));
             }
-            let mut all = link.rows().iter().enumerate().map(|(at, row)| hash(at, *row));
-            let (source, others) = (all.next().unwrap_or(0), mixed_all(all));
-            let pair = if source_is_finer {
-                [mixed_all([source]), others]
-            } else {
-                [others, mixed_all([source])]
-            };
-            self.between = self.between.wrapping_add(mixed_all(pair));
+            let all = link.rows().iter().enumerate().map(|(at, row)| hash(at, *row));
+            self.between = self.between.wrapping_add(pair(all, source_is_finer));
         }
     }
 
@@ -300,13 +318,42 @@ impl LinkLooked {
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
             self.found.add(finding.told("rows of the fragments", rows, found));
         }
-        let here =
-            sought.here.find(key.components()).and_then(|place| sought.here.fragments(place));
-        if sought.grouped
-            && let Some(fragments) = here.filter(|fragments| *fragments != index.len())
-        {
-            let finding = Finding::new(&G10, path).in_cell(key);
-            self.found.add(finding.told("groups of links", fragments, index.len()));
+        if sought.grouped {
+            self.groups(sought, path, key, &index);
+        }
+    }
+
+    /// G10: group k holds links among the rows of fragment k, and every link is in one group.
+    fn groups(&mut self, sought: &Sought, path: &str, key: &ChunkKey, index: &FragmentIndex<'_>) {
+        let Some(place) = sought.here.find(key.components()) else { return };
+        let finding = || Finding::new(&G10, path).in_cell(key);
+        if let Some(fragments) = sought.here.fragments(place).filter(|n| *n != index.len()) {
+            return self.found.add(finding().told("groups of links", fragments, index.len()));
+        }
+        let mut seen = vec![false; self.spans.len()];
+        let ends = sought.here.ends_of(place).unwrap_or_default();
+        for (k, group) in index.iter().enumerate() {
+            // What is no range has rows that were not kept.
+            let inside = ends.get(k).filter(|ends| ends.is_range);
+            for row in rows_of(&group) {
+                let at = to_usize(row);
+                if let Some(seen) = seen.get_mut(at).filter(|seen| !**seen) {
+                    *seen = true;
+                } else {
+                    return self.found.add(finding().told("link", "in one group", row));
+                }
+                let span = self.spans.get(at).zip(inside).filter(|((low, high), ends)| {
+                    *low < ends.first.into() || *high > ends.last.into() || ends.count == 0
+                });
+                if span.is_some() {
+                    let expected = format!("rows of fragment {k}");
+                    let found = format!("link {row}, which leads elsewhere");
+                    return self.found.add(finding().told("group of links", expected, found));
+                }
+            }
+        }
+        if let Some(row) = seen.iter().position(|seen| !seen) {
+            self.found.add(finding().told("link", "in one group", format!("{row} in none")));
         }
     }
 }
@@ -325,8 +372,24 @@ fn same_corner(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
     same_row && chunks.windows(2).all(|pair| pair.first() == pair.last())
 }
 
+/// Whether a child is followed by its parent in the fragment that has both.
+pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: u64) -> bool {
+    parent >= child
+        && table
+            .range_of(chunk, child)
+            .is_some_and(|fragment| table.range_of(chunk, parent) == Some(fragment))
+}
+
+/// The rows of a group, of which there are no more than links.
+fn rows_of(group: &Fragment<'_>) -> Vec<u64> {
+    match group {
+        Fragment::Range { start, count } => (*start..start.saturating_add(*count)).collect(),
+        Fragment::Rows(rows) => rows.iter().map(|row| row.get().unsigned_abs()).collect(),
+    }
+}
+
 /// The fragment of a chunk that begins with `row`.
-fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
+pub(super) fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
     let ends: &[Ends] = table.ends_of(chunk)?;
     // Fragments that ascend are searched; in the others, each is asked.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);

@@ -3,22 +3,25 @@
 //! ```text
 //! 0.9        links/<delta>/<offsets>                    C10 to C13, C37, M20
 //! 0.6, 0.7   links/<delta>, cross_chunk_links/<delta>   C37, M20
-//! 0.8        the same, by cells of joined keys
+//! between    the latter by the chunks they touch        C37, M21; another layout is S17
+//! 0.8        the former, and cells of joined keys
 //! ```
 
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::{Delta, Offsets};
+use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
 use zvf_format::metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_format::metadata::{Family as Layout, LinkStore, MetadataError, Node, Object, Token};
+use zvf_format::metadata::{
+    Capability, Family as Layout, LinkStore, MetadataError, Node, Object, Token,
+};
 
 use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;
-use crate::finding::{Finding, is_content};
+use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{to_u64, to_usize};
-use crate::rules::consistency::{C10, C11, C12, C13, C17, C20, C37, C42};
-use crate::rules::metadata::M20;
+use crate::rules::consistency::{C10, C11, C12, C13, C17, C19, C20, C37, C42};
+use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
 use crate::run::{Run, Stop};
 
@@ -31,8 +34,27 @@ pub(crate) struct Opened {
     /// The group whose document has the counts.
     pub(crate) path: String,
     pub(crate) segments: Vec<Segment>,
+    /// Records across chunks that lie in no cell.
+    pub(crate) loose: Loose,
     /// Whether all segments are among them, so that counts can be compared.
     pub(crate) whole: bool,
+}
+
+/// Where the records across chunks are, before they are cells.
+#[derive(Debug)]
+pub(crate) enum Loose {
+    None,
+    /// One blob of records that carry the chunks of their ends.
+    Flat(String),
+    /// A blob for each set of chunks.
+    Leaves(Vec<Leaf>),
+}
+
+/// The records between some chunks.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) path: String,
+    pub(crate) chunks: Vec<ChunkKey>,
 }
 
 /// All families of a level.
@@ -44,7 +66,7 @@ pub(crate) async fn families(
     let native = run.store.family() == Layout::C;
     let mut deltas = Vec::new();
     for group in if native { &["links"][..] } else { &["links", "cross_chunk_links"] } {
-        for name in children(run, &level.path(group)).await? {
+        for name in run.names(&C11, &level.path(group)).await? {
             let path = level.path(&format!("{group}/{name}"));
             match Delta::parse(&name) {
                 Ok(delta) => {
@@ -67,14 +89,6 @@ pub(crate) async fn families(
         });
     }
     Ok(opened)
-}
-
-async fn children(run: &Run, path: &str) -> Result<Vec<String>, Stop> {
-    match run.store.children(path).await {
-        Ok(listing) => Ok(listing.names),
-        Err(error) if is_content(&error) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// The attributes of the node at `path`, where there is one.
@@ -110,7 +124,7 @@ async fn of_c(
             return Ok(None);
         }
     };
-    let names = children(run, &path).await?;
+    let names = run.names(&C11, &path).await?;
     if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
         run.add(Finding::new(&C10, &path).told("sid_ndim", "a number of axes", "none"));
     }
@@ -154,21 +168,21 @@ async fn of_c(
             run.add(Finding::new(&C20, path).told(told.0, told.1, told.2));
         }
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, whole }))
+    Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, whole }))
 }
 
 /// The attributes of links that have values for a family, with the names of their arrays.
 async fn values(
-    run: &Run,
+    run: &mut Run,
     level: &LevelState,
     delta: &str,
 ) -> Result<Vec<(String, Vec<String>)>, Stop> {
     let mut values = Vec::new();
-    for name in children(run, &level.path("link_attributes")).await? {
-        let below = children(run, &level.path(&format!("link_attributes/{name}"))).await?;
+    for name in run.names(&C20, &level.path("link_attributes")).await? {
+        let below = run.names(&C20, &level.path(&format!("link_attributes/{name}"))).await?;
         if below.iter().any(|child| child == delta) {
             let path = level.path(&format!("link_attributes/{name}/{delta}"));
-            let names = children(run, &path).await?;
+            let names = run.names(&C20, &path).await?;
             values.push((name, names));
         }
     }
@@ -318,7 +332,7 @@ async fn older(
         }
     };
     let Some(doc) = doc else { return Ok(None) };
-    if let Some(layout) = doc.layout.as_deref() {
+    if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
         run.add(Finding::new(&S17, &path).told("layout", "cells or one blob", layout));
         return Ok(None);
     }
@@ -329,12 +343,70 @@ async fn older(
     {
         segments.push(segment);
     }
-    let flat = format!("{path}/data");
-    let is_flat = attributes(run, &flat).await?.is_some();
-    if !is_flat && doc.num_links.is_some_and(|n| n > 0) && run.store.family() != Layout::A {
-        segments.extend(joined(run, level, &family, name).await?);
+    let flat = format!("{path}/{DATA}");
+    let (mut loose, mut whole) = (Loose::None, true);
+    if doc.layout.is_some() {
+        announced(run);
+        loose = Loose::Leaves(leaves(run, &family, &path).await?);
+    } else if attributes(run, &flat).await?.is_some() {
+        loose = Loose::Flat(flat);
+    } else if let Some(said) = doc.num_links.filter(|n| *n > 0) {
+        let joined = match run.store.family() {
+            Layout::A => None,
+            Layout::B0 | Layout::B1 | Layout::C => joined(run, level, &family, name).await?,
+        };
+        whole = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
+        if !whole {
+            let finding = Finding::new(&C19, &path);
+            run.add(finding.told("records", format!("{said}, as num_links says"), "none"));
+        }
+        segments.extend(joined);
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, whole: true }))
+    Ok(Some(Opened { delta, family, doc, path, segments, loose, whole }))
+}
+
+/// M21: the layout is announced.
+fn announced(run: &mut Run) {
+    if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
+        let finding = Finding::new(&M21, "zarr.json");
+        let token = "partitioned_cross_chunk_links";
+        run.add(finding.told("format_capabilities", token, "no word of it"));
+    }
+}
+
+/// C37: every blob `<chunk 0>/../<chunk K-1>/data` below a family, whose chunks are sorted.
+async fn leaves(run: &mut Run, family: &Family, path: &str) -> Result<Vec<Leaf>, Stop> {
+    let (mut leaves, mut open) = (Vec::new(), vec![(path.to_owned(), Vec::<ChunkKey>::new())]);
+    while let Some((path, chunks)) = open.pop() {
+        for child in run.names(&C37, &path).await? {
+            let below = format!("{path}/{child}");
+            if child == DATA && !chunks.is_empty() {
+                leaves.push(Leaf { path: below, chunks: chunks.clone() });
+                continue;
+            }
+            let key = ChunkKey::parse(&child).ok().filter(|key| key.rank() == family.sid_ndim());
+            let sorted = key.filter(|key| {
+                chunks.last().is_none_or(|last| last.components() < key.components())
+            });
+            let sorted = sorted.filter(|_| chunks.len() < family.link_width());
+            match sorted {
+                Some(key) => {
+                    open.push((below, chunks.iter().copied().chain([key]).collect()));
+                }
+                None => {
+                    let finding = Finding::new(&C37, below);
+                    let expected = format!(
+                        "at most {} chunks of {} numbers, ascending",
+                        family.link_width(),
+                        family.sid_ndim(),
+                    );
+                    run.add(finding.told("name", expected, "another"));
+                }
+            }
+        }
+    }
+    leaves.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(leaves)
 }
 
 /// The value, or a finding why there is none.
@@ -360,7 +432,7 @@ async fn same(
     let body = if flat { Body::Flat } else { Body::Inline };
     let fragments = level.link_fragments.clone().filter(|_| flat);
     let mut attributes = Vec::new();
-    for attribute in children(run, &level.path("link_attributes")).await? {
+    for attribute in run.names(&C20, &level.path("link_attributes")).await? {
         let path = format!("link_attributes/{attribute}/{name}");
         attributes.extend(value(run, level, &path, None).await?);
     }
@@ -442,3 +514,7 @@ fn anchor(run: &Run, level: &LevelState, other: &LevelState, rank: usize) -> Opt
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
     Anchor::between(&ratio(here)?, &ratio(there)?, rank).ok()
 }
+
+/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
+const PARTITIONED: &str = "partitioned_v1";
+const DATA: &str = "data";

@@ -61,7 +61,7 @@ pub(crate) struct Sought {
     pub(crate) uses: Uses,
 }
 
-/// What links are used for beyond their rows.
+/// What links are used for beyond their rows. Ends count as they were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// The links of skeletons: which end is the child.

@@ -3,7 +3,7 @@
 use zvf_format::metadata::arrays::Rows;
 
 use crate::array::lost;
-use crate::finding::{Finding, is_content};
+use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
 use crate::rules::metadata::{M19, M20};
@@ -19,12 +19,7 @@ pub(crate) async fn check(
     group: &str,
     rows: Option<u64>,
 ) -> Result<(), Stop> {
-    let names = match run.store.children(&level.path(group)).await {
-        Ok(listing) => listing.names,
-        Err(error) if is_content(&error) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    for name in names {
+    for name in run.names(&C23, &level.path(group)).await? {
         let path = level.path(&format!("{group}/{name}"));
         if let Some(error) = validate_attribute_name(&name) {
             run.add(Finding::of_metadata(&M19, &path, &error));

@@ -42,7 +42,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
             u64::try_from(id).is_ok_and(|id| id < objects)
         }
         // Not known: the index cannot be read, or has too many ids to be kept.
-        (None, _) => level.has_objects(),
+        (None, _) => level.has_objects(), // which the report says
     };
     for range in doc.ranges.iter().flatten() {
         let finding = |rule| Finding::new(rule, &path).in_row(range.group);

@@ -1,17 +1,21 @@
 //! The object index of a level: its document, its ids, its counts.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zvf_format::metadata::arrays::{IdForm, ObjectIndex};
-use zvf_format::metadata::{Dtype, Node};
-use zvf_store::Rows;
+use zvf_format::metadata::{Capability, Dtype, Family, ManifestLayout, Node};
+use zvf_store::{Rows, StoreError};
 
+use super::dense::Table;
+use super::look::Entry;
 use crate::array::lost;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64};
-use crate::rules::consistency::{C2, C24};
-use crate::rules::metadata::M20;
+use crate::rules::consistency::{C2, C24, C26};
+use crate::rules::metadata::{M20, M21};
+use crate::rules::pyramid::P7;
 use crate::rules::structure::{S15, S17, S18};
 use crate::run::{Run, Stop};
 
@@ -19,11 +23,46 @@ use crate::run::{Run, Stop};
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) doc: ObjectIndex,
-    pub(crate) manifests: Rows,
+    pub(crate) manifests: Manifests,
     /// Rows that count and are stored.
     pub(crate) rows: u64,
     pub(crate) sid_ndim: u64,
     pub(crate) has_ids: bool,
+}
+
+/// Where the manifests of an index are.
+#[derive(Debug)]
+pub(crate) enum Manifests {
+    Blobs(Rows),
+    Table(Table),
+}
+
+impl Manifests {
+    /// Their path below the root.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Blobs(rows) => rows.path().to_string(),
+            Self::Table(table) => table.path(),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) async fn count(&self) -> Result<u64, StoreError> {
+        match self {
+            Self::Blobs(rows) => rows.count().await,
+            Self::Table(table) => Ok(table.len()),
+        }
+    }
+
+    /// Those of `rows`.
+    pub(crate) async fn range(&self, rows: Range<u64>) -> Result<Vec<Entry>, StoreError> {
+        match self {
+            Self::Blobs(blobs) => {
+                Ok(blobs.range(rows).await?.into_iter().map(Entry::Blob).collect())
+            }
+            Self::Table(table) => table.range(rows).await,
+        }
+    }
 }
 
 /// The index of a level, where there is one that can be looked into.
@@ -60,14 +99,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
         return Ok(None);
     }
     level.objects.rows = Some(doc.num_objects);
-    let manifests = match level.node.rows("object_index").await {
-        Ok(Some(manifests)) => manifests,
-        Ok(None) => return Ok(None),
-        Err(error) => {
-            let rule = if error.class() == zvf_format::Class::NotFound { &C24 } else { &S17 };
-            return run.blame(rule, &path, &error).map(|()| None);
-        }
-    };
+    let Some(manifests) = manifests(run, level, &doc, rank).await? else { return Ok(None) };
     let stored = match manifests.count().await {
         Ok(stored) => stored,
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
@@ -81,6 +113,45 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
     let has_ids = matches!(ids, IdForm::Column { .. });
     level.objects.has_ids = has_ids;
     Ok(Some(Index { doc, manifests, rows, sid_ndim, has_ids }))
+}
+
+/// C24, M21, S17: the manifests, where the arrays that are there say they are.
+async fn manifests(
+    run: &mut Run,
+    level: &LevelState,
+    doc: &ObjectIndex,
+    rank: u64,
+) -> Result<Option<Manifests>, Stop> {
+    let path = level.path("object_index");
+    let said = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
+    let dense = Table::is_there(run, level).await;
+    let blobs = level.path("object_index/manifests");
+    let blobs_too =
+        run.store.family() == Family::C && !matches!(run.store.node(&blobs).await, Ok(None));
+    if dense && (said || !blobs_too) {
+        if !said {
+            let told = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
+            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2).warning());
+        }
+        if !run.store.root().zarr_vectors.has(Capability::DenseManifests) {
+            let finding = Finding::new(&M21, "zarr.json");
+            run.add(finding.told("format_capabilities", "dense_manifests", "no word of it"));
+        }
+        return Ok(Table::open(run, level, rank).await?.map(Manifests::Table));
+    }
+    let mut name = "object_index";
+    if said && blobs_too {
+        let told = ("layout", "vlen_manifests_v2, by the arrays that are there", "another");
+        run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2).warning());
+        name = "object_index/manifests";
+    }
+    match level.node.rows(name).await {
+        Ok(manifests) => Ok(manifests.map(Manifests::Blobs)),
+        Err(error) => {
+            let rule = if error.class() == zvf_format::Class::NotFound { &C24 } else { &S17 };
+            run.blame(rule, &path, &error).map(|()| None)
+        }
+    }
 }
 
 /// C24: ids are unique, as many as rows, and in order where that is said.
@@ -108,7 +179,15 @@ pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) ->
         return Ok(());
     }
     let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
-    let keeps = index.rows <= MOST_IDS;
+    let most = run.options.kept.saturating_sub(run.ids);
+    let keeps = index.rows <= most;
+    if keeps {
+        run.ids = run.ids.saturating_add(index.rows);
+    } else {
+        for rule in [&C24, &C26, &P7] {
+            run.too_many(rule, &path, "ids", most, index.rows);
+        }
+    }
     let mut twice = None;
     while at < index.rows {
         run.step(&path, at, index.rows)?;
@@ -153,7 +232,5 @@ pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) ->
     Ok(())
 }
 
-/// Ids that are kept in memory.
-const MOST_IDS: u64 = 4 << 20;
 /// Ids that are read at once.
 const PIECE: u64 = 1 << 16;

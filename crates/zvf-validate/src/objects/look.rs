@@ -1,4 +1,10 @@
 //! Manifests: what each names, in the level's own table of chunks.
+//!
+//! ```text
+//! Blob      4 bytes and blocks, as most versions store them     offsets count from its start
+//! Blocks    rows of chunk and fragment, one reference each      offsets count from the first of them
+//! Outside   a span of rows that are not there
+//! ```
 
 use std::sync::Arc;
 
@@ -9,7 +15,7 @@ use zvf_format::manifest::{BlockFragments, Manifest};
 use crate::chunks::{ChunkTable, Ends};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{mixed, mixed_all, to_u64};
+use crate::num::{int64s, mixed, to_u64, to_usize};
 use crate::rules::consistency::C9;
 use crate::rules::geometry::{G6, G8};
 
@@ -28,6 +34,19 @@ pub(crate) struct Sought {
     pub(crate) bridges: bool,
     /// Whether the owner of each fragment is told.
     pub(crate) claims: bool,
+    /// Whether the rows that hold something are told.
+    pub(crate) names: bool,
+}
+
+/// What one row of the index is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A manifest as bytes.
+    Blob(Bytes),
+    /// References, each the components of a chunk and a fragment.
+    Blocks(Bytes),
+    /// A start and a count, of which this many rows are there.
+    Outside { start: i64, count: i64, blocks: u64 },
 }
 
 /// What came of a run of rows.
@@ -36,6 +55,8 @@ pub(crate) struct RowsLooked {
     pub(crate) found: Findings,
     /// Rows whose manifest is not the empty one.
     pub(crate) present: u64,
+    /// Which rows these are, where that is asked for.
+    pub(crate) named: Vec<u64>,
     /// Fragments by their number in the level, with the row that names them.
     pub(crate) claims: Vec<(usize, u64)>,
     /// Sums of the links that should be, by chunk.
@@ -44,16 +65,26 @@ pub(crate) struct RowsLooked {
 }
 
 /// Looks at the rows from `first` on; those that are not taken are none.
-pub(crate) fn look(sought: &Sought, rows: &[(u64, Bytes)]) -> RowsLooked {
+pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
     let mut looked = RowsLooked {
         found: sought.fresh.fresh(),
         present: 0,
+        named: Vec::new(),
         claims: Vec::new(),
         bridges: Vec::new(),
         bytes: 0,
     };
-    for (row, blob) in rows {
-        looked.manifest(sought, *row, blob);
+    for (row, entry) in rows {
+        match entry {
+            Entry::Blob(blob) => looked.manifest(sought, *row, blob),
+            Entry::Blocks(blocks) => looked.references(sought, *row, blocks),
+            Entry::Outside { start, count, blocks } => {
+                let finding = Finding::new(&C9, &sought.path).in_row(*row).at(0);
+                let (expected, found) =
+                    (format!("inside the {blocks} blocks"), format!("{count} from {start}"));
+                looked.found.add(finding.told("span", expected, found));
+            }
+        }
     }
     looked
 }
@@ -84,7 +115,7 @@ impl RowsLooked {
             return;
         }
         if blob != EMPTY {
-            self.present = self.present.saturating_add(1);
+            self.holds_something(sought, row);
         }
         let manifest = match Manifest::parse(blob, sought.sid_ndim) {
             Ok(manifest) => manifest,
@@ -96,26 +127,23 @@ impl RowsLooked {
         let mut sums = Sums { known: true, ..Sums::default() };
         let mut last: Option<Last> = None;
         let mut at = FIRST_BLOCK;
-        let mut known: Option<(Vec<i64>, Option<usize>)> = None;
+        let mut known: Option<Option<usize>> = None;
+        let mut chunk: Vec<i64> = Vec::new();
         for block in manifest.blocks() {
             let components = block.chunk.iter().map(|c| c.get());
             // One chunk after the other has the same fragments asked for: it is looked up once.
-            let place = match &known {
-                Some((chunk, place)) if chunk.iter().copied().eq(components.clone()) => *place,
-                _ => {
-                    let chunk: Vec<i64> = components.collect();
-                    let place = sought.chunks.find(&chunk);
-                    known = Some((chunk, place));
-                    place
+            let place = match known.filter(|_| chunk.iter().copied().eq(components.clone())) {
+                Some(place) => place,
+                None => {
+                    chunk.clear();
+                    chunk.extend(components);
+                    sought.chunks.find(&chunk)
                 }
             };
+            known = Some(place);
             let head = to_u64(size_of_val(block.chunk)).saturating_add(1);
             if place.is_none() {
-                let chunk = known.as_ref().map(|(chunk, _)| ChunkKey::new(chunk));
-                let chunk =
-                    chunk.and_then(Result::ok).map_or_else(String::new, |key| key.to_string());
-                let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
-                self.found.add(finding.told("chunk", "a chunk of the level", chunk));
+                self.no_chunk(sought, row, at, &chunk);
             }
             let fragments = &block.fragments;
             self.block(
@@ -130,6 +158,54 @@ impl RowsLooked {
             at = at.saturating_add(head).saturating_add(size(&block.fragments));
         }
         self.object(sought, row, &sums);
+    }
+
+    /// As [`manifest`](Self::manifest), of rows of numbers.
+    fn references(&mut self, sought: &Sought, row: u64, blocks: &[u8]) {
+        self.bytes = self.bytes.saturating_add(to_u64(blocks.len()));
+        if !blocks.is_empty() {
+            self.holds_something(sought, row);
+        }
+        let (mut sums, mut last) = (Sums { known: true, ..Sums::default() }, None);
+        let components = to_usize(sought.sid_ndim);
+        let stride = components.saturating_add(1).saturating_mul(8);
+        let mut at = 0_u64;
+        for reference in blocks.chunks_exact(stride) {
+            let numbers: Vec<i64> = int64s(reference).collect();
+            let (chunk, fragment) = numbers.split_at_checked(components).unwrap_or_default();
+            let place = sought.chunks.find(chunk);
+            if place.is_none() {
+                self.no_chunk(sought, row, at, chunk);
+            }
+            let behind = at.saturating_add(to_u64(size_of_val(chunk)));
+            match fragment.first().map(|fragment| u64::try_from(*fragment)) {
+                Some(Ok(fragment)) => {
+                    let one = BlockFragments::Single(fragment);
+                    self.block(sought, row, behind, place, &one, &mut sums, &mut last);
+                }
+                negative => {
+                    let finding = Finding::new(&C9, &sought.path).in_row(row).at(behind);
+                    let found = if negative.is_some() { "a negative number" } else { "nothing" };
+                    self.found.add(finding.told("fragment", "0 or more", found));
+                    (sums.known, last) = (false, None);
+                }
+            }
+            at = at.saturating_add(to_u64(stride));
+        }
+        self.object(sought, row, &sums);
+    }
+
+    fn holds_something(&mut self, sought: &Sought, row: u64) {
+        self.present = self.present.saturating_add(1);
+        if sought.names {
+            self.named.push(row);
+        }
+    }
+
+    fn no_chunk(&mut self, sought: &Sought, row: u64, at: u64, chunk: &[i64]) {
+        let chunk = ChunkKey::new(chunk).map_or_else(|_| String::new(), |key| key.to_string());
+        let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
+        self.found.add(finding.told("chunk", "a chunk of the level", chunk));
     }
 
     #[expect(clippy::too_many_arguments, reason = "one place of one manifest")]
@@ -164,8 +240,9 @@ impl RowsLooked {
             return;
         }
         let ends = sought.chunks.ends_of(place);
+        let base = sought.chunks.fragment(place, 0);
         for fragment in fragments {
-            let number = sought.chunks.fragment(place, fragment);
+            let number = base.and_then(|base| base.checked_add(to_usize(fragment)));
             if let Some(number) = number.filter(|_| sought.claims) {
                 self.claims.push((number, row));
             }
@@ -190,11 +267,7 @@ impl RowsLooked {
         let Some(from) = from.filter(|from| sought.bridges && from.chunk != to.chunk) else {
             return;
         };
-        let hash = |chunk: usize, row: u32| {
-            let key = sought.chunks.key(chunk);
-            let components = key.as_ref().map(|key| key.components()).unwrap_or_default();
-            mixed_all(components.iter().map(|c| c.cast_unsigned()).chain([row.into()]))
-        };
+        let hash = |chunk: usize, row: u32| sought.chunks.end(chunk, row.into());
         let sum = hash(from.chunk, from.ends.last).wrapping_add(hash(to.chunk, to.ends.first));
         self.bridges.push((from.chunk.min(to.chunk), mixed(sum)));
     }

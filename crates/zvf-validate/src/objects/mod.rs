@@ -1,7 +1,8 @@
 //! Objects: the index and its ids, every manifest, attributes, groups.
 //!
 //! ```text
-//! index.rs        documents, ids, counts                         C24, M20, S17, P7 needs the ids
+//! index.rs        documents, ids, counts                         C24, M20, M21, S17, P7 needs the ids
+//! dense.rs        manifests that are numbers                     C24
 //! look.rs         one manifest                                   C9, G6, G8
 //! here            what only all manifests show                   C24, C25, C29, G7
 //! columns.rs      attributes of objects and groups               C2, C23
@@ -9,6 +10,7 @@
 //! ```
 
 mod columns;
+mod dense;
 mod groups;
 mod index;
 mod look;
@@ -16,34 +18,49 @@ mod look;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::metadata::GeometryType;
 
 use self::index::Index;
-use self::look::{RowsLooked, Sought, look};
-use crate::chunks::MOST_FRAGMENTS;
+use self::look::{Entry, RowsLooked, Sought, look};
 use crate::finding::Finding;
 use crate::level::{LevelState, is_only};
 use crate::num::{to_u64, to_usize};
 use crate::pipeline::batches;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
+use crate::rules::pyramid::P11;
 use crate::run::{Run, Stop};
 
 /// Everything about the objects of one level.
 pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
-        Manifests::new(run, level).check(run, level, &index).await?;
+        if level.objects.named.is_some() {
+            room(run, level, &index);
+        }
+        Gathered::new(run, level).check(run, level, &index).await?;
     }
     columns::check(run, level, "object_attributes", level.objects.rows).await?;
     groups::check(run, level).await
 }
 
+/// Whether the rows that hold something can be kept.
+fn room(run: &mut Run, level: &mut LevelState, index: &Index) {
+    let most = run.options.kept.saturating_sub(run.ids);
+    if index.rows <= most {
+        run.ids = run.ids.saturating_add(index.rows);
+    } else {
+        level.objects.named = None;
+        run.too_many(&P11, &level.path("object_index"), "objects", most, index.rows);
+    }
+}
+
 /// What is gathered over all manifests.
-struct Manifests {
+struct Gathered {
     present: u64,
+    /// The rows that hold something, where levels are compared by them.
+    named: Vec<u64>,
     /// For each fragment, the row that names it, one up; none twice.
     owners: Option<Vec<u32>>,
     bridges: Option<Vec<u64>>,
@@ -51,14 +68,15 @@ struct Manifests {
     shared: Option<(usize, u64, u64)>,
 }
 
-impl Manifests {
+impl Gathered {
     fn new(run: &Run, level: &mut LevelState) -> Self {
         let fragments = level.chunks.total_fragments();
         let wanted = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
-        let owners = wanted && fragments <= MOST_FRAGMENTS;
+        let owners = wanted && level.chunks.is_kept;
         let bridges = std::mem::take(&mut level.linked.bridges);
         Self {
             present: 0,
+            named: Vec::new(),
             owners: owners.then(|| vec![0; to_usize(fragments)]),
             bridges: (!bridges.is_empty() && run.options.takes_all()).then_some(bridges),
             shared: None,
@@ -73,7 +91,7 @@ impl Manifests {
     ) -> Result<(), Stop> {
         let sought = Arc::new(Sought {
             fresh: run.found.fresh(),
-            path: index.manifests.path().to_string(),
+            path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
             chunks: Arc::clone(&level.chunks),
             parents: match level.chunks.is_whole() {
@@ -83,25 +101,26 @@ impl Manifests {
             lines: is_only(&run.store, &[GeometryType::Line]) && level.chunks.ends.is_some(),
             bridges: self.bridges.is_some(),
             claims: self.owners.is_some(),
+            names: run.options.takes_all() && level.objects.named.is_some(),
         });
         let options = run.options.clone();
         let reading = async |range: Range<usize>| {
             let rows = to_u64(range.start)..to_u64(range.end);
             // A chunk of rows that cannot be read is told once, and its rows are none.
             let read = index.manifests.range(rows.clone()).await;
-            let blobs = match read {
-                Ok(blobs) => blobs,
+            let entries = match read {
+                Ok(entries) => entries,
                 Err(error) if crate::finding::is_content(&error) => return Ok((Err(error), 0)),
                 Err(error) => return Err(error),
             };
-            let bytes =
-                blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(to_u64(blob.len())));
-            let taken = rows.zip(blobs).filter(|(row, _)| options.takes_row(*row));
-            Ok((Ok(taken.collect::<Vec<(u64, Bytes)>>()), bytes.saturating_add(ROW)))
+            let weigh = |sum: u64, entry| sum.saturating_add(dense::weight(entry));
+            let bytes = entries.iter().fold(0_u64, weigh);
+            let taken = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
+            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes.saturating_add(ROW)))
         };
         let shared = Arc::clone(&sought);
-        let looking = move |rows: Result<Vec<(u64, Bytes)>, _>| {
-            let pieces = |rows: Vec<(u64, Bytes)>| {
+        let looking = move |rows: Result<Vec<(u64, Entry)>, _>| {
+            let pieces = |rows: Vec<(u64, Entry)>| {
                 rows.par_chunks(PIECE).map(|rows| look(&shared, rows)).collect::<Vec<RowsLooked>>()
             };
             rows.map(pieces)
@@ -120,6 +139,11 @@ impl Manifests {
         };
         batches(to_usize(total), reading, looking, taking).await?;
         run.checked.objects = run.checked.objects.saturating_add(total);
+        if unread {
+            level.objects.named = None;
+        } else if let Some(named) = &mut level.objects.named {
+            *named = std::mem::take(&mut self.named);
+        }
         self.settle(run, level, index, unread);
         Ok(())
     }
@@ -127,6 +151,7 @@ impl Manifests {
     fn take(&mut self, run: &mut Run, looked: RowsLooked) {
         self.present = self.present.saturating_add(looked.present);
         run.checked.bytes = run.checked.bytes.saturating_add(looked.bytes);
+        self.named.extend(looked.named);
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in looked.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
@@ -160,18 +185,18 @@ impl Manifests {
             let finding = Finding::new(&C24, level.path("object_index"));
             run.add(finding.counted("num_present", self.present, said));
         }
-        self.shared(run, level);
+        self.shared(run, level, index);
         self.owners(run, level);
         self.bridges(run, level);
     }
 
-    /// C25: fragments of two objects.
-    fn shared(&self, run: &mut Run, level: &LevelState) {
+    /// C25: fragments of two objects. Told for the row that came second.
+    fn shared(&self, run: &mut Run, level: &LevelState, index: &Index) {
         let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
         else {
             return;
         };
-        let finding = Finding::new(&C25, level.path("object_index/manifests"));
+        let finding = Finding::new(&C25, index.manifests.path());
         let finding = finding.in_row(row.saturating_sub(1));
         let place = level.chunks.locate(fragment);
         let place =

@@ -35,7 +35,7 @@ pub(crate) const C4: Rule = Rule::warning(
 pub(crate) const C5: Rule = Rule::error(
     "C5",
     "0.9.2 and later",
-    "fragments_tile is set, and the fragments of a chunk are not ranges that cover its rows in order.",
+    "fragments_tile is set, and the fragments of some chunk are not ranges that cover its rows in order.",
     "Run \"zvf repair\": the flag is taken out; readers then follow the fragments.",
 );
 pub(crate) const C6: Rule = Rule::error(
@@ -94,7 +94,7 @@ pub(crate) const C14: Rule = Rule::error(
 );
 pub(crate) const C15: Rule = Rule::error(
     "C15",
-    "0.9",
+    "all",
     "A cell of links lies under a chunk that the level does not have.",
     "Restore the vertices of the chunk, or remove the links.",
 );
@@ -118,7 +118,7 @@ pub(crate) const C18: Rule = Rule::error(
 );
 pub(crate) const C19: Rule = Rule::error(
     "C19",
-    "0.8 and later",
+    "all",
     "num_links is not the number of links, an order of endpoints does not exist, or a copy of a link is missing.",
     "Run \"zvf repair\" for the count; write the links again for the rest.",
 );
@@ -184,7 +184,7 @@ pub(crate) const C29: Rule = Rule::error(
 );
 pub(crate) const C30: Rule = Rule::error(
     "C30",
-    "0.9",
+    "all",
     "Vertex cells are encoded otherwise than as rows.",
     "Draco cells are not decoded by this build: positions were not looked into.",
 );

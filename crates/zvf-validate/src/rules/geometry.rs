@@ -36,8 +36,8 @@ pub(crate) const G5: Rule = Rule::warning(
 );
 pub(crate) const G6: Rule = Rule::error(
     "G6",
-    "0.9",
-    "A skeleton has an object without exactly one root, or a row with two parents.",
+    "all",
+    "A skeleton has an object without exactly one root, a row with two parents, or one before its parent in the same fragment.",
     "Write the skeleton again from its parents; readers that walk up from the tips may not end.",
 );
 pub(crate) const G7: Rule = Rule::warning(
@@ -61,6 +61,6 @@ pub(crate) const G9: Rule = Rule::warning(
 pub(crate) const G10: Rule = Rule::error(
     "G10",
     "0.9",
-    "fragment_link_groups is claimed, and a chunk has not one group of links for each fragment.",
+    "fragment_link_groups is claimed, and the groups of a chunk are not the links among the rows of each fragment.",
     "Take the claim out of the level's document.",
 );

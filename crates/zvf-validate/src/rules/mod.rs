@@ -8,8 +8,9 @@
 //! P  pyramid        how levels fit together            pyramid.rs
 //! ```
 //!
-//! Ids are those of the specification as far as it goes: S to 15, M to 19, C to 30, G to 9, P to 9. What was
-//! found to be missing there goes on with the next number. An id is never given twice.
+//! Ids and severities are those of the specification as far as it goes: S to 15, M to 19, C to 30, G to 9,
+//! P to 9. What was found to be missing there goes on with the next number. An id is never given twice. One
+//! severity is another: S6 is an error, because no reader can do without what is missing then.
 //!
 //! Not here: the code of the rules.
 

@@ -2,7 +2,7 @@
 
 use crate::rule::Rule;
 
-pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9];
+pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11];
 
 pub(crate) const P1: Rule =
     Rule::note("P1", "all", "There is one level: nothing to compare.", "Nothing to do.");
@@ -32,7 +32,7 @@ pub(crate) const P5: Rule = Rule::error(
 );
 pub(crate) const P6: Rule = Rule::warning(
     "P6",
-    "0.9",
+    "all",
     "Rows of a level have no parent at the coarser level that its links lead to.",
     "Build the coarser level again; the links may be older than the data.",
 );
@@ -44,13 +44,25 @@ pub(crate) const P7: Rule = Rule::error(
 );
 pub(crate) const P8: Rule = Rule::warning(
     "P8",
-    "0.9",
+    "all",
     "The links up and the links down between two levels are not the same.",
     "Build the coarser level again, or remove the links in one direction.",
 );
 pub(crate) const P9: Rule = Rule::error(
     "P9",
-    "0.7 and later",
-    "The chunks of a level do not nest in those of the finer one.",
+    "all",
+    "The chunks of a level are not whole multiples of the root's: no chunk leads to those below it.",
     "Write the level again with a chunk shape that is a whole multiple.",
+);
+pub(crate) const P10: Rule = Rule::warning(
+    "P10",
+    "all",
+    "The chunks of a level do not nest in those of the finer one.",
+    "Nothing to do for readers; a chunk of this level has parts of chunks below it.",
+);
+pub(crate) const P11: Rule = Rule::error(
+    "P11",
+    "later than 0.9.2",
+    "A level that adds to the next has an object that is there already.",
+    "Remove the object from one of the levels: readers give it twice.",
 );

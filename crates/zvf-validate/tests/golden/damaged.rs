@@ -47,7 +47,7 @@ const DAMAGE: [Row; 34] = [
     ("lk_w2_duplicate", |f| edit(f, "0/links/0/zarr.json", |d| d["attributes"]["num_links"] = json!(3)), "error C19 0/links/0"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| {
         d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().reverse();
-    }), "warning M18 0/vertices"),
+    }), "error M18 0/vertices"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| {
         d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop();
     }), "error C28 0/vertices"),
@@ -70,7 +70,7 @@ const DAMAGE: [Row; 34] = [
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| d["attributes"]["encoding"] = json!("gzip9")), "error C30 0/vertices"),
     ("v070_pc3", |f| remove(f, "0/vertices/0.0.0/c"), ""),
     ("v070_gr3", |f| f.push(("0/vertices/oops/zarr.json".into(), b"{}".to_vec())), "warning S16 0/vertices/oops"),
-    ("v070_gr3", |f| edit(f, "0/cross_chunk_links/0/zarr.json", |d| d["attributes"]["num_links"] = json!(1)), "error C14 0/cross_chunk_links/0"),
+    ("v070_gr3", |f| edit(f, "0/cross_chunk_links/0/zarr.json", |d| d["attributes"]["num_links"] = json!(1)), "error C19 0/cross_chunk_links/0"),
     ("composite", |f| edit(f, "0/geometry_index/zarr.json", |d| {
         for entry in d["attributes"].as_object_mut().unwrap().values_mut() {
             entry["vertex_count"] = json!(1);

@@ -1,7 +1,9 @@
 //! Stores of every version, sound and broken: what is found in each, and that nothing else is.
 
 mod broken;
+mod caps;
 mod damaged;
+mod frontier;
 mod options;
 mod page;
 mod sound;

@@ -1,14 +1,22 @@
-//! Findings as lines of JSON, and a last one that sums up.
+//! Findings as lines of JSON, what was not looked into among them, and a last one that sums up.
 
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
 use zvf::validate::{Finding, Report, Severity};
 
-/// A line for each finding, and the sum.
+/// A line for each finding and for what was not looked into, and the sum.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for finding in &report.findings {
         serde_json::to_writer(&mut *out, &value(finding))?;
+        out.write_all(b"\n")?;
+    }
+    for finding in &report.unseen {
+        let mut line = value(finding);
+        if let Some(line) = line.as_object_mut() {
+            line.insert("unseen".to_owned(), true.into());
+        }
+        serde_json::to_writer(&mut *out, &line)?;
         out.write_all(b"\n")?;
     }
     let counts: Vec<Value> = report
@@ -26,6 +34,8 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         "errors": report.count(Severity::Error),
         "warnings": report.count(Severity::Warning),
         "counts": counts,
+        "unseen": report.unseen.len(),
+        "sample": report.sample.map(|s| json!({"share": s.share(), "seed": s.seed()})),
         "checked": {
             "levels": checked.levels,
             "arrays": checked.arrays,

@@ -68,7 +68,7 @@ impl Validate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let options = self.options()?;
+        let options = self.options(session)?;
         let report = look(session, &self.store, &options, out).await?;
         self.tell(session, &report, out)?;
         if !report.complete {
@@ -78,7 +78,7 @@ impl Validate {
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
     }
 
-    fn options(&self) -> anyhow::Result<Options> {
+    fn options(&self, session: &Session) -> anyhow::Result<Options> {
         let mut rules = Vec::new();
         for id in &self.rules {
             let Some(rule) = Rule::find(id) else {
@@ -93,6 +93,7 @@ impl Validate {
             strict: self.strict,
             max_findings: if self.max_findings == 0 { usize::MAX } else { self.max_findings },
             sample: self.sample,
+            kept: kept(session),
         })
     }
 
@@ -111,6 +112,12 @@ impl Validate {
             false => text::write(&self.store, report, out),
         }
     }
+}
+
+/// How many fragments and ids fit into the memory that is allowed.
+pub(crate) fn kept(session: &Session) -> u64 {
+    let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
+    by_memory.unwrap_or(Options::default().kept)
 }
 
 /// What there is to say about the store at `address`, also when it does not open.
@@ -151,3 +158,6 @@ fn sample(text: &str) -> Result<Sample, String> {
     sample
         .ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 0.01:7".to_owned())
 }
+
+/// What a fragment or an id takes in memory, everything that is kept of it together.
+const KEPT_BYTES: u64 = 64;

@@ -1,5 +1,7 @@
 //! Findings as SARIF 2.1.0: one run, all rules, a result for each finding.
 //!
+//! What was not looked into is no result but a notification of the run, as is an early end.
+//!
 //! A place is the object or node, below a base that is the store. The byte is one of the decoded cell, which
 //! the file does not have where it is compressed, so it stands among the properties and is no region.
 
@@ -24,7 +26,10 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
                 "rules": rules,
             }},
             "originalUriBaseIds": {BASE: {"uri": base}},
-            "invocations": [{"executionSuccessful": report.complete}],
+            "invocations": [{
+                "executionSuccessful": report.complete,
+                "toolExecutionNotifications": notifications(report),
+            }],
             "results": results,
         }],
     });
@@ -43,10 +48,56 @@ fn descriptor(rule: &Rule) -> Value {
     })
 }
 
+/// What keeps the results from being all there is.
+fn notifications(report: &Report) -> Vec<Value> {
+    let mut all: Vec<Value> = report.unseen.iter().map(unseen).collect();
+    let mut say = |text: String| all.push(json!({"level": "warning", "message": {"text": text}}));
+    if let Some(sample) = report.sample {
+        say(format!("only a sample was looked into: {} of the cells", sample.share()));
+    }
+    if !report.complete {
+        say("stopped before the end".to_owned());
+    }
+    all
+}
+
+fn unseen(finding: &Finding) -> Value {
+    let text = format!(
+        "not looked into, {}: expected {}, found {}",
+        finding.subject, finding.expected, finding.found
+    );
+    json!({
+        "level": "warning",
+        "message": {"text": text},
+        "associatedRule": {"id": finding.rule.id, "index": index(finding)},
+        "locations": [location(finding)],
+    })
+}
+
 fn result(finding: &Finding) -> Value {
     let text =
         format!("{}: expected {}, found {}", finding.subject, finding.expected, finding.found);
-    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    let level = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    json!({
+        "ruleId": finding.rule.id,
+        "ruleIndex": index(finding),
+        "level": level,
+        "message": {"text": text.trim_start_matches(": ")},
+        "locations": [location(finding)],
+        "properties": super::json::value(finding),
+    })
+}
+
+/// Where the rule stands among all.
+fn index(finding: &Finding) -> Option<usize> {
+    RULES.iter().position(|rule| rule.id == finding.rule.id)
+}
+
+fn location(finding: &Finding) -> Value {
     let mut location = json!({
         "physicalLocation": {
             "artifactLocation": {"uri": escaped(&finding.path), "uriBaseId": BASE},
@@ -64,19 +115,7 @@ fn result(finding: &Finding) -> Value {
             location.insert("logicalLocations".to_owned(), logical);
         }
     }
-    let level = match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
-    };
-    json!({
-        "ruleId": finding.rule.id,
-        "ruleIndex": index,
-        "level": level,
-        "message": {"text": text.trim_start_matches(": ")},
-        "locations": [location],
-        "properties": super::json::value(finding),
-    })
+    location
 }
 
 /// A path as a reference: what may not stand in one is escaped.

@@ -41,12 +41,33 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         count(checked.objects),
         count(checked.links),
     )?;
-    for note in &report.notes {
-        if note.found.contains("not looked into") {
-            writeln!(out, "not looked into for its size: {} of {}", note.rule.id, note.path)?;
-        }
-    }
+    unseen(report, out)?;
     writeln!(out, "{address}: {}", sum(report))?;
+    Ok(())
+}
+
+/// What was not looked into, with the reason that some of it shares.
+fn unseen(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    let reason = |finding: &Finding| match finding.subject.as_str() {
+        "names" => "nothing lists it here".to_owned(),
+        what => format!("{} {what}, where {} are kept", finding.found, finding.expected),
+    };
+    let mut rest: Vec<(String, &Finding)> = report.unseen.iter().map(|f| (reason(f), f)).collect();
+    while let Some((first, _)) = rest.first() {
+        let first = first.clone();
+        let (same, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(r, _)| *r == first);
+        let places = same.iter().map(|(_, f)| match f.path.as_str() {
+            "" => format!("{} of the store", f.rule.id),
+            path => format!("{} of {path}", f.rule.id),
+        });
+        let places: Vec<String> = places.collect();
+        writeln!(out, "not looked into, {first}: {}", places.join(", "))?;
+        rest = others;
+    }
+    if let Some(sample) = report.sample {
+        let share = sample.share();
+        writeln!(out, "looked into a share of {share} of the cells: totals were not compared")?;
+    }
     Ok(())
 }
 
@@ -79,6 +100,12 @@ pub(crate) fn sum(report: &Report) -> String {
         (0, 0) => "nothing wrong".to_owned(),
         _ => format!("{}, {}", words(errors, "error"), words(warnings, "warning")),
     };
+    if report.sample.is_some() {
+        text.push_str(", in a sample");
+    }
+    if !report.unseen.is_empty() {
+        text.push_str(", not everything looked into");
+    }
     if !report.complete {
         text.push_str(", stopped before the end");
     }

@@ -1,0 +1,134 @@
+//! Where a store that is mended lies, and what is beside it.
+//!
+//! ```text
+//! folder     <folder>              <folder>.zvf/repair-N beside it
+//! backend    <prefix>              <prefix>.zvf/repair-N in the same bucket
+//! ```
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_store::{Backend, OpenOptions, Store};
+
+use crate::error::RepairError;
+use crate::local::apply_local;
+use crate::plan::Plan;
+use crate::remote::apply_remote;
+
+/// A folder or a prefix of a backend, in which a plan can be applied.
+///
+/// ```
+/// use zvf_repair::Place;
+///
+/// let place = Place::of("s3://bucket/data/brain.zarrvectors", &Default::default());
+/// # // Without the backend there is no place.
+/// # let place = place.or_else(|_| Place::of("memory:///data/brain.zarrvectors", &Default::default()));
+/// assert_eq!(place?.name(), "brain.zarrvectors");
+/// # Ok::<(), zvf_repair::RepairError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Place(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Folder(PathBuf),
+    Backend {
+        store: Arc<dyn ObjectStore>,
+        prefix: Path, // not empty
+        kept: Path,   // beside it
+    },
+}
+
+impl Place {
+    /// The place that `address` names, a path or a URL. Nothing is looked at yet.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither, the backend can only be read, or the store is a whole bucket, which has
+    /// nothing beside it.
+    pub fn of(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
+        let Some(Backend { store, prefix }) = Store::backend(address, options)? else {
+            return Ok(Self(Kind::Folder(folder(address))));
+        };
+        let parts: Vec<_> = prefix.parts().collect();
+        let Some((last, above)) = parts.split_last() else {
+            return Err(RepairError::NothingBeside);
+        };
+        let kept = above.iter().cloned().collect::<Path>().join(format!("{}.zvf", last.as_ref()));
+        Ok(Self(Kind::Backend { store, prefix, kept }))
+    }
+
+    /// The last part of it, by which the store is known.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.0 {
+            Kind::Folder(path) => last_of(path),
+            Kind::Backend { prefix, .. } => prefix.filename().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// The name of the store at `address`, where nothing can be replaced either.
+    #[must_use]
+    pub fn name_of(address: &str) -> String {
+        match address.split_once("://") {
+            Some((scheme, path)) if scheme != "file" => {
+                path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+            }
+            _ => last_of(&folder(address)),
+        }
+    }
+
+    /// Applies `plan`; where the old objects are kept, when something was replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_local`] and [`apply_remote`].
+    pub async fn apply(&self, plan: &Plan) -> Result<Option<String>, RepairError> {
+        match &self.0 {
+            Kind::Folder(path) => {
+                Ok(apply_local(path, plan)?.map(|kept| kept.display().to_string()))
+            }
+            Kind::Backend { store, prefix, kept } => {
+                let kept = apply_remote(&**store, prefix, kept, plan).await?;
+                Ok(kept.map(|kept| kept.to_string()))
+            }
+        }
+    }
+}
+
+/// The folder that `address` means, by its full name where it is there.
+fn folder(address: &str) -> PathBuf {
+    let path = FilePath::new(address.strip_prefix("file://").unwrap_or(address));
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn last_of(path: &FilePath) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_have_names_and_something_beside_them() {
+        for (address, name) in [
+            ("data/brain.zarrvectors", "brain.zarrvectors"),
+            ("file:///data/brain.zarrvectors", "brain.zarrvectors"),
+            ("http://host/a/brain.zarrvectors/", "brain.zarrvectors"),
+            ("s3://bucket", "bucket"),
+        ] {
+            assert_eq!(Place::name_of(address), name);
+        }
+        let place = Place::of("memory:///a/brain", &OpenOptions::default()).unwrap();
+        let Kind::Backend { prefix, kept, .. } = &place.0 else { panic!("{place:?}") };
+        assert_eq!((prefix.as_ref(), kept.as_ref()), ("a/brain", "a/brain.zvf"));
+        let whole = Place::of("memory:///", &OpenOptions::default()).unwrap_err();
+        assert_eq!(
+            whole.to_string(),
+            "InvalidArgument, a store that is a whole bucket has no place beside it for what is replaced"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Object indexes of numbers: spans of rows of one long table of references.
+//!
+//! ```text
+//! manifest_spans    i64 [n, 2]       start, count: the references of row r
+//! manifest_blocks   i64 [m, S + 1]   chunk, fragment
+//! ```
+//!
+//! Spans may lie in any order; references that no span names are left over from edits. The arrays that are
+//! there decide, whatever layout is said.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use zvf_format::metadata::Dtype;
+use zvf_store::{Dense, StoreError};
+
+use super::look::Entry;
+use crate::finding::Finding;
+use crate::level::LevelState;
+use crate::num::{int64s, to_u64, to_usize};
+use crate::rules::consistency::{C2, C24};
+use crate::run::{Run, Stop};
+
+/// Both arrays.
+#[derive(Debug)]
+pub(super) struct Table {
+    spans: Dense,
+    blocks: Dense,
+    stride: u64, // bytes of a reference
+}
+
+impl Table {
+    /// The arrays of a level, where they are there and of the right form; what is wrong with them is told.
+    pub(super) async fn open(
+        run: &mut Run,
+        level: &LevelState,
+        rank: u64,
+    ) -> Result<Option<Self>, Stop> {
+        let columns = rank.saturating_add(1);
+        let spans = array(run, level, SPANS, 2).await?;
+        let blocks = array(run, level, BLOCKS, columns).await?;
+        Ok(spans.zip(blocks).map(|(spans, blocks)| Self {
+            spans,
+            blocks,
+            stride: columns.saturating_mul(8),
+        }))
+    }
+
+    /// Whether a level has one of the arrays, of whatever form.
+    pub(super) async fn is_there(run: &Run, level: &LevelState) -> bool {
+        // A document that cannot be read is there.
+        !matches!(run.store.node(&level.path(SPANS)).await, Ok(None))
+    }
+
+    /// Rows of the index.
+    pub(super) fn len(&self) -> u64 {
+        self.spans.len()
+    }
+
+    /// Its path below the root.
+    pub(super) fn path(&self) -> String {
+        self.spans.path().to_string()
+    }
+
+    /// What the rows `range` of the index are.
+    pub(super) async fn range(&self, range: Range<u64>) -> Result<Vec<Entry>, StoreError> {
+        let spans = self.spans.rows(range).await?;
+        let pairs: Vec<i64> = int64s(&spans).collect();
+        let pairs = pairs.as_chunks::<2>().0;
+        let wanted: Vec<Option<Range<u64>>> = pairs.iter().map(|pair| self.span(*pair)).collect();
+        let pieces = self.pieces(wanted.iter().flatten()).await?;
+        let entry = |(wanted, pair): (Option<Range<u64>>, &[i64; 2])| {
+            let [start, count] = *pair;
+            wanted.map_or(Entry::Outside { start, count, blocks: self.blocks.len() }, |span| {
+                Entry::Blocks(self.cut(&pieces, &span))
+            })
+        };
+        Ok(wanted.into_iter().zip(pairs).map(entry).collect())
+    }
+
+    fn span(&self, [start, count]: [i64; 2]) -> Option<Range<u64>> {
+        let (start, count) = (u64::try_from(start).ok()?, u64::try_from(count).ok()?);
+        let end = start.checked_add(count).filter(|end| *end <= self.blocks.len())?;
+        Some(start..end)
+    }
+
+    /// The rows that any of `spans` names, near ones together, ascending.
+    async fn pieces(
+        &self,
+        spans: impl Iterator<Item = &Range<u64>>,
+    ) -> Result<Vec<(u64, Bytes)>, StoreError> {
+        let mut spans: Vec<&Range<u64>> = spans.filter(|span| !span.is_empty()).collect();
+        spans.sort_unstable_by_key(|span| (span.start, span.end));
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for span in spans {
+            match joined.last_mut() {
+                Some(last) if span.start <= last.end.saturating_add(GAP) => {
+                    last.end = last.end.max(span.end);
+                }
+                _ => joined.push(span.clone()),
+            }
+        }
+        let mut pieces = Vec::with_capacity(joined.len());
+        for piece in joined {
+            pieces.push((piece.start, self.blocks.rows(piece).await?));
+        }
+        Ok(pieces)
+    }
+
+    fn cut(&self, pieces: &[(u64, Bytes)], span: &Range<u64>) -> Bytes {
+        let after = pieces.partition_point(|(start, _)| *start <= span.start);
+        let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
+        let cut = piece.and_then(|(start, bytes)| {
+            let at = |row: u64| to_usize(row.saturating_sub(*start).saturating_mul(self.stride));
+            let range = at(span.start)..at(span.end);
+            (range.end <= bytes.len()).then(|| bytes.slice(range))
+        });
+        cut.unwrap_or_default()
+    }
+}
+
+/// C24: one of the arrays, of two axes of numbers.
+async fn array(
+    run: &mut Run,
+    level: &LevelState,
+    name: &str,
+    columns: u64,
+) -> Result<Option<Dense>, Stop> {
+    let path = level.path(name);
+    let array = match level.node.dense(name).await {
+        Ok(Some(array)) => array,
+        Ok(None) => {
+            let told = ("node", "the numbers of the index", "nothing");
+            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2));
+            return Ok(None);
+        }
+        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+    };
+    let fits = matches!(array.shape(), [_, found] if *found == columns);
+    if array.dtype() == Dtype::INT64 && fits {
+        return Ok(Some(array));
+    }
+    let expected = format!("two axes of int64, {columns} columns");
+    let found = format!("{} {:?}", array.dtype(), array.shape());
+    run.add(Finding::new(&C24, &path).told("type", expected, found));
+    Ok(None)
+}
+
+/// What a row weighs besides its references.
+pub(super) fn weight(entry: &Entry) -> u64 {
+    match entry {
+        Entry::Blob(bytes) | Entry::Blocks(bytes) => to_u64(bytes.len()),
+        Entry::Outside { .. } => 0,
+    }
+}
+
+const SPANS: &str = "object_index/manifest_spans";
+const BLOCKS: &str = "object_index/manifest_blocks";
+/// Rows between two spans that are read rather than left out.
+const GAP: u64 = 1024;

@@ -1,0 +1,73 @@
+//! What needs more memory than is allowed is not looked into, and the report says so.
+
+use zvf_validate::{Options, Severity};
+
+use super::report;
+
+/// A store, what may be kept, and what the report says then.
+const CAPPED: [(&str, u64, &[&str]); 6] = [
+    (
+        "sl3_streamlines",
+        2,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G7 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
+    (
+        "ln3_basic",
+        2,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G7 0/vertex_fragments fragments",
+            "G8 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
+    (
+        "sk3_trees",
+        0,
+        &[
+            "C25 0/vertex_fragments fragments",
+            "G6 0/vertex_fragments fragments",
+            "C24 0/object_index/object_ids ids",
+            "C26 0/object_index/object_ids ids",
+            "P7 0/object_index/object_ids ids",
+        ],
+    ),
+    ("pc3_pyramid_explicit", 1, &["P6 0/links/+1 rows"]),
+    ("pc3_basic", 0, &[]),
+    ("sl3_streamlines", 1 << 20, &[]),
+];
+
+#[tokio::test]
+async fn what_is_too_large_is_said() {
+    for (id, kept, wanted) in CAPPED {
+        let all = report(id, &Options::default()).await;
+        assert_eq!(all.unseen, [], "{id}");
+        let capped = report(id, &Options { kept, ..Options::default() }).await;
+        let unseen: Vec<String> = capped
+            .unseen
+            .iter()
+            .map(|unseen| format!("{} {} {}", unseen.rule.id, unseen.path, unseen.subject))
+            .collect();
+        for wanted in wanted {
+            assert!(unseen.iter().any(|unseen| unseen == wanted), "{id} {wanted}: {unseen:#?}");
+        }
+        assert_eq!(unseen.is_empty(), wanted.is_empty(), "{id}: {unseen:#?}");
+        // Nothing is invented for want of room.
+        assert!(capped.count(Severity::Error) <= all.count(Severity::Error), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_asked_for_is_not_missed() {
+    let rules = vec![zvf_validate::Rule::find("C3").unwrap()];
+    let capped = report("sl3_streamlines", &Options { kept: 0, rules, ..Options::default() }).await;
+    assert_eq!(capped.unseen, []);
+}

@@ -1,0 +1,346 @@
+//! What newer and rarer stores hold, made from stores of the archive: sound, and with one fault each.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use zvf_format::link::FlatLinks;
+use zvf_format::manifest::{BlockFragments, Manifest};
+use zvf_store::{OpenOptions, Store};
+use zvf_validate::{Options, Severity};
+
+use super::{report_of, short};
+
+type Files = Vec<(String, Vec<u8>)>;
+
+fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
+    let (_, bytes) = files.iter_mut().find(|(at, _)| at == path).expect(path);
+    let mut doc: Value = serde_json::from_slice(bytes).unwrap();
+    change(&mut doc["attributes"]);
+    *bytes = serde_json::to_vec(&doc).unwrap();
+}
+
+fn announce(files: &mut Files, token: &str) {
+    edit(files, "zarr.json", |all| {
+        let tokens = &mut all["zarr_vectors"]["format_capabilities"];
+        tokens.as_array_mut().unwrap().push(token.into());
+    });
+}
+
+fn remove(files: &mut Files, below: &str) {
+    files.retain(|(path, _)| !path.starts_with(&format!("{below}/")));
+}
+
+/// The bytes of the object at `path`.
+fn bytes<'a>(files: &'a mut Files, path: &str) -> &'a mut Vec<u8> {
+    &mut files.iter_mut().find(|(at, _)| at == path).expect(path).1
+}
+
+/// An array of numbers, all in one chunk.
+fn numbers(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
+    remove(files, path);
+    let doc = json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {}, "storage_transformers": []});
+    files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
+    let chunk = vec!["0"; shape.len()].join("/");
+    files.push((format!("{path}/c/{chunk}"), bytes));
+}
+
+fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(i64::to_le_bytes).collect()
+}
+
+/// What is found, without what is said of every store of its kind.
+async fn found(files: &Files) -> Vec<String> {
+    let report = report_of(files, &Options::default()).await;
+    report.findings.iter().map(short).collect()
+}
+
+/// `pc3_objects` with an index of numbers: spans from the last object to the first, and before each a
+/// reference that belongs to nobody.
+async fn dense() -> Files {
+    let mut files = archives::files("pc3_objects");
+    let memory = archives::in_memory(&files).await;
+    let store = Store::from_object_store(memory, &"".into(), OpenOptions::default()).await.unwrap();
+    let rows = store.level(0).await.unwrap().rows("object_index").await.unwrap().unwrap();
+    let blobs = rows.range(0..rows.count().await.unwrap()).await.unwrap();
+    let (mut spans, mut blocks) = (Vec::new(), Vec::new());
+    for blob in blobs.iter().rev() {
+        blocks.extend([0, 0, 0, 999]);
+        let start = i64::try_from(blocks.len() / 4).unwrap();
+        for block in Manifest::parse(blob, 3).unwrap().blocks() {
+            let fragments: Vec<u64> = match &block.fragments {
+                BlockFragments::Single(one) => vec![*one],
+                several => several.into_iter().collect(),
+            };
+            for fragment in fragments {
+                blocks.extend(block.chunk.iter().map(|c| c.get()));
+                blocks.push(i64::try_from(fragment).unwrap());
+            }
+        }
+        spans.push([start, i64::try_from(blocks.len() / 4).unwrap() - start]);
+    }
+    spans.reverse();
+    remove(&mut files, "0/object_index/manifests");
+    let (n, m) = (spans.len(), blocks.len() / 4);
+    numbers(&mut files, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
+    numbers(&mut files, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
+    edit(&mut files, "0/object_index/zarr.json", |all| all["layout"] = json!("dense_manifests_v1"));
+    announce(&mut files, "dense_manifests");
+    files
+}
+
+type Row = (fn(&mut Files), &'static str);
+
+const SPANS: &str = "0/object_index/manifest_spans/c/0/0";
+const BLOCKS: &str = "0/object_index/manifest_blocks/c/0/0";
+
+#[tokio::test]
+async fn object_indexes_of_numbers() {
+    let sound = dense().await;
+    assert_eq!(found(&sound).await, [""; 0]);
+    let faults: [Row; 11] = [
+        (
+            |f| bytes(f, SPANS)[..8].copy_from_slice(&(-1_i64).to_le_bytes()),
+            "error C9 0/object_index/manifest_spans row 0",
+        ),
+        (
+            |f| bytes(f, SPANS)[24..32].copy_from_slice(&(1_i64 << 40).to_le_bytes()),
+            "error C9 0/object_index/manifest_spans row 1",
+        ),
+        (
+            |f| bytes(f, SPANS)[16..24].copy_from_slice(&0_i64.to_le_bytes()),
+            "error C9 0/object_index/manifest_spans row 1", // the reference that belongs to nobody
+        ),
+        (
+            |f| bytes(f, SPANS)[8..16].copy_from_slice(&0_i64.to_le_bytes()),
+            "error C24 0/object_index",
+        ),
+        (
+            |f| {
+                let blocks = bytes(f, BLOCKS);
+                let last = blocks.len() - 8;
+                blocks[last..].copy_from_slice(&(-7_i64).to_le_bytes());
+            },
+            "error C9 0/object_index/manifest_spans row 0",
+        ),
+        (
+            |f| {
+                let blocks = bytes(f, BLOCKS);
+                let last = blocks.len() - 32;
+                blocks[last..last + 8].copy_from_slice(&50_i64.to_le_bytes());
+            },
+            "error C9 0/object_index/manifest_spans row 0",
+        ),
+        (
+            |f| remove(f, "0/object_index/manifest_blocks"),
+            "error C24 0/object_index/manifest_blocks",
+        ),
+        (
+            |f| numbers(f, "0/object_index/manifest_blocks", "int64", &[3, 3], int64(vec![0; 9])),
+            "error C24 0/object_index/manifest_blocks",
+        ),
+        (
+            |f| numbers(f, "0/object_index/manifest_spans", "int64", &[1, 2], int64([0, 0])),
+            "error C24 0/object_index",
+        ),
+        (
+            |f| {
+                edit(f, "0/object_index/zarr.json", |all| {
+                    all["layout"] = json!("vlen_manifests_v2");
+                });
+            },
+            "warning C24 0/object_index",
+        ),
+        (
+            |f| {
+                edit(f, "zarr.json", |all| {
+                    all["zarr_vectors"]["format_capabilities"] = json!(["fragment_index"]);
+                });
+            },
+            "warning M21 zarr.json",
+        ),
+    ];
+    for (damage, wanted) in faults {
+        let mut files = sound.clone();
+        damage(&mut files);
+        let found = found(&files).await;
+        assert!(found.iter().any(|found| found == wanted), "{wanted}: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_layout_that_is_said_and_not_there() {
+    let mut files = archives::files("pc3_objects");
+    edit(&mut files, "0/object_index/zarr.json", |all| all["layout"] = json!("dense_manifests_v1"));
+    assert_eq!(found(&files).await, ["warning C24 0/object_index"]);
+}
+
+/// `v070_gr3` with its links across chunks below the chunks that they touch: slots, then rows.
+fn partitioned() -> Files {
+    let mut files = archives::files("v070_gr3");
+    let family = "0/cross_chunk_links/0";
+    let data = bytes(&mut files, &format!("{family}/data/c/0")).clone();
+    let mut leaves: BTreeMap<Vec<Vec<i64>>, Vec<u8>> = BTreeMap::new();
+    for record in FlatLinks::parse(&data, 2, 3).unwrap().records() {
+        let ends: Vec<_> = record.endpoints().collect();
+        let mut chunks: Vec<Vec<i64>> =
+            ends.iter().map(|(chunk, _)| chunk.components().to_vec()).collect();
+        chunks.sort();
+        chunks.dedup();
+        let slot = |chunk: &[i64]| chunks.iter().position(|one| one == chunk).unwrap();
+        let mut bytes: Vec<u8> =
+            ends.iter().map(|(chunk, _)| u8::try_from(slot(chunk.components())).unwrap()).collect();
+        bytes.extend(int64(ends.iter().map(|(_, row)| i64::try_from(*row).unwrap())));
+        leaves.entry(chunks.clone()).or_default().extend(bytes);
+    }
+    remove(&mut files, &format!("{family}/data"));
+    for (chunks, bytes) in leaves {
+        let name = |chunk: &Vec<i64>| {
+            let parts: Vec<String> = chunk.iter().map(ToString::to_string).collect();
+            parts.join(".")
+        };
+        let names: Vec<String> = chunks.iter().map(name).collect();
+        let path = format!("{family}/{}/data", names.join("/"));
+        numbers(&mut files, &path, "uint8", &[bytes.len()], bytes);
+    }
+    edit(&mut files, &format!("{family}/zarr.json"), |all| all["layout"] = json!("partitioned_v1"));
+    announce(&mut files, "partitioned_cross_chunk_links");
+    files
+}
+
+#[tokio::test]
+async fn side_roads_of_cross_chunk_links() {
+    let sound = partitioned();
+    let base = found(&archives::files("v070_gr3")).await;
+    assert_eq!(found(&sound).await, base);
+    let checked = report_of(&sound, &Options::default()).await.checked;
+    assert_eq!(
+        checked.links,
+        report_of(&archives::files("v070_gr3"), &Options::default()).await.checked.links
+    );
+    fn leaf(files: &Files) -> String {
+        let is_leaf = |path: &&String| {
+            path.starts_with("0/cross_chunk_links/0/") && path.ends_with("/data/c/0")
+        };
+        files.iter().map(|(path, _)| path).find(is_leaf).unwrap().clone()
+    }
+    let faults: [Row; 8] = [
+        (
+            |f| {
+                let leaf = leaf(f);
+                bytes(f, &leaf)[0] = 2;
+            },
+            "error C36 0/cross_chunk_links/0/",
+        ),
+        (
+            |f| {
+                let leaf = leaf(f);
+                bytes(f, &leaf)[2..10].copy_from_slice(&9999_i64.to_le_bytes());
+            },
+            "error C18 0/cross_chunk_links/0/",
+        ),
+        (
+            |f| {
+                let leaf = leaf(f);
+                let path = leaf.strip_suffix("/c/0").unwrap().to_owned();
+                numbers(f, &path, "uint8", &[19], vec![0; 19]);
+            },
+            "error C36 0/cross_chunk_links/0/",
+        ),
+        (
+            |f| {
+                let path = "0/cross_chunk_links/0/9.9.9/9.9.10/data";
+                let mut record = vec![0, 1];
+                record.extend(int64([0, 0]));
+                numbers(f, path, "uint8", &[18], record);
+            },
+            "error C16 0/cross_chunk_links/0/9.9.9/9.9.10/data",
+        ),
+        (
+            |f| numbers(f, "0/cross_chunk_links/0/1.0.0/0.0.0/data", "uint8", &[18], vec![0; 18]),
+            "error C37 0/cross_chunk_links/0/1.0.0/0.0.0",
+        ),
+        (
+            |f| edit(f, "0/cross_chunk_links/0/zarr.json", |all| all["num_links"] = json!(3)),
+            "error C19 0/cross_chunk_links/0",
+        ),
+        (
+            |f| {
+                edit(f, "zarr.json", |all| {
+                    all["zarr_vectors"]["format_capabilities"] = json!([]);
+                })
+            },
+            "warning M21 zarr.json",
+        ),
+        (
+            |f| {
+                edit(f, "0/cross_chunk_links/0/zarr.json", |all| {
+                    all["layout"] = json!("sharded_v1")
+                })
+            },
+            "error S17 0/cross_chunk_links/0",
+        ),
+    ];
+    for (damage, wanted) in faults {
+        let mut files = sound.clone();
+        damage(&mut files);
+        let found = found(&files).await;
+        assert!(found.iter().any(|found| found.starts_with(wanted)), "{wanted}: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn levels_that_add_to_the_next() {
+    let add = |levels: &[u32]| {
+        let mut files = archives::files("pc3_pyramid_sparsity");
+        announce(&mut files, "additive_levels");
+        edit(&mut files, "zarr.json", |all| {
+            all["zarr_vectors"]["required_capabilities"] = json!(["additive_levels"]);
+        });
+        for level in levels {
+            edit(&mut files, &format!("{level}/zarr.json"), |all| {
+                all["zarr_vectors_level"]["refinement"] = json!("add");
+            });
+        }
+        files
+    };
+    let base = found(&add(&[])).await;
+    assert!(!base.iter().any(|found| found.contains("P11")), "{base:#?}");
+    // Every object of a coarse level is one of the finer ones, too.
+    let twice = found(&add(&[0])).await;
+    assert!(twice.iter().any(|f| f.starts_with("error P11 0/object_index row ")), "{twice:#?}");
+    let both = found(&add(&[0, 1])).await;
+    for level in ["0", "1"] {
+        let wanted = format!("error P11 {level}/object_index row ");
+        assert!(both.iter().any(|found| found.starts_with(&wanted)), "{both:#?}");
+    }
+    let last = found(&add(&[2])).await;
+    assert!(last.iter().any(|found| found == "error M15 2/zarr.json"), "{last:#?}");
+}
+
+#[tokio::test]
+async fn groups_of_links_follow_fragments() {
+    let claim = |id| {
+        let mut files = archives::files(id);
+        announce(&mut files, "fragment_link_groups");
+        edit(&mut files, "0/zarr.json", |all| {
+            all["zarr_vectors_level"]["fragment_link_groups"] = json!(true);
+        });
+        files
+    };
+    // One object: one fragment and one group a chunk, and every link is inside.
+    let sound = claim("gr2_f64");
+    assert_eq!(found(&sound).await, found(&archives::files("gr2_f64")).await);
+    // Several objects, and one group for all their links.
+    let report = report_of(&claim("gr3_links"), &Options::default()).await;
+    let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.id).collect();
+    assert!(rules.contains(&"G10"), "{rules:?}");
+    assert!(report.count(Severity::Error) > 0);
+    let mut none = claim("gr2_f64");
+    remove(&mut none, "0/link_fragments");
+    let none = found(&none).await;
+    assert!(none.contains(&"error G10 0/link_fragments".to_owned()), "{none:#?}");
+}
