@@ -12,6 +12,7 @@ mod ours;
 mod peer;
 mod report;
 mod work;
+mod write;
 
 use std::path::PathBuf;
 
@@ -37,12 +38,18 @@ struct Arguments {
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
     #[arg(long)]
     profile: bool,
+    #[command(flatten)]
+    write: write::Options,
     /// Only workloads whose name contains this.
     filter: Option<String>,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    if !arguments.write.write.is_empty() {
+        let Arguments { write, folder, turns, filter, profile, .. } = &arguments;
+        return write::run(write, folder, *turns, filter.as_deref(), *profile);
+    }
     let environment = Environment::installed(&arguments.folder)?;
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
     environment.make(&stores, arguments.scale)?;

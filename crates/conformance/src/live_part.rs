@@ -28,6 +28,7 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::whole::{self, Whole};
+use crate::written_part;
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,7 @@ pub(crate) fn run(
         runtime.block_on(ask(&mut report, &written, random, effort.boxes));
         tally.add(report)?;
     }
+    written_part::twins(folder.path(), &list, runtime, tally)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use zvf_format::key::Delta;
 use zvf_format::metadata::Family;
 use zvf_format::{Class, Expected};
-use zvf_model::{Kind, Level, LevelReader, ModelError};
+use zvf_model::{Level, LevelReader, ModelError};
 use zvf_store::{Op, Store, StoreError};
 
 /// What a migration changes, part by part.
@@ -205,7 +205,7 @@ async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
         let bridges = delta == Delta::SAME
             && attributes.is_empty()
             && !reader.kinds().is_empty()
-            && { reader.kinds().iter().all(|kind| kind.is_chain() || *kind == Kind::PointCloud) };
+            && reader.kinds().iter().all(|kind| kind.is_chain());
         step(&format!("links/{delta}"), What::Links { delta, attributes, bridges });
     }
     Ok(steps)
