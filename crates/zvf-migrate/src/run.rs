@@ -113,7 +113,14 @@ impl Plan {
                     rows::values(&dense, &values, *of_groups, build, path).await?;
                 }
             }
-            _ => done.copied = done.copied.saturating_add(build.copy(store, path).await?),
+            What::Vertices
+            | What::OtherVertices
+            | What::Column { .. }
+            | What::Links { .. }
+            | What::Objects
+            | What::Unknown => {
+                done.copied = done.copied.saturating_add(build.copy(store, path).await?)
+            }
         }
         Ok(())
     }

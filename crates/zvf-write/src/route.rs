@@ -297,6 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn chunks_are_numbered_as_they_are_met_however_many_rows_there_are() {
+        let rows = 3 * BLOCK + 5;
+        let key = |row: usize| [(row * row % 7) as i64 - 3, (row % 5) as i64];
+        let chunks: Vec<i64> = (0..rows).flat_map(key).collect();
+        let mut met: Vec<[i64; 2]> = Vec::new();
+        let wanted: Vec<u32> = (0..rows)
+            .map(|row| {
+                let known = met.iter().position(|known| *known == key(row));
+                known.unwrap_or_else(|| {
+                    met.push(key(row));
+                    met.len() - 1
+                }) as u32
+            })
+            .collect();
+        let mut table = ChunkTable::new(2);
+        assert_eq!(number(&chunks, &mut table).unwrap(), wanted);
+        assert_eq!(table.components(1), met[1]);
+    }
+
+    #[test]
     fn rows_of_a_chunk_keep_their_order() {
         let mut table = ChunkTable::new(1);
         let numbers = number(&[7, -2, 7, 1 << 40, -2], &mut table).unwrap();

@@ -6,6 +6,7 @@ use archives::Unpacked;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
 use zvf_migrate::{Migration, Plan};
+use zvf_model::{Parametric, Value};
 use zvf_store::{Build, BuildOptions, Codecs, OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate_at};
 
@@ -106,6 +107,63 @@ async fn what_is_not_of_the_format_comes_along() {
     ] {
         assert!(said.contains(&change), "{change:?} in {said:?}");
     }
+}
+
+/// The files of a small array of bytes, as 0.6 and 0.7 have them everywhere.
+fn tiny(path: &str, bytes: Vec<u8>) -> [(String, Vec<u8>); 2] {
+    let doc = format!(
+        r#"{{"shape": [{0}], "data_type": "uint8", "chunk_grid": {{"name": "regular", "configuration":
+        {{"chunk_shape": [{0}]}}}}, "chunk_key_encoding": {{"name": "default", "configuration":
+        {{"separator": "/"}}}}, "fill_value": 0, "codecs": [{{"name": "bytes"}}], "attributes": {{}},
+        "zarr_format": 3, "node_type": "array", "storage_transformers": []}}"#,
+        bytes.len()
+    );
+    [(format!("{path}/zarr.json"), doc.into_bytes()), (format!("{path}/c/0"), bytes)]
+}
+
+#[tokio::test]
+async fn parametric_objects_come_along() {
+    let mut files = archives::files("v060_ln3");
+    for (path, attributes) in [
+        (
+            "parametric",
+            r#"{"parametric_types": {"7": {"name": "disc", "coefficients": ["x", "r"]}}}"#,
+        ),
+        ("parametric/objects", r#"{"num_objects": 2, "max_row_length": 3, "dtype": "float64"}"#),
+        ("parametric/names", r#"{"num_objects": 2}"#),
+        ("parametric/groups", r#"{"zv_array": "groups", "num_groups": 1}"#),
+        (
+            "parametric/object_attributes/mass",
+            r#"{"dtype": "uint8", "shape": [2], "has_present_mask": true}"#,
+        ),
+    ] {
+        let doc =
+            format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {attributes}}}"#);
+        files.push((format!("{path}/zarr.json"), doc.into_bytes()));
+    }
+    let floats = [7.0, 1.5, 2.5, 7.0, 3.0, f64::NAN].map(f64::to_le_bytes).concat();
+    files.extend(tiny("parametric/objects/data", floats));
+    files.extend(tiny("parametric/names/data", b"one\ntwo".to_vec()));
+    files.extend(tiny("parametric/groups/data", 1_i64.to_le_bytes().to_vec()));
+    files.extend(tiny("parametric/groups/offsets", 0_i64.to_le_bytes().to_vec()));
+    files.extend(tiny("parametric/object_attributes/mass/data", vec![255, 9]));
+    files.extend(tiny("parametric/object_attributes/mass/present_mask", vec![1, 0]));
+    let unpacked = Unpacked::of(&files);
+    let old = unpacked.open().await;
+    let (dir, new) = migrated(&old, &Migration::default()).await;
+    let mut told = Vec::new();
+    for store in [&old, &new] {
+        let found = Parametric::open(store).await.unwrap().unwrap();
+        let members = found.groups().await.unwrap().unwrap().members(&[0]).await.unwrap();
+        let mass =
+            found.object_attribute("mass").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
+        told.push((found.shapes().await.unwrap(), members, mass.value(0, 0), mass.value(1, 0)));
+    }
+    assert_eq!(told[0], told[1]);
+    // The usual value for absence is one that is meant here.
+    assert_eq!((&told[1].2, &told[1].3), (&Value::UInt(255), &Value::Null));
+    assert_eq!((told[1].0[1].name.as_str(), &told[1].0[1].coefficients), ("two", &vec![3.0]));
+    assert_eq!(findings(&dir).await, Vec::<String>::new());
 }
 
 #[tokio::test]
