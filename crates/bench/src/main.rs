@@ -13,6 +13,7 @@ mod peer;
 mod report;
 mod validate;
 mod work;
+mod write;
 
 use std::path::PathBuf;
 
@@ -41,12 +42,18 @@ struct Arguments {
     /// Validate whole stores instead of asking them.
     #[arg(long)]
     validate: bool,
+    #[command(flatten)]
+    write: write::Options,
     /// Only workloads whose name contains this.
     filter: Option<String>,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    if !arguments.write.write.is_empty() {
+        let Arguments { write, folder, turns, filter, profile, .. } = &arguments;
+        return write::run(write, folder, *turns, filter.as_deref(), *profile);
+    }
     let environment = Environment::installed(&arguments.folder)?;
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
     environment.make(&stores, arguments.scale)?;

@@ -33,6 +33,11 @@ impl Environment {
         Ok(Self { python: std::path::absolute(python)? })
     }
 
+    /// The interpreter in it.
+    pub(crate) fn python(&self) -> &Path {
+        &self.python
+    }
+
     /// Writes the stores of the workloads, those that are missing.
     pub(crate) fn make(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
         let mut command = Command::new(&self.python);

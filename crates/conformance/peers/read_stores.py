@@ -2,10 +2,10 @@
 
     read_stores.py FOLDER
 
-FOLDER holds pairs NAME.zarrvectors and NAME.json, as `every_kind` writes them. Prints one line for each
-store that is not as it must be, then the counts; ends with 1 if there was one. What the reference cannot
-do is not asked of it: whole reads of chains whose ids are not 0, 1, 2, …, attributes on narrowed reads
-of graphs and meshes.
+FOLDER holds pairs NAME.zarrvectors and NAME.json, as the part `written` writes them. Prints one line of
+JSON for each store: {"store": NAME, "passed": N, "faults": [TEXT, ...]}. What the reference cannot do is
+not asked of it: whole reads of chains whose ids are not 0, 1, 2, ..., attributes on narrowed reads of graphs
+and meshes.
 """
 
 import json
@@ -23,35 +23,48 @@ warnings.filterwarnings("ignore")
 CHAINS = ("line", "polyline", "streamline")
 
 
+class Verdict:
+    """What was compared: how much of it is as it must be, and what is not."""
+
+    def __init__(self):
+        self.passed, self.faults = 0, []
+
+    def holds(self, holds, fault):
+        if holds:
+            self.passed += 1
+        else:
+            self.faults.append(fault)
+        return holds
+
+
 def rows_by_number(result):
     """The running number of each vertex that was read."""
     return np.asarray(result.attributes["n"]).astype(np.int64).reshape(-1)
 
 
-def check_vertices(given, result, wrong):
+def check_vertices(given, result, verdict):
     positions = np.asarray(given["positions"])
     numbers = rows_by_number(result)
-    if sorted(numbers.tolist()) != list(range(len(positions))):
-        wrong(f"vertices {sorted(numbers.tolist())[:8]}… of {len(positions)}")
+    whole = sorted(numbers.tolist()) == list(range(len(positions)))
+    if not verdict.holds(whole, f"vertices {sorted(numbers.tolist())[:8]} of {len(positions)}"):
         return
     read = np.asarray(result.positions)
     dtype = "float64" if "float64" in given["options"] else "float32"
-    if str(read.dtype) != dtype or not np.array_equal(read, positions[numbers].astype(dtype)):
-        wrong("positions")
+    same = str(read.dtype) == dtype and np.array_equal(read, positions[numbers].astype(dtype))
+    verdict.holds(same, "positions")
     vectors = np.arange(2 * len(positions), dtype="float32").reshape(-1, 2)
-    if not np.array_equal(np.asarray(result.attributes["v"]), vectors[numbers]):
-        wrong("the vector attribute")
+    same = np.array_equal(np.asarray(result.attributes["v"]), vectors[numbers])
+    verdict.holds(same, "the vector attribute")
     if "binned" not in given["options"]:
         labels = np.asarray(given["label"])[numbers]
         read = np.asarray(result.attributes["label"])
         if read.dtype.kind in "iu":
             # Only loose points are given as texts; the others as codes of the sorted texts.
             read = np.asarray(sorted(set(given["label"])))[read]
-        if [str(text) for text in read] != labels.tolist():
-            wrong("the attribute of categories")
+        verdict.holds([str(text) for text in read] == labels.tolist(), "the attribute of categories")
 
 
-def check_chains(given, store, result, wrong):
+def check_chains(given, store, result, verdict):
     owners = np.asarray(given["objects"])
     sparse = given["ids"] != list(range(len(given["ids"])))
     if not sparse:
@@ -59,15 +72,15 @@ def check_chains(given, store, result, wrong):
         # Lines come without ids, in their order.
         owned = given["ids"] if result.part_objects is None else result.part_objects
         for part, owner in zip(result.parts, owned):
-            if numbers[part].tolist() != np.flatnonzero(owners == owner).tolist():
-                wrong(f"object {owner} of the whole")
+            same = numbers[part].tolist() == np.flatnonzero(owners == owner).tolist()
+            verdict.holds(same, f"object {owner} of the whole")
     for owner in given["ids"]:
         wanted = np.flatnonzero(owners == owner)
         if len(wanted) == 0:
             continue
         part = store.read(objects=[owner])
-        if not np.array_equal(np.asarray(part.positions), np.asarray(result_positions(given, wanted))):
-            wrong(f"object {owner}")
+        same = np.array_equal(np.asarray(part.positions), np.asarray(result_positions(given, wanted)))
+        verdict.holds(same, f"object {owner}")
 
 
 def result_positions(given, rows):
@@ -75,7 +88,7 @@ def result_positions(given, rows):
     return np.asarray(given["positions"])[rows].astype(dtype)
 
 
-def check_points(given, store, wrong):
+def check_points(given, store, verdict):
     positions = result_positions(given, slice(None)).astype("float64")
     low, high = positions.min(axis=0), positions.max(axis=0)
     for share in (0.25, 0.6):
@@ -83,87 +96,83 @@ def check_points(given, store, wrong):
         inside = np.flatnonzero(((positions >= box[0]) & (positions <= box[1])).all(axis=1))
         found = store.read(bbox=box)
         found = sorted(rows_by_number(found).tolist()) if len(found.positions) else []
-        if found != inside.tolist():
-            wrong(f"a box: {found} instead of {inside.tolist()}")
+        verdict.holds(found == inside.tolist(), f"a box: {found} instead of {inside.tolist()}")
     if given["objects"] is None:
         return
     owners = np.asarray(given["objects"])
     for owner in given["ids"]:
         found = sorted(rows_by_number(store.read(objects=[owner])).tolist())
-        if found != np.flatnonzero(owners == owner).tolist():
-            wrong(f"object {owner}: {found}")
+        verdict.holds(found == np.flatnonzero(owners == owner).tolist(), f"object {owner}: {found}")
     members = [given["ids"][2], given["ids"][0]]
     found = sorted(rows_by_number(store.read(groups=[0])).tolist())
-    if found != np.flatnonzero(np.isin(owners, members)).tolist():
-        wrong(f"group 0: {found}")
+    verdict.holds(found == np.flatnonzero(np.isin(owners, members)).tolist(), f"group 0: {found}")
 
 
-def check_elements(given, result, wrong):
+def check_elements(given, result, verdict):
     numbers = rows_by_number(result)
     rows = result.faces if given["kind"] == "mesh" else result.edges
     found = [tuple(numbers[row].tolist()) for row in np.asarray(rows)]
     wanted = [tuple(row) for row in given["elements"]]
     if "duplicate" in given["options"]:
         found, wanted = set(found), set(wanted)
-    if sorted(found) != sorted(wanted):
-        missing, extra = set(wanted) - set(found), set(found) - set(wanted)
-        wrong(f"elements: {len(found)} instead of {len(wanted)}, missing {missing}, extra {extra}")
+    missing, extra = set(wanted) - set(found), set(found) - set(wanted)
+    fault = f"elements: {len(found)} instead of {len(wanted)}, missing {missing}, extra {extra}"
+    verdict.holds(sorted(found) == sorted(wanted), fault)
 
 
-def check_arrays(given, path, wrong):
-    """Every array opens in zarr-python, and object attributes are by row."""
-    arrays = 0
+def check_arrays(given, path, verdict):
+    """Every array opens in zarr-python, each cell that is listed too, and object attributes are by row."""
     for document in path.rglob("zarr.json"):
-        if json.loads(document.read_text())["node_type"] == "array":
-            array = zarr.open_array(str(document.parent), mode="r")
-            if "nonempty_chunks" not in array.attrs:
-                array[...]
-            arrays += 1
+        if json.loads(document.read_text())["node_type"] != "array":
+            continue
+        array = zarr.open_array(str(document.parent), mode="r")
+        if "nonempty_chunks" not in array.attrs:
+            array[...]
+            verdict.holds(True, "")
+            continue
+        origin = array.attrs.get("chunk_grid_origin", [0] * array.ndim)
+        cells = 0
+        for key in array.attrs["nonempty_chunks"]:
+            at = tuple(int(part) - low for part, low in zip(key.split("."), origin))
+            cells += len(bytes(array[at].item())) > 0
+        listed = len(array.attrs["nonempty_chunks"])
+        verdict.holds(cells == listed, f"{document.parent}: {cells} of {listed} cells")
     if given["ids"] is not None:
         ids = zarr.open_array(str(path / "0/object_index/object_ids"), mode="r")[...]
         mass = zarr.open_array(str(path / "0/object_attributes/mass"), mode="r")[...]
-        if ids.tolist() != sorted(given["ids"]) or not np.array_equal(mass, ids + np.float32(0.5)):
-            wrong("object attributes")
-    return arrays
+        same = ids.tolist() == sorted(given["ids"]) and np.array_equal(mass, ids + np.float32(0.5))
+        verdict.holds(same, "object attributes")
 
 
 def check(folder, name):
     path = folder / f"{name}.zarrvectors"
     given = json.loads((folder / f"{name}.json").read_text())
-    faults = []
-    wrong = faults.append
+    verdict = Verdict()
     try:
-        verdict = validate(str(path), level=5)
-        if not verdict.ok:
-            wrong(f"validation: {verdict.errors[:3]}")
-        check_arrays(given, path, wrong)
+        said = validate(str(path), level=5)
+        verdict.holds(said.ok, f"validation: {said.errors[:3]}")
+        check_arrays(given, path, verdict)
         store = zarr_vectors.open(str(path))
         sparse = given["ids"] is not None and given["ids"] != list(range(len(given["ids"])))
         result = store.read()
         if not (given["kind"] in CHAINS and sparse):
-            check_vertices(given, result, wrong)
+            check_vertices(given, result, verdict)
         if given["kind"] in CHAINS:
-            check_chains(given, store, result, wrong)
+            check_chains(given, store, result, verdict)
         elif given["kind"] == "point_cloud":
-            check_points(given, store, wrong)
+            check_points(given, store, verdict)
         else:
-            check_elements(given, result, wrong)
+            check_elements(given, result, verdict)
     except Exception as error:  # whatever the reference says of a store it should read
-        wrong(f"{type(error).__name__}: {error}")
-    return faults
+        verdict.holds(False, f"{type(error).__name__}: {error}")
+    return verdict
 
 
 def main():
     folder = Path(sys.argv[1])
-    names = sorted(path.stem for path in folder.glob("*.json"))
-    failed = 0
-    for name in names:
-        faults = check(folder, name)
-        failed += bool(faults)
-        for fault in faults:
-            print(f"{name}: {fault}")
-    print(f"{len(names)} stores, {failed} not as they must be")
-    sys.exit(1 if failed else 0)
+    for name in sorted(path.stem for path in folder.glob("*.json")):
+        verdict = check(folder, name)
+        print(json.dumps({"store": name, "passed": verdict.passed, "faults": verdict.faults}), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ use crate::report::Report;
 use crate::tally::Tally;
 use crate::validate_part;
 use crate::whole::{self, Whole};
+use crate::written_part;
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,7 @@ pub(crate) fn run(
         report.holds("sound", errors.is_empty(), errors.join("; "));
         tally.add(report)?;
     }
+    written_part::twins(folder.path(), &list, runtime, tally)?;
     Ok(())
 }
 

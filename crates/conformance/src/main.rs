@@ -9,9 +9,11 @@
 //! golden    stores that other software wrote, with every fact known of them
 //! broken    the same, damaged: refused, read or survived, as told
 //! validate  both again, as the validator sees them
+//! migrated  golden stores of old formats, brought to the new one and asked the same
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
 //! live      stores that the reference library writes for the occasion
+//! written   stores that we write, as the reference library reads them, and twins of its own
 //! ```
 
 mod broken_part;
@@ -22,6 +24,7 @@ mod fault_part;
 mod golden_part;
 mod hostile_part;
 mod live_part;
+mod migrated_part;
 mod naive;
 mod npy;
 mod peers;
@@ -31,6 +34,7 @@ mod report;
 mod tally;
 mod validate_part;
 mod whole;
+mod written_part;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -109,6 +113,7 @@ impl Conformance {
             golden_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+            migrated_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         if self.remote {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
@@ -119,6 +124,7 @@ impl Conformance {
             let seed = self.seed.unwrap_or_else(random::seed);
             tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
+            written_part::run(self.only.as_deref(), &runtime, tally)?;
         }
         if self.faults {
             fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;

@@ -16,6 +16,7 @@ use crate::commands::group::Group;
 use crate::commands::info::Info;
 use crate::commands::ls::Ls;
 use crate::commands::man::Man;
+use crate::commands::migrate::Migrate;
 use crate::commands::object::Object;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
@@ -89,6 +90,7 @@ enum Command {
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
+    Migrate(Migrate),
     Validate(Validate),
     Repair(Repair),
     Completions(Completions),
@@ -119,6 +121,7 @@ impl Cli {
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,
+                Command::Migrate(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
                 Command::Completions(command) => command.run(&mut out),

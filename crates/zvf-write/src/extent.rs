@@ -69,10 +69,29 @@ pub(crate) fn inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
     let low: Vec<f64> = bounds.low().iter().map(cast).collect();
     let high: Vec<f64> = bounds.high().iter().map(cast).collect();
     let axes = place(positions.width()).max(1);
-    let within = |row: &[f64]| {
-        row.iter().zip(low.iter().zip(&high)).all(|(x, (low, high))| low <= x && x <= high)
+    if let Some(values) = positions.as_slice::<f32>() {
+        tested(values, axes, &low, &high)
+    } else if let Some(values) = positions.as_slice::<f64>() {
+        tested(values, axes, &low, &high)
+    } else {
+        tested(&floats(positions), axes, &low, &high)
+    }
+}
+
+fn tested<T: Copy + Into<f64> + Sync>(
+    values: &[T],
+    axes: usize,
+    low: &[f64],
+    high: &[f64],
+) -> Vec<bool> {
+    let within = |row: &[T]| {
+        let mut axes = row.iter().zip(low.iter().zip(high));
+        axes.all(|(x, (low, high))| {
+            let x: f64 = (*x).into();
+            *low <= x && x <= *high
+        })
     };
-    floats(positions).par_chunks_exact(axes).map(within).collect()
+    values.par_chunks_exact(axes).map(within).collect()
 }
 
 /// A number as the nearest one of a type.

@@ -350,10 +350,17 @@ impl Rows {
     fn cell(&self, elements: &Elements, places: &Places) -> Vec<u8> {
         let vertices = self.order.iter().flat_map(|element| elements.vertices(*element));
         let rows = vertices.map(|vertex| places.of(*vertex).map_or(0, |(_, row)| row));
-        rows.flat_map(u64::to_le_bytes).collect()
+        let mut cell = Vec::with_capacity(self.order.len().saturating_mul(ROOM));
+        rows.for_each(|row| cell.extend_from_slice(&row.to_le_bytes()));
+        cell
     }
 }
 
 fn values_of(values: &Column, rows: impl Iterator<Item = u32>) -> Vec<u8> {
-    rows.flat_map(|row| values.row(place(row))).copied().collect()
+    let mut bytes = Vec::with_capacity(rows.size_hint().0.saturating_mul(values.stride()));
+    rows.for_each(|row| bytes.extend_from_slice(values.row(place(row))));
+    bytes
 }
+
+/// Bytes of a row of three vertices, which most have.
+const ROOM: usize = 24;

@@ -109,12 +109,19 @@ pub(crate) fn number(chunks: &[i64], table: &mut ChunkTable) -> Result<Vec<u32>,
         }
         return Ok(numbers);
     };
-    let mut known = lines.known(rows.len());
+    let mut known = match lines.known(rows.len()) {
+        Known::Dense(mut known) => return lines.dense(chunks, &mut known, table),
+        Known::Sparse(known) => known,
+    };
     let mut last = (u64::MAX, 0); // no cell has this line
     for key in rows {
         let line = lines.of(key);
         if line != last.0 {
-            last = (line, known.get(line, || table.number(key))?);
+            let number = match known.get(&line).copied() {
+                Some(number) => number,
+                None => table.number(key)?,
+            };
+            last = (line, *known.entry(line).or_insert(number));
         }
         numbers.push(last.1);
     }
@@ -185,15 +192,20 @@ struct Lines {
 impl Lines {
     /// `None` when there are too many to number.
     fn over(chunks: &[i64], rank: usize) -> Option<Self> {
-        let mut rows = chunks.chunks_exact(rank);
-        let first = rows.next()?;
-        let (mut low, mut high) = (first.to_vec(), first.to_vec());
-        for row in rows {
-            for ((low, high), at) in low.iter_mut().zip(&mut high).zip(row) {
-                *low = (*low).min(*at);
-                *high = (*high).max(*at);
+        let first = chunks.get(..rank)?;
+        let ends = || (first.to_vec(), first.to_vec());
+        let wider = |(mut low, mut high): (Vec<i64>, Vec<i64>), rows: &[i64]| {
+            for row in rows.chunks_exact(rank) {
+                for ((low, high), at) in low.iter_mut().zip(&mut high).zip(row) {
+                    *low = (*low).min(*at);
+                    *high = (*high).max(*at);
+                }
             }
-        }
+            (low, high)
+        };
+        let blocks = chunks.par_chunks(rank.saturating_mul(BLOCK)).fold(ends, wider);
+        let both = |all, (low, high): (Vec<i64>, Vec<i64>)| wider(wider(all, &low), &high);
+        let (low, high) = blocks.reduce(ends, both);
         let (mut steps, mut cells) = (vec![0; rank], 1_u64);
         for (step, (low, high)) in steps.iter_mut().zip(low.iter().zip(&high)).rev() {
             *step = cells;
@@ -207,6 +219,31 @@ impl Lines {
         axes.fold(0, |line, ((at, low), step)| {
             line.wrapping_add(at.abs_diff(*low).wrapping_mul(*step))
         })
+    }
+
+    /// The number of each row's chunk, where every cell has a place in `known`: lines are found on all
+    /// cores, numbers are given in the order of the rows.
+    fn dense(
+        &self,
+        chunks: &[i64],
+        known: &mut [u32],
+        table: &mut ChunkTable,
+    ) -> Result<Vec<u32>, WriteError> {
+        let rank = table.rank();
+        let lines = chunks.par_chunks_exact(rank);
+        let mut numbers: Vec<u32> =
+            lines.map(|key| u32::try_from(self.of(key)).unwrap_or(u32::MAX)).collect();
+        for (number, key) in numbers.iter_mut().zip(chunks.chunks_exact(rank)) {
+            match known.get_mut(place(*number)) {
+                Some(known) if *known != u32::MAX => *number = *known,
+                Some(known) => {
+                    *known = table.number(key)?;
+                    *number = *known;
+                }
+                None => *number = table.number(key)?,
+            }
+        }
+        Ok(numbers)
     }
 
     fn known(&self, rows: usize) -> Known {
@@ -223,33 +260,6 @@ impl Lines {
 enum Known {
     Dense(Vec<u32>),
     Sparse(HashMap<u64, u32, Fast>),
-}
-
-impl Known {
-    fn get(
-        &mut self,
-        line: u64,
-        number: impl FnOnce() -> Result<u32, WriteError>,
-    ) -> Result<u32, WriteError> {
-        match self {
-            Self::Dense(known) => {
-                let known = usize::try_from(line).ok().and_then(|line| known.get_mut(line));
-                let Some(known) = known else { return number() };
-                if *known == u32::MAX {
-                    *known = number()?;
-                }
-                Ok(*known)
-            }
-            Self::Sparse(known) => {
-                if let Some(number) = known.get(&line) {
-                    return Ok(*number);
-                }
-                let number = number()?;
-                known.insert(line, number);
-                Ok(number)
-            }
-        }
-    }
 }
 
 /// Refuses a batch with more rows than places are counted in.
@@ -284,6 +294,26 @@ mod tests {
             assert_eq!((routes.chunks, routes.bins), (vec![-1, 0, 1, 1], vec![2, 1]), "{dtype}");
             assert_eq!(route(&column, &bins, false).unwrap().bins, [0; 0], "{dtype}");
         }
+    }
+
+    #[test]
+    fn chunks_are_numbered_as_they_are_met_however_many_rows_there_are() {
+        let rows = 3 * BLOCK + 5;
+        let key = |row: usize| [(row * row % 7) as i64 - 3, (row % 5) as i64];
+        let chunks: Vec<i64> = (0..rows).flat_map(key).collect();
+        let mut met: Vec<[i64; 2]> = Vec::new();
+        let wanted: Vec<u32> = (0..rows)
+            .map(|row| {
+                let known = met.iter().position(|known| *known == key(row));
+                known.unwrap_or_else(|| {
+                    met.push(key(row));
+                    met.len() - 1
+                }) as u32
+            })
+            .collect();
+        let mut table = ChunkTable::new(2);
+        assert_eq!(number(&chunks, &mut table).unwrap(), wanted);
+        assert_eq!(table.components(1), met[1]);
     }
 
     #[test]

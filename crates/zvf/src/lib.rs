@@ -30,14 +30,15 @@
 //! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
+//! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended. A feature adds
-//! items and changes none.
+//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended,
+//! `migrate` what brings older stores along. A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -72,6 +73,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeou
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
+#[cfg(feature = "migrate")]
+pub use zvf_migrate as migrate;
 #[cfg(feature = "query")]
 pub use zvf_query as query;
 #[cfg(feature = "query")]

@@ -57,7 +57,7 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-blosc"]),
@@ -66,6 +66,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("zvf-write", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-validate", &["zvf-format", "zvf-store"]),
     ("zvf-repair", &["zvf-format", "zvf-store", "zvf-validate"]),
+    ("zvf-migrate", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
     ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
     (
@@ -79,6 +80,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "zvf-write",
             "zvf-validate",
             "zvf-repair",
+            "zvf-migrate",
             "zvf-tensor",
             "zvf-convert",
         ],

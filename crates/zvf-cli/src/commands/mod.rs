@@ -11,6 +11,7 @@ pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod migrate;
 pub(crate) mod object;
 pub(crate) mod query;
 pub(crate) mod rearrange;

@@ -50,8 +50,13 @@ impl ObjectManifest {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<Manifest<'_>, ModelError> {
-        let blob = if self.blob.is_empty() { NONE } else { &self.blob };
-        Ok(Manifest::parse(blob, self.rank)?)
+        Ok(Manifest::parse(self.blob(), self.rank)?)
+    }
+
+    /// The blob, as new writers store it.
+    #[must_use]
+    pub fn blob(&self) -> &[u8] {
+        if self.blob.is_empty() { NONE } else { &self.blob }
     }
 
     /// Whether the object has no fragment.

@@ -240,6 +240,31 @@ impl Rearrangement {
     }
 }
 
+impl Build {
+    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and says how
+    /// many that were.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] for a store that cannot be listed; otherwise when something cannot be read or
+    /// written.
+    pub async fn copy(&self, store: &Store, path: &str) -> Result<u64, StoreError> {
+        let keys: Vec<Key> = store.objects(path).await?.into_iter().map(|(key, _)| key).collect();
+        for key in &keys {
+            let Some(node) = node_of(key)? else { continue };
+            let is_array =
+                matches!(store.node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
+            self.copied(node, is_array);
+        }
+        for keys in keys.chunks(AT_ONCE) {
+            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+                self.object(key.clone(), vec![bytes])?;
+            }
+        }
+        Ok(to_u64(keys.len()))
+    }
+}
+
 /// The node whose document `object` is.
 fn node_of(object: &Key) -> Result<Option<Key>, StoreError> {
     match object.as_str().rsplit_once('/') {

@@ -1,7 +1,5 @@
-//! Writes a store of every kind with every option into a folder, and beside each what went in, so
-//! that another implementation can be asked for the same.
-//!
-//! `every_kind FOLDER` writes `NAME.zarrvectors` and `NAME.json`.
+//! A store of every kind with every option, `NAME.zarrvectors`, and beside each what went in, `NAME.json`,
+//! so that another implementation can be asked for the same.
 
 use std::path::Path;
 
@@ -12,17 +10,8 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, 
 use zvf_store::Codecs;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    let folder = std::env::args().nth(1).expect("a folder to write to");
-    for (name, case) in cases() {
-        case.write(Path::new(&folder), &name).await;
-        println!("{name}");
-    }
-}
-
 /// What is written.
-struct Case {
+pub(super) struct Case {
     kind: Kind,
     axes: usize,
     owned: bool,
@@ -30,7 +19,8 @@ struct Case {
     options: &'static [&'static str],
 }
 
-fn cases() -> Vec<(String, Case)> {
+/// All of it, by name.
+pub(super) fn all() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let dense: &[i64] = &[0, 1, 2, 3];
     for (kind, owned, more) in [
@@ -92,7 +82,8 @@ impl Case {
         schema
     }
 
-    async fn write(&self, folder: &Path, name: &str) {
+    /// Writes it into `folder`, with what went in beside it.
+    pub(super) async fn write(&self, folder: &Path, name: &str) {
         let mut random =
             Random(name.bytes().fold(7, |n, b| n.wrapping_mul(31).wrapping_add(b.into())));
         let counts: Vec<usize> = match self.kind {

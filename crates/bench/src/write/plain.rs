@@ -1,0 +1,50 @@
+//! A plain program: creates the files of a store from memory, on all cores, syncs them once, renames.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rayon::prelude::*;
+use zvf_model::Batch;
+
+use super::data::Work;
+
+/// The seconds in which the files that we write for `work`, one for each cell, are created again.
+pub(crate) fn same(work: Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
+    let model = to.join("bench-model.zarrvectors");
+    super::write(work, batch, &model, false)?;
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
+    read(&model, &PathBuf::new(), &mut folders, &mut files)?;
+    fs::remove_dir_all(&model)?;
+    let (scratch, done) = (to.join("bench-plain.tmp"), to.join("bench-plain"));
+    let start = Instant::now();
+    for folder in &folders {
+        fs::create_dir(scratch.join(folder))?;
+    }
+    files.par_iter().try_for_each(|(path, bytes)| fs::write(scratch.join(path), bytes))?;
+    rustix::fs::syncfs(File::open(&scratch)?)?;
+    fs::rename(&scratch, &done)?;
+    File::open(to)?.sync_all()?;
+    let seconds = start.elapsed().as_secs_f64();
+    fs::remove_dir_all(&done)?;
+    Ok(seconds)
+}
+
+fn read(
+    root: &Path,
+    below: &Path,
+    folders: &mut Vec<PathBuf>,
+    files: &mut Vec<(PathBuf, Vec<u8>)>,
+) -> anyhow::Result<()> {
+    folders.push(below.to_owned());
+    for entry in fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            read(root, &path, folders, files)?;
+        } else {
+            files.push((path, fs::read(entry.path())?));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! migrate: an old store, a new one, the same answers.
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn an_old_store_becomes_a_new_one_with_the_same_answers() {
+    let old = store("v070_pc3_objects_pyramid");
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("new.zarrvectors").to_str().unwrap().to_owned();
+    let plan = zvf(&["migrate", old.arg(), &new, "--dry-run"]).clean();
+    assert!(plan.starts_with("format: 0.7.0 -> 0.9.2\n0/"), "{plan}");
+    assert!(
+        plan.contains("\n0/object_index: manifests by id -> manifests and object_ids\n"),
+        "{plan}"
+    );
+    let plan = zvf(&["migrate", "--json", old.arg(), "--dry-run"]).json();
+    assert_eq!(plan["changes"][0]["after"], "0.9.2");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+
+    let done = zvf(&["migrate", old.arg(), &new]).clean();
+    assert!(done.starts_with(&format!("{new}: 3 levels, ")), "{done}");
+    for args in [vec![], vec!["--groups", "0"], vec!["--level", "1"]] {
+        let ask = |address: &str| {
+            let args = [&["query", address, "--format", "csv"], args.as_slice()].concat();
+            zvf(&args).clean()
+        };
+        assert_eq!(ask(old.arg()), ask(&new), "{args:?}");
+    }
+    zvf(&["validate", &new]).clean();
+
+    let again = zvf(&["migrate", old.arg(), &new]);
+    assert_eq!((again.code, again.err.contains("AlreadyExists")), (4, true), "{}", again.err);
+    let args = ["migrate", "--json", old.arg(), &new, "--overwrite", "--shard", "2", "--zstd", "1"];
+    assert_eq!(zvf(&args).json()["levels"], 3);
+    assert!(zvf(&["ls", &new, "0/vertices"]).clean().contains("shards of"));
+    let refused = zvf(&["migrate", &new, "x"]);
+    assert_eq!((refused.code, refused.err.contains("before 0.9")), (2, true), "{}", refused.err);
+    let level = zvf(&["migrate", old.arg(), "x", "--zstd", "40"]);
+    assert_eq!((level.code, level.err.contains("-7 to 22, not 40")), (2, true), "{}", level.err);
+}

@@ -1,0 +1,97 @@
+//! Bridges of lines, polylines and streamlines, made anew from the manifests.
+//!
+//! Writers before 0.9 stored row 0 at both ends of a bridge, or numbers of fragments; nothing can be made
+//! of that. What a bridge joins follows from the manifest: the last row of a run and the first row of the
+//! next one, where these lie in different chunks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use zvf_format::key::ChunkKey;
+use zvf_format::link::{Endpoint, Family};
+use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
+
+use crate::cells::Target;
+use crate::links::Records;
+use crate::run::Progress;
+
+/// Writes the bridges of a level, where there are any.
+pub(crate) async fn write(
+    target: &Target<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let Some(index) = target.reader.objects().await? else { return Ok(()) };
+    let mut records = Records::new(Family::new(2, target.reader.key_rank())?);
+    let mut start = 0;
+    while start < index.slots() {
+        let end = start.saturating_add(BATCH).min(index.slots());
+        let rows: Vec<u64> = (start..end).collect();
+        let manifests = index.manifests(&rows).await?;
+        let ends = ends(target, &manifests).await?;
+        for manifest in &manifests {
+            let runs = manifest.references()?.filter_map(|(chunk, fragment)| {
+                let (first, last) = *ends.get(&chunk)?.get(&fragment)?;
+                Some((chunk, first, last))
+            });
+            let mut before: Option<(ChunkKey, u64)> = None;
+            for (chunk, first, last) in runs {
+                if let Some((from, row)) = before.filter(|(from, _)| *from != chunk) {
+                    let ends =
+                        [Endpoint { chunk: &from, row }, Endpoint { chunk: &chunk, row: first }];
+                    records.add(&ends, (0, 0))?;
+                }
+                before = Some((chunk, last));
+            }
+        }
+        start = end;
+    }
+    if records.is_empty() {
+        return Ok(());
+    }
+    records.write(target, progress).await
+}
+
+/// The first and the last row of each fragment that `manifests` name; of those without rows, nothing.
+async fn ends(
+    target: &Target<'_>,
+    manifests: &[ObjectManifest],
+) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>, ModelError> {
+    let mut wanted: BTreeMap<Vec<i64>, Vec<u64>> = BTreeMap::new();
+    for manifest in manifests {
+        for (chunk, fragment) in manifest.references()? {
+            wanted.entry(chunk.components().to_vec()).or_default().push(fragment);
+        }
+    }
+    let keys = wanted.keys().map(|key| ChunkKey::new(key));
+    let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
+    let mut found = HashMap::with_capacity(keys.len());
+    for (fragments, (key, wanted)) in
+        target.reader.fragments(&keys).await.into_iter().zip(keys.iter().zip(wanted.values()))
+    {
+        found.insert(*key, of_chunk(&fragments?, wanted)?);
+    }
+    Ok(found)
+}
+
+fn of_chunk(
+    fragments: &ChunkFragments,
+    wanted: &[u64],
+) -> Result<HashMap<u64, (u64, u64)>, ModelError> {
+    let view = fragments.view()?;
+    let mut ends = HashMap::with_capacity(wanted.len());
+    for number in wanted {
+        let fragment = view.get(*number).ok_or_else(|| {
+            let expected = zvf_format::Expected::AtMost(i128::from(view.len()).saturating_sub(1));
+            let class = zvf_format::Class::OutOfBounds;
+            ModelError::refused(class, "fragment of an object", expected, *number)
+                .in_chunk(fragments.chunk())
+        })?;
+        let mut rows = fragment.rows();
+        if let Some(first) = rows.next() {
+            ends.insert(*number, (first, rows.last().unwrap_or(first)));
+        }
+    }
+    Ok(ends)
+}
+
+/// Objects that are looked at together.
+const BATCH: u64 = 4096;

@@ -1,0 +1,244 @@
+//! Arrays over the chunk grid: an array for each chunk becomes one array, cell for cell.
+//!
+//! Payloads stay what they are, byte for byte. What is said of them is completed where old writers were
+//! silent and new readers are not: types, widths, names of channels.
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use zvf_format::fragment::FragmentIndex;
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::arrays::{Column, Fragments, Vertices};
+use zvf_format::metadata::{CellEncoding, Object, Token};
+use zvf_model::{LevelReader, ModelError};
+use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
+
+use crate::num::{to_u64, to_usize};
+use crate::run::{Migration, Progress};
+
+/// Where the cells of a level go.
+pub(crate) struct Target<'a> {
+    pub(crate) reader: &'a LevelReader,
+    pub(crate) build: &'a Build,
+    pub(crate) migration: &'a Migration,
+    pub(crate) low: Vec<i64>,  // of the grid; empty where nothing gives one
+    pub(crate) high: Vec<i64>, // likewise
+}
+
+/// What is known of the rows of a level once all were seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rows {
+    /// How many there are; unknown where cells are encoded.
+    pub(crate) rows: Option<u64>,
+    /// Whether the fragments of each chunk are its rows in order.
+    pub(crate) tile: bool,
+}
+
+impl Target<'_> {
+    /// The path of something in the level.
+    pub(crate) fn path(&self, below: &str) -> String {
+        format!("{}/{below}", self.reader.node().path())
+    }
+
+    /// An array that has room for the grid and for `keys`.
+    pub(crate) fn plan(&self, keys: &[ChunkKey], mut attributes: Object) -> CellPlan {
+        for gone in ["nonempty_chunks", "chunk_grid_origin", "shard_index"] {
+            attributes.shift_remove(gone);
+        }
+        let rank = self.reader.key_rank();
+        let (mut low, mut high) = (self.low.clone(), self.high.clone());
+        for key in keys {
+            if low.is_empty() {
+                (low, high) = (key.components().to_vec(), key.components().to_vec());
+            }
+            low.iter_mut().zip(key.components()).for_each(|(low, at)| *low = (*low).min(*at));
+            high.iter_mut().zip(key.components()).for_each(|(high, at)| *high = (*high).max(*at));
+        }
+        if low.is_empty() {
+            (low, high) = (vec![0; rank], vec![0; rank]);
+        }
+        let shard = self.migration.shard.as_deref().map(|shape| fitted(shape, rank));
+        CellPlan { rank, low, high, attributes, codecs: self.migration.codecs.clone(), shard }
+    }
+
+    /// `keys` in runs that are read and written at once, each with whether a shard ends with it.
+    pub(crate) fn runs(
+        &self,
+        sink: &CellSink,
+        keys: Vec<ChunkKey>,
+    ) -> Result<Vec<Vec<ChunkKey>>, ModelError> {
+        if self.migration.shard.is_none() {
+            return Ok(keys.chunks(AT_ONCE).map(<[ChunkKey]>::to_vec).collect());
+        }
+        let mut keyed = Vec::with_capacity(keys.len());
+        for key in keys {
+            keyed.push((sink.shard_of(&key)?, key));
+        }
+        keyed.sort_by(|(one, _), (other, _)| one.cmp_numeric(other)); // stable: numeric order inside
+        let runs = keyed.chunk_by(|(one, _), (other, _)| one == other);
+        Ok(runs.map(|run| run.iter().map(|(_, key)| *key).collect()).collect())
+    }
+
+    /// Copies an array, cell for cell.
+    async fn copy(
+        &self,
+        from: &Cells,
+        below: &str,
+        attributes: Object,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ModelError> {
+        let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
+        let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
+        for run in self.runs(&sink, keys)? {
+            for keys in run.chunks(AT_ONCE) {
+                let payloads = from.read_many(keys, Caching::Once).await;
+                let pairs: Vec<_> = keys.iter().zip(payloads).collect();
+                pairs.into_par_iter().try_for_each(|(key, payload)| {
+                    payload?.map_or(Ok(()), |payload| sink.put(key, payload))
+                })?;
+                progress.cells(keys.len());
+            }
+            run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
+        }
+        finish(sink, progress).await
+    }
+}
+
+/// Ends an array.
+pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<(), ModelError> {
+    let report = sink.finish(|_| ()).await?;
+    progress.done.stored_bytes = progress.done.stored_bytes.saturating_add(report.stored_bytes);
+    Ok(())
+}
+
+/// Vertices and their fragments, which are looked at on the way.
+pub(crate) async fn vertices(
+    target: &Target<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Rows, ModelError> {
+    let node = target.reader.node();
+    let from = node.required_cells("vertices").await?;
+    let mut says = Vertices::parse(from.attributes().clone())
+        .map_err(|error| ModelError::from(error).in_array(from.path()))?;
+    let raw = matches!(says.encoding, None | Some(Token::Known(CellEncoding::Raw)));
+    let known = Vertices::new(target.reader.dtype(), Vec::new());
+    says.zv_array = known.zv_array;
+    says.dtype = says.dtype.or(known.dtype);
+    says.encoding = says.encoding.or(known.encoding);
+    let stride = to_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
+    let fragments = node.required_cells("vertex_fragments").await?;
+    let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
+    let sink =
+        target.build.cells(&target.path("vertices"), target.plan(&keys, says.to_attributes()))?;
+    let mut found = Rows { rows: raw.then_some(0), tile: raw };
+    let mut lens = Vec::with_capacity(if raw { keys.len() } else { 0 });
+    for run in target.runs(&sink, keys)? {
+        for keys in run.chunks(AT_ONCE) {
+            let payloads = from.read_many(keys, Caching::Once).await;
+            let pairs: Vec<_> = keys.iter().zip(payloads).collect();
+            let put = pairs.into_par_iter().map(|(key, payload)| {
+                let Some(payload) = payload? else { return Ok((*key, 0)) };
+                let rows = payload.len().checked_div(stride).unwrap_or(0);
+                sink.put(key, payload)?;
+                Ok::<_, ModelError>((*key, to_u64(rows)))
+            });
+            lens.extend(put.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|_| raw));
+            progress.cells(keys.len());
+        }
+        run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
+    }
+    finish(sink, progress).await?;
+    let total = lens.iter().fold(0_u64, |all, (_, rows)| all.saturating_add(*rows));
+    found.rows = raw.then_some(total);
+    lens.sort_by(|(one, _), (other, _)| one.cmp_numeric(other));
+    let says = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    found.tile &= tiles(target, &fragments, &lens).await?;
+    target.copy(&fragments, "vertex_fragments", says, progress).await?;
+    Ok(found)
+}
+
+/// Whether the fragments of each chunk are its rows in order; `lens` are the rows of chunks.
+async fn tiles(
+    target: &Target<'_>,
+    fragments: &Cells,
+    lens: &[(ChunkKey, u64)],
+) -> Result<bool, ModelError> {
+    for some in lens.chunks(AT_ONCE) {
+        let keys: Vec<ChunkKey> = some.iter().map(|(key, _)| *key).collect();
+        let blobs = fragments.read_many(&keys, Caching::Once).await;
+        for (blob, (key, rows)) in blobs.into_iter().zip(some) {
+            let Some(blob) = blob? else { return Ok(false) };
+            let place = |error: ModelError| error.in_array(fragments.path()).in_chunk(key);
+            if !FragmentIndex::parse(&blob).map_err(|e| place(e.into()))?.tiles(*rows) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(!lens.is_empty() || target.reader.chunks().await?.is_empty())
+}
+
+/// Rows of a composite store.
+pub(crate) async fn other_vertices(
+    target: &Target<'_>,
+    below: &str,
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let from = target.reader.node().required_cells(below).await?;
+    let attributes = from.attributes().clone();
+    target.copy(&from, below, attributes, progress).await
+}
+
+/// An attribute of vertices or of fragments.
+pub(crate) async fn column(
+    target: &Target<'_>,
+    name: &str,
+    of_fragments: bool,
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let reader = target.reader;
+    let (family, tag, found) = if of_fragments {
+        ("fragment_attributes", "fragment_attribute", reader.fragment_attribute(name).await?)
+    } else {
+        ("vertex_attributes", "attribute", reader.attribute(name).await?)
+    };
+    let below = format!("{family}/{name}");
+    let (Some(found), Some(from)) = (found, reader.node().cells(&below).await?) else {
+        return Ok(());
+    };
+    let mut says = Column::parse(from.attributes().clone())
+        .map_err(|error| ModelError::from(error).in_array(from.path()))?;
+    let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
+    says.zv_array = known.zv_array;
+    says.name = says.name.or(known.name);
+    let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
+    if named != u64::from(found.width()) {
+        says.channel_names = known.channel_names;
+    }
+    says.row_shape = known.row_shape;
+    if says.channel_names.is_some() && found.width() == 1 {
+        says.row_shape = Some(vec![1]);
+    }
+    target.copy(&from, &below, says.to_attributes(), progress).await
+}
+
+/// The shape of shards for `rank` axes: one number is each, and an axis in front gets 1.
+fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
+    match shape {
+        [each] => vec![*each; rank],
+        _ if shape.len().checked_add(1) == Some(rank) => [&[1], shape].concat(),
+        _ => shape.to_vec(),
+    }
+}
+
+/// Cells that are read and written at once, without shards.
+pub(crate) const AT_ONCE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_fit_the_axes() {
+        assert_eq!(fitted(&[8], 3), [8, 8, 8]);
+        assert_eq!(fitted(&[4, 2], 3), [1, 4, 2]);
+        assert_eq!(fitted(&[4, 2, 3], 3), [4, 2, 3]);
+    }
+}

@@ -1,0 +1,406 @@
+//! Links: records of any old form, each placed anew under the offsets of its endpoints.
+//!
+//! ```text
+//! old   links/<delta>/<key>            both ends in the chunk of the key
+//!       cross_chunk_links/<delta>/..   ends that name their chunks
+//! new   links/<delta>/<offsets>        under the chunk that leads, [permutation,] rows
+//! ```
+//!
+//! Within a cell records keep the order in which they were stored, so that groups of link rows stay what
+//! they are; records within one chunk that were stored among those between chunks get a group of their
+//! own behind. Values of attributes follow their records; where old writers kept none, for links between
+//! chunks, they are what means absence elsewhere: NaN, the lowest or the highest of the type.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use rayon::slice::ParallelSliceMut as _;
+use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
+use zvf_format::key::{ChunkKey, Delta, Offsets};
+use zvf_format::link::{Element, Endpoint, Family, LinkRecord, Store as Stored, encode};
+use zvf_format::metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_format::metadata::{GroupDoc, LinkStore, Object};
+use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
+use zvf_store::{Caching, CellSink};
+
+use crate::cells::{AT_ONCE, Target, finish};
+use crate::num::to_u64;
+use crate::rows;
+use crate::run::Progress;
+
+/// Records of a family, on their way to new places.
+pub(crate) struct Records {
+    family: Family,
+    sources: Vec<ChunkKey>,
+    source_numbers: HashMap<ChunkKey, usize>,
+    segments: Vec<Offsets>,
+    segment_numbers: HashMap<Offsets, usize>,
+    placed: Vec<Placed>,
+    elements: usize,
+}
+
+/// A record in its new place.
+struct Placed {
+    segment: usize,
+    source: usize,
+    order: (usize, u64), // the old part, and the row in it
+    element: usize,
+    record: LinkRecord,
+}
+
+/// The values of an attribute, one row for each element.
+struct Values {
+    reader: LinkAttribute,
+    extras: Object,
+    rows: ColumnBuilder,
+}
+
+/// The same when all are there.
+struct Attribute {
+    name: String,
+    extras: Object,
+    column: Column,
+}
+
+impl Records {
+    pub(crate) fn new(family: Family) -> Self {
+        Self {
+            family,
+            sources: Vec::new(),
+            source_numbers: HashMap::new(),
+            segments: Vec::new(),
+            segment_numbers: HashMap::new(),
+            placed: Vec::new(),
+            elements: 0,
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.elements == 0
+    }
+
+    /// Places a record between `ends`, as they were given to the writer of the old store.
+    pub(crate) fn add(
+        &mut self,
+        ends: &[Endpoint<'_>],
+        order: (usize, u64),
+    ) -> Result<(), ModelError> {
+        for placement in self.family.place(ends)? {
+            let segment =
+                number(&mut self.segments, &mut self.segment_numbers, placement.offsets());
+            let source = number(&mut self.sources, &mut self.source_numbers, *placement.source());
+            let (element, record) = (self.elements, placement.record());
+            self.placed.push(Placed { segment, source, order, element, record });
+        }
+        self.elements = self.elements.saturating_add(1);
+        Ok(())
+    }
+
+    /// Writes the arrays and documents of the family.
+    pub(crate) async fn write(
+        mut self,
+        target: &Target<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ModelError> {
+        self.place_in_order();
+        self.write_with(target, &[], false, progress).await
+    }
+
+    fn place_in_order(&mut self) {
+        self.placed.par_sort_by_key(|at| (at.segment, at.source, at.order, at.element));
+    }
+
+    async fn write_with(
+        &self,
+        target: &Target<'_>,
+        values: &[Attribute],
+        inside: bool,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ModelError> {
+        let delta = self.family.delta();
+        let mut intra_is_there = false;
+        for placed in self.placed.chunk_by(|one, other| one.segment == other.segment) {
+            let number = placed.first().map_or(usize::MAX, |at| at.segment);
+            let Some(offsets) = self.segments.get(number) else { continue };
+            let intra = delta == Delta::SAME && offsets.are_zero();
+            intra_is_there |= intra;
+            let cells: Vec<(ChunkKey, &[Placed])> = placed
+                .chunk_by(|one, other| one.source == other.source)
+                .filter_map(|cell| Some((*self.sources.get(cell.first()?.source)?, cell)))
+                .collect();
+            self.segment(target, offsets, &cells, values, progress).await?;
+            if intra && inside {
+                fragments(target, &cells, progress).await?;
+            }
+        }
+        if inside && !intra_is_there {
+            // Readers of graphs and meshes look for it even where there is nothing in it.
+            let zero = vec![0; self.family.sid_ndim()];
+            let zeros: Vec<&[i64]> =
+                (1..self.family.link_width()).map(|_| zero.as_slice()).collect();
+            let offsets = Offsets::new(self.family.sid_ndim(), &zeros)?;
+            self.segment(target, &offsets, &[], &[], progress).await?;
+            fragments(target, &[], progress).await?;
+        }
+        progress.done.links = progress.done.links.saturating_add(to_u64(self.elements));
+        self.describe(target, values).await
+    }
+
+    /// Writes the array of one segment, and those of attributes beside it.
+    async fn segment(
+        &self,
+        target: &Target<'_>,
+        offsets: &Offsets,
+        cells: &[(ChunkKey, &[Placed])],
+        values: &[Attribute],
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ModelError> {
+        let delta = self.family.delta();
+        let intra = offsets.are_zero();
+        let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
+        let width = to_u64(self.family.link_width());
+        let has_perm = self.family.has_perm(intra);
+        let (body, shape) = (self.family.body(intra), self.family.row_shape(Element::I64, intra));
+        let says = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
+        let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
+        let array = |path: String, says: Object| -> Result<CellSink, ModelError> {
+            Ok(target.build.cells(&target.path(&path), target.plan(&keys, says))?)
+        };
+        let links = array(format!("links/{delta}/{offsets}"), says.to_attributes())?;
+        let mut columns = Vec::with_capacity(values.len());
+        for Attribute { name, extras, column } in values {
+            let shape = (column.width() != 1).then_some(column.width().into());
+            let shape = shape.into_iter().collect();
+            let mut says =
+                Doc::segment(name, column.dtype(), steps.clone(), delta.0.into(), shape, vec![]);
+            says.extras.clone_from(extras);
+            let path = format!("link_attributes/{name}/{delta}/{offsets}");
+            columns.push((array(path, says.to_attributes())?, column));
+        }
+        let by_key: HashMap<ChunkKey, &[Placed]> = cells.iter().copied().collect();
+        for run in target.runs(&links, keys.clone())? {
+            run.iter().collect::<Vec<_>>().into_par_iter().try_for_each(|key| {
+                let cell = by_key.get(key).copied().unwrap_or_default();
+                let records: Vec<LinkRecord> = cell.iter().map(|at| at.record).collect();
+                links.put(key, encode(&[&records], body, shape)?.into())?;
+                for (sink, column) in &columns {
+                    let rows = cell.iter().flat_map(|at| column.row(at.element));
+                    sink.put(key, rows.copied().collect::<Vec<u8>>().into())?;
+                }
+                Ok::<(), ModelError>(())
+            })?;
+            for sink in [&links].into_iter().chain(columns.iter().map(|(sink, _)| sink)) {
+                run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
+            }
+            progress.cells(run.len());
+        }
+        finish(links, progress).await?;
+        for (sink, _) in columns {
+            finish(sink, progress).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the documents of the family.
+    async fn describe(&self, target: &Target<'_>, values: &[Attribute]) -> Result<(), ModelError> {
+        let (family, delta) = (&self.family, self.family.delta());
+        let store = match family.store() {
+            Stored::Canonical => LinkStore::Canonical,
+            Stored::Duplicate => LinkStore::Duplicate,
+        };
+        let (width, count) = (to_u64(family.link_width()), to_u64(self.elements));
+        let says = LinksFamily {
+            sid_ndim: Some(to_u64(family.sid_ndim())),
+            num_links: Some(count),
+            num_physical_records: Some(to_u64(self.placed.len())),
+            ..LinksFamily::new(delta.0.into(), width, family.is_directed(), store)
+        };
+        let path = target.path(&format!("links/{delta}"));
+        target.build.group(&path, &GroupDoc::new(says.to_attributes())).await?;
+        for Attribute { name, .. } in values {
+            let says = Doc::family(name, delta.0.into(), Some(count));
+            let path = target.path(&format!("link_attributes/{name}/{delta}"));
+            target.build.group(&path, &GroupDoc::new(says.to_attributes())).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the links to the level `delta` away, with the attributes of these names.
+pub(crate) async fn write(
+    target: &Target<'_>,
+    delta: Delta,
+    attributes: &[String],
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
+    // What writers of 0.9 say of links between levels; their endpoints come in the order given.
+    let family = if delta == Delta::SAME { *old.policy() } else { old.policy().directed() };
+    let mut records = Records::new(family);
+    let mut values = Vec::with_capacity(attributes.len());
+    for name in attributes {
+        let Some(reader) = old.attribute(name).await? else { continue };
+        let none = Column::empty(reader.dtype(), reader.width());
+        let rows = ColumnBuilder::like(&none.map_err(ModelError::from)?);
+        let extras = extras(target, name, delta).await?;
+        values.push(Values { reader, extras, rows });
+    }
+    for (number, segment) in old.segments().iter().enumerate() {
+        let places: Vec<usize> = (0..segment.cells().await?.len()).collect();
+        for places in places.chunks(AT_ONCE) {
+            let read = segment.read(places, Caching::Once).await;
+            let read: Vec<LinkRecords> = read.into_iter().collect::<Result<_, _>>()?;
+            for values in &mut values {
+                values.read(number, places, &read).await?;
+            }
+            // Of a cell that is named after its chunks, rows count from its start; of one blob, from its.
+            let named = segment.offsets().is_some();
+            for cell in &read {
+                for i in (0..cell.len()).filter(|i| cell.is_leading(*i)) {
+                    let ends = cell.endpoints(i).map(|(chunk, row)| Endpoint { chunk, row });
+                    let ends: Vec<Endpoint<'_>> = ends.collect();
+                    let row = if named { 0 } else { cell.stored_row(i) };
+                    records.add(&ends, (number, row))?;
+                }
+            }
+        }
+    }
+    records.place_in_order();
+    let values: Vec<Attribute> = values.into_iter().map(Values::finish).collect();
+    records.write_with(target, &values, delta == Delta::SAME, progress).await
+}
+
+impl Values {
+    /// Takes the values of the records that are taken.
+    async fn read(
+        &mut self,
+        segment: usize,
+        places: &[usize],
+        read: &[LinkRecords],
+    ) -> Result<(), ModelError> {
+        let nothing = rows::absent(self.reader.dtype(), self.reader.width());
+        let found = self.reader.values(segment, places, read, Caching::Once).await;
+        for (column, cell) in found.into_iter().zip(read) {
+            let column = column?;
+            for i in (0..cell.len()).filter(|i| cell.is_leading(*i)) {
+                match &column {
+                    Some(column) => self.rows.push_row(column, i),
+                    None => self.rows.push_bytes(&nothing),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Attribute {
+        let name = self.reader.name().to_owned();
+        let Self { extras, rows, .. } = self;
+        Attribute { name, extras, column: rows.finish() }
+    }
+}
+
+/// Writes the groups of link rows within chunks: those there are, and behind them one for the rows of
+/// `cells` that no group has.
+async fn fragments(
+    target: &Target<'_>,
+    cells: &[(ChunkKey, &[Placed])],
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let old = target.reader.node().cells("link_fragments").await?;
+    let counts: HashMap<ChunkKey, u64> =
+        cells.iter().map(|(key, cell)| (*key, to_u64(cell.len()))).collect();
+    let mut keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
+    if let Some(old) = &old {
+        let known: BTreeSet<&[i64]> = cells.iter().map(|(key, _)| key.components()).collect();
+        let more = old.presence().await?;
+        keys.extend(more.iter().filter(|key| !known.contains(key.components())));
+    }
+    let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let plan = target.plan(&keys, says);
+    let sink = target.build.cells(&target.path("link_fragments"), plan)?;
+    for run in target.runs(&sink, keys)? {
+        let blobs = match &old {
+            Some(old) => old.read_many(&run, Caching::Once).await,
+            None => run.iter().map(|_| Ok(None)).collect(),
+        };
+        for (key, blob) in run.iter().zip(blobs) {
+            let rows = counts.get(key).copied().unwrap_or(0);
+            let blob = blob?.unwrap_or_default();
+            let blob =
+                completed(&blob, rows).map_err(|e| e.in_array("link_fragments").in_chunk(key));
+            sink.put(key, blob?.into())?;
+        }
+        run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
+        progress.cells(run.len());
+    }
+    finish(sink, progress).await
+}
+
+/// The index `blob`, with a group more where it knows fewer rows than there are.
+fn completed(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
+    let mut builder = FragmentIndexBuilder::new();
+    let mut known = 0;
+    if !blob.is_empty() {
+        let index = FragmentIndex::parse(blob)?;
+        known = index.extent();
+        if known >= rows {
+            return Ok(blob.to_vec());
+        }
+        for fragment in index.iter() {
+            builder.fragment(fragment)?;
+        }
+    }
+    if let Some(more @ 1..) = rows.checked_sub(known) {
+        builder.range(known, more)?;
+    }
+    Ok(builder.encode())
+}
+
+/// What the old document of an attribute says that new ones say as well: units, categories.
+async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object, ModelError> {
+    for family in ["link_attributes", "cross_chunk_link_attributes"] {
+        let path = format!("{family}/{name}/{delta}");
+        if let Some(doc) = target.reader.node().group(&path).await? {
+            let doc =
+                Doc::parse(doc.attributes).map_err(|e| ModelError::from(e).in_array(&path))?;
+            let mut extras = doc.extras;
+            for gone in ["num_channels", "shard_index"] {
+                extras.shift_remove(gone);
+            }
+            return Ok(extras);
+        }
+    }
+    Ok(Object::new())
+}
+
+/// The number of `item`, which is a new one where it was not seen before.
+fn number<T: Copy + Eq + std::hash::Hash>(
+    all: &mut Vec<T>,
+    numbers: &mut HashMap<T, usize>,
+    item: T,
+) -> usize {
+    *numbers.entry(item).or_insert_with(|| {
+        all.push(item);
+        all.len().saturating_sub(1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_link_rows_are_completed() {
+        let mut two = FragmentIndexBuilder::new();
+        two.range(0, 2).unwrap();
+        two.rows(&[3, 2]).unwrap();
+        let two = two.encode();
+        assert_eq!(completed(&two, 4).unwrap(), two);
+        let more = completed(&two, 7).unwrap();
+        let view = FragmentIndex::parse(&more).unwrap();
+        assert_eq!((view.len(), view.row_count(2), view.extent()), (3, Some(3), 7));
+        let new = completed(&[], 5).unwrap();
+        assert!(FragmentIndex::parse(&new).unwrap().tiles(5));
+        assert_eq!(completed(&[], 0).unwrap(), FragmentIndexBuilder::new().encode());
+    }
+}

@@ -1,0 +1,55 @@
+//! Object indexes: whichever layout becomes manifests by row, with a column of ids.
+
+use zvf_format::metadata::arrays::ObjectIndex;
+use zvf_format::metadata::{Dtype, GroupDoc};
+use zvf_model::ModelError;
+use zvf_store::{DensePlan, RowPlan};
+
+use crate::cells::Target;
+use crate::num::to_u64;
+use crate::run::Progress;
+
+/// Writes the object index of a level. A row without bytes, which old readers take for an object without
+/// fragments and new ones for a fault, gets the manifest of no fragments.
+pub(crate) async fn write(
+    target: &Target<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let Some(index) = target.reader.objects().await? else { return Ok(()) };
+    let build = target.build;
+    let mut manifests = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
+    let mut column =
+        build.dense(&target.path("object_index/object_ids"), DensePlan::new(Dtype::INT64))?;
+    let (mut start, mut present) = (0, 0_u64);
+    let (mut last, mut sorted) = (None, true);
+    while start < index.slots() {
+        let end = start.saturating_add(BATCH).min(index.slots());
+        let rows: Vec<u64> = (start..end).collect();
+        for manifest in index.manifests(&rows).await? {
+            present = present.saturating_add(u64::from(!manifest.is_absent()));
+            manifests.push(manifest.blob())?;
+        }
+        for id in index.ids(start..end).await? {
+            sorted &= last.is_none_or(|last| last < id.0);
+            last = Some(id.0);
+            column.push(&id.0.to_le_bytes())?;
+        }
+        start = end;
+    }
+    manifests.finish(|_| ()).await?;
+    column.finish(|_| ()).await?;
+    let group = target.reader.node().group("object_index").await?.unwrap_or_default();
+    let old = ObjectIndex::parse(group.attributes)
+        .map_err(|error| ModelError::from(error).in_array(index.path()))?;
+    let rank = to_u64(target.reader.key_rank());
+    let says = ObjectIndex {
+        extras: old.extras,
+        ..ObjectIndex::new(index.slots(), present, rank, sorted)
+    };
+    build.group(&target.path("object_index"), &GroupDoc::new(says.to_attributes())).await?;
+    progress.done.objects = progress.done.objects.saturating_add(index.slots());
+    Ok(())
+}
+
+/// Rows that are read at once.
+const BATCH: u64 = 16_384;

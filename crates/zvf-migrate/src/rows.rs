@@ -1,0 +1,255 @@
+//! Standalone arrays: values of objects and groups, members of groups, tables, names.
+//!
+//! Old stores say by a byte for each row which values are present. New ones have a value for that, the
+//! fill value, and it must be one that no present row has: the usual one of the type where that is free.
+
+use zvf_format::metadata::arrays::Rows as Doc;
+use zvf_format::metadata::{Dtype, DtypeKind, FillValue, Object};
+use zvf_format::{Class, Expected};
+use zvf_model::{ModelError, Parametric, RowAttribute};
+use zvf_store::{Build, Dense, DensePlan, RowPlan, Rows, Store};
+
+use crate::num::{to_u64, to_usize};
+
+/// Writes values by object, or by group.
+pub(crate) async fn values(
+    dense: &Dense,
+    values: &RowAttribute,
+    of_groups: bool,
+    build: &Build,
+    path: &str,
+) -> Result<(), ModelError> {
+    let (dtype, rows) = (values.dtype(), dense.len());
+    let mut free = candidates(dtype);
+    let usual = free.first().cloned();
+    let mut any_absent = false;
+    for range in batches(rows) {
+        let some = values.range(range).await?;
+        any_absent |= !some.absent().is_empty();
+        let present = (0..some.column().len()).filter(|row| some.is_present(*row));
+        let present: Vec<&[u8]> = present.map(|row| some.column().row(row)).collect();
+        free.retain(|(_, item)| !present.iter().any(|row| means(dtype, row, item)));
+    }
+    let fill = match (any_absent, free.first()) {
+        (true, None) => {
+            let expected = Expected::Rule("a value that no present row has, to mean absence");
+            let what = "values of the type";
+            let error = ModelError::refused(Class::Unsupported, what, expected, "all in use");
+            return Err(error.in_array(path));
+        }
+        (true, found) => found.cloned(),
+        (false, _) => usual.clone(),
+    };
+    // Without absent rows, the usual value may be one that is meant.
+    let says_absence = any_absent || (!of_groups && free.first() == usual.as_ref());
+    let shape = dense.shape().to_vec();
+    let columns = (shape.len() > 1).then_some(u64::from(values.width()));
+    let mut says = Doc::parse(dense.attributes().clone())
+        .map_err(|error| ModelError::from(error).in_array(path))?;
+    let name = says.name.clone().unwrap_or_else(|| values.name().to_owned());
+    let new = match of_groups {
+        true => Doc::group_attribute(&name, dtype, shape),
+        false => Doc::object_attribute(&name, dtype, shape),
+    };
+    says = Doc { extras: says.extras, ..new };
+    says.fill_sentinel_meaning = says_absence.then(|| ABSENT.to_owned());
+    let plan = match (&fill, of_groups && !any_absent) {
+        (Some((fill, _)), false) => DensePlan::object_attribute(dtype, columns, fill.clone()),
+        _ => DensePlan { columns, ..DensePlan::new(dtype) },
+    };
+    let mut sink = build.dense(path, DensePlan { attributes: says.to_attributes(), ..plan })?;
+    let absent = fill.map(|(_, item)| item.repeat(to_usize(values.width().into())));
+    for range in batches(rows) {
+        let some = values.range(range).await?;
+        if some.absent().is_empty() {
+            sink.push(some.column().bytes())?;
+            continue;
+        }
+        for row in 0..some.column().len() {
+            match &absent {
+                Some(absent) if !some.is_present(row) => sink.push(absent)?,
+                _ => sink.push(some.column().row(row))?,
+            }
+        }
+    }
+    sink.finish(|_| ()).await?;
+    Ok(())
+}
+
+/// Copies rows of any length.
+pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), ModelError> {
+    let plan = RowPlan { attributes: from.attributes().clone(), ..RowPlan::default() };
+    let mut sink = build.rows(path, plan)?;
+    for range in batches(from.count().await?) {
+        for row in from.range(range).await? {
+            sink.push(&row)?;
+        }
+    }
+    sink.finish(|_| ()).await?;
+    Ok(())
+}
+
+/// Copies a table of numbers.
+pub(crate) async fn table(from: &Dense, build: &Build, path: &str) -> Result<(), ModelError> {
+    let columns = from.shape().get(1..).filter(|columns| !columns.is_empty());
+    let columns =
+        columns.map(|columns| columns.iter().fold(1, |all: u64, n| all.saturating_mul(*n)));
+    let attributes = from.attributes().clone();
+    let plan = DensePlan { columns, attributes, ..DensePlan::new(from.dtype()) };
+    let mut sink = build.dense(path, plan)?;
+    for range in batches(from.len()) {
+        sink.push(&from.rows(range).await?)?;
+    }
+    sink.finish(|_| ()).await?;
+    Ok(())
+}
+
+/// Writes the names of parametric objects.
+pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<(), ModelError> {
+    let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
+    let shapes = parametric.shapes().await?;
+    let mut attributes = Object::new();
+    attributes.insert("zv_array".to_owned(), "parametric_names".into());
+    attributes.insert("num_objects".to_owned(), to_u64(shapes.len()).into());
+    let mut sink = build.rows(path, RowPlan { attributes, ..RowPlan::default() })?;
+    for shape in shapes {
+        sink.push(shape.name.as_bytes())?;
+    }
+    sink.finish(|_| ()).await?;
+    Ok(())
+}
+
+/// A row of nothing.
+pub(crate) fn absent(dtype: Dtype, width: u32) -> Vec<u8> {
+    let usual = candidates(dtype).into_iter().next();
+    let item = usual.map_or_else(|| vec![0; to_usize(dtype.size)], |(_, item)| item);
+    item.repeat(to_usize(width.into()))
+}
+
+/// Values that may mean absence, each as it is written in a document and in a row; the usual one first.
+fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
+    let size = to_usize(dtype.size);
+    let item = |bytes: &[u8]| bytes.get(..size).unwrap_or_default().to_vec();
+    let tried = if size == 1 { ALL_OF_A_BYTE } else { SOME };
+    let bits = dtype.size.saturating_mul(8).min(64);
+    match dtype.kind {
+        DtypeKind::Float => {
+            let each = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].into_iter().zip(HALVES);
+            let each = each.map(|(x, half)| {
+                let bytes = match size {
+                    2 => half.to_vec(),
+                    4 if x.is_nan() => f32::NAN.to_le_bytes().to_vec(),
+                    4 if x > 0.0 => f32::INFINITY.to_le_bytes().to_vec(),
+                    4 => f32::NEG_INFINITY.to_le_bytes().to_vec(),
+                    _ => x.to_le_bytes().to_vec(),
+                };
+                (FillValue::float(x), bytes)
+            });
+            each.collect()
+        }
+        DtypeKind::Int => {
+            let lowest = i64::MIN.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
+            let each = (0..tried).map(|i| lowest.saturating_add_unsigned(i));
+            each.map(|n| (FillValue::int(n), item(&n.to_le_bytes()))).collect()
+        }
+        DtypeKind::UInt => {
+            let highest = u64::MAX.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
+            let each = (0..tried).map(|i| highest.saturating_sub(i));
+            each.map(|n| (FillValue::uint(n), item(&n.to_le_bytes()))).collect()
+        }
+        DtypeKind::Text => {
+            let unit = |unit: u32| {
+                let mut bytes = vec![0; size];
+                bytes.iter_mut().zip(unit.to_le_bytes()).for_each(|(to, from)| *to = from);
+                bytes
+            };
+            let replacement = char::REPLACEMENT_CHARACTER;
+            vec![
+                (FillValue::text(""), unit(0)),
+                (FillValue::text(&replacement.to_string()), unit(replacement.into())),
+            ]
+        }
+        DtypeKind::Bool => Vec::new(), // each of its values is one that is meant
+    }
+}
+
+/// Whether a row of this would read as absent.
+fn means(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
+    let nan = |item: &[u8]| dtype.kind == DtypeKind::Float && is_nan(item);
+    row.chunks_exact(item.len().max(1)).all(|found| found == item || (nan(item) && nan(found)))
+}
+
+fn is_nan(item: &[u8]) -> bool {
+    match *item {
+        [a, b] => u16::from_le_bytes([a, b]) & 0x7fff > 0x7c00,
+        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).is_nan(),
+        _ => item.first_chunk::<8>().is_some_and(|item| f64::from_le_bytes(*item).is_nan()),
+    }
+}
+
+fn bits_of(bits: u64) -> u32 {
+    u32::try_from(bits).unwrap_or(64)
+}
+
+fn batches(rows: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let starts = std::iter::successors(Some(0_u64), |start| start.checked_add(BATCH));
+    starts
+        .take_while(move |start| *start < rows)
+        .map(move |start| start..start.saturating_add(BATCH).min(rows))
+}
+
+const ABSENT: &str = "absent";
+/// Rows that are read at once.
+const BATCH: u64 = 65_536;
+/// NaN and the infinities of 16 bits, in the order of their wider kin.
+const HALVES: [[u8; 2]; 3] = [[0, 0x7e], [0, 0xfc], [0, 0x7c]];
+/// Values that are tried of wide types.
+const SOME: u64 = 8;
+const ALL_OF_A_BYTE: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_value_comes_first() {
+        #[rustfmt::skip]
+        let table: [(&str, &str, &[u8]); 9] = [
+            ("float32", "NaN",  &[0, 0, 0xc0, 0x7f]),
+            ("float16", "NaN",  &[0, 0x7e]),
+            ("int8",    "-128", &[0x80]),
+            ("int16",   "-32768", &[0, 0x80]),
+            ("int64",   "-9223372036854775808", &[0, 0, 0, 0, 0, 0, 0, 0x80]),
+            ("uint8",   "255",  &[0xff]),
+            ("uint32",  "4294967295", &[0xff; 4]),
+            ("uint64",  "18446744073709551615", &[0xff; 8]),
+            ("<U2",     "",     &[0; 8]),
+        ];
+        for (name, _, item) in table {
+            let dtype = Dtype::parse(name).unwrap();
+            assert_eq!(candidates(dtype)[0].1, item, "{name}");
+            assert!(means(dtype, &[item, item].concat(), item), "{name}");
+        }
+        assert!(candidates(Dtype::parse("bool").unwrap()).is_empty());
+        assert_eq!(absent(Dtype::parse("bool").unwrap(), 2), [0, 0]);
+        assert_eq!(absent(Dtype::parse("int8").unwrap(), 2), [0x80, 0x80]);
+        let bytes = candidates(Dtype::parse("uint8").unwrap());
+        assert_eq!((bytes.len(), bytes[255].1[0]), (256, 0));
+    }
+
+    #[test]
+    fn rows_that_read_as_absent() {
+        let float = Dtype::FLOAT32;
+        let nan = f32::NAN.to_le_bytes();
+        assert!(means(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
+        assert!(!means(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
+        assert!(means(Dtype::parse("float16").unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(!means(Dtype::parse("uint16").unwrap(), &[1, 0x7c], &HALVES[0]));
+    }
+
+    #[test]
+    fn rows_go_by_batches() {
+        assert_eq!(batches(0).count(), 0);
+        assert_eq!(batches(65_537).collect::<Vec<_>>(), [0..65_536, 65_536..65_537]);
+    }
+}

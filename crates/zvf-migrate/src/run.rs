@@ -1,0 +1,262 @@
+//! Doing it: level by level, part by part, the root document last.
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{GroupDoc, Ome, Root, Version};
+use zvf_model::{LevelReader, ModelError};
+use zvf_store::{Build, CellPlan, Codecs, Store};
+
+use crate::cells::{Rows, Target};
+use crate::plan::{Plan, PlannedLevel, Step, What};
+use crate::{bridges, cells, links, objects, rows};
+
+/// What may be chosen of the new store.
+///
+/// ```
+/// let plain = zvf_migrate::Migration::default();
+/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::Codecs::none()));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// What the store is called in its document; as stores without a name are when it is empty.
+    pub name: String,
+    /// Cells per shard, on each axis; one number stands for all axes. One object per cell when there is
+    /// none.
+    pub shard: Option<Vec<u64>>,
+    /// How cells are coded.
+    pub codecs: Codecs,
+}
+
+/// How far a migration is.
+///
+/// ```
+/// assert_eq!(zvf_migrate::Migrated::default().cells, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// Levels that are done.
+    pub levels: u64,
+    /// Cells over the grid, those of links included.
+    pub cells: u64,
+    /// Records of links, each counted once.
+    pub links: u64,
+    /// Rows of object indexes.
+    pub objects: u64,
+    /// Objects of the backend that were copied as they are.
+    pub copied: u64,
+    /// Bytes of the objects that cells are in now.
+    pub stored_bytes: u64,
+}
+
+impl Plan {
+    /// Writes the new store into `build`, and publishes it. `told` hears from time to time how far it is.
+    ///
+    /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
+    ///
+    /// # Errors
+    ///
+    /// When something of the old store cannot be read as what it claims to be, or the new one cannot be
+    /// written. Nothing is published then.
+    pub async fn apply(
+        &self,
+        migration: &Migration,
+        build: Build,
+        mut told: impl FnMut(&Migrated),
+    ) -> Result<Migrated, ModelError> {
+        let mut done = Migrated::default();
+        for planned in &self.levels {
+            let mut progress = Progress { done: &mut done, told: &mut told };
+            level(planned, migration, &build, &mut progress).await?;
+            done.levels = done.levels.saturating_add(1);
+            told(&done);
+        }
+        for step in &self.beside {
+            self.beside(step, &build, &mut done).await?;
+        }
+        build.publish(&root(&self.store, migration, &self.levels)).await?;
+        Ok(done)
+    }
+
+    /// Writes a part that is in no level.
+    async fn beside(
+        &self,
+        step: &Step,
+        build: &Build,
+        done: &mut Migrated,
+    ) -> Result<(), ModelError> {
+        let (store, path) = (&self.store, step.path.as_str());
+        match &step.what {
+            What::Document => {
+                let doc = store.group(path).await?.unwrap_or_default();
+                build.group(path, &own(doc)).await?;
+            }
+            What::Groups => {
+                if let Some(from) = store.rows(path).await? {
+                    rows::rows(&from, build, path).await?;
+                }
+            }
+            What::Table => {
+                if let Some(from) = store.dense(path).await? {
+                    rows::table(&from, build, path).await?;
+                }
+            }
+            What::Names => rows::names(store, build, path).await?,
+            What::Values { of_groups } => {
+                let parametric = zvf_model::Parametric::open(store).await?;
+                let (dense, name) = (store.dense(path).await?, last(path));
+                let values = match &parametric {
+                    Some(all) if *of_groups => all.group_attribute(name).await?,
+                    Some(all) => all.object_attribute(name).await?,
+                    None => None,
+                };
+                if let (Some(dense), Some(values)) = (dense, values) {
+                    rows::values(&dense, &values, *of_groups, build, path).await?;
+                }
+            }
+            What::Vertices
+            | What::OtherVertices
+            | What::Column { .. }
+            | What::Links { .. }
+            | What::Objects
+            | What::Unknown => {
+                done.copied = done.copied.saturating_add(build.copy(store, path).await?)
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was done, and who is told of it.
+pub(crate) struct Progress<'a> {
+    pub(crate) done: &'a mut Migrated,
+    told: &'a mut dyn FnMut(&Migrated),
+}
+
+impl Progress<'_> {
+    /// Counts cells.
+    pub(crate) fn cells(&mut self, cells: usize) {
+        self.done.cells = self.done.cells.saturating_add(crate::num::to_u64(cells));
+        (self.told)(self.done);
+    }
+}
+
+/// Writes a level.
+async fn level(
+    planned: &PlannedLevel,
+    migration: &Migration,
+    build: &Build,
+    progress: &mut Progress<'_>,
+) -> Result<(), ModelError> {
+    let PlannedLevel { reader, steps } = planned;
+    let target = target(reader, migration, build).await?;
+    let node = reader.node();
+    let mut vertices = Rows::default();
+    for Step { path, what } in steps {
+        let below = path.split_once('/').map_or("", |(_, below)| below);
+        match what {
+            What::Vertices => vertices = cells::vertices(&target, progress).await?,
+            What::OtherVertices => cells::other_vertices(&target, below, progress).await?,
+            What::Column { name, of_fragments } => {
+                cells::column(&target, name, *of_fragments, progress).await?;
+            }
+            What::Links { bridges: true, .. } => bridges::write(&target, progress).await?,
+            What::Links { delta, attributes, .. } => {
+                links::write(&target, *delta, attributes, progress).await?;
+            }
+            What::Objects => objects::write(&target, progress).await?,
+            What::Values { of_groups } => {
+                let (dense, name) = (node.dense(below).await?, last(path));
+                let values = match of_groups {
+                    true => reader.group_attribute(name).await?,
+                    false => reader.object_attribute(name).await?,
+                };
+                if let (Some(dense), Some(values)) = (dense, values) {
+                    rows::values(&dense, &values, *of_groups, build, path).await?;
+                }
+            }
+            What::Groups => {
+                if let Some(from) = node.rows(below).await? {
+                    rows::rows(&from, build, path).await?;
+                }
+            }
+            What::Table | What::Names => {
+                if let Some(from) = node.dense(below).await? {
+                    rows::table(&from, build, path).await?;
+                }
+            }
+            What::Document => {
+                let doc = node.group(below).await?.unwrap_or_default();
+                build.group(path, &own(doc)).await?;
+            }
+            What::Unknown => {
+                let copied = build.copy(reader.store(), path).await?;
+                progress.done.copied = progress.done.copied.saturating_add(copied);
+            }
+        }
+    }
+    let mut meta = node.meta().clone();
+    if let Some(rows) = vertices.rows {
+        meta.vertex_count = i64::try_from(rows).unwrap_or(i64::MAX);
+    }
+    meta.fragments_tile = vertices.tile;
+    build.group(node.path().as_str(), &own(meta.to_group())).await?;
+    Ok(())
+}
+
+/// Where the cells of a level go: the grid has room for the bounds of the store, as those of new stores
+/// have, and for every chunk there is.
+async fn target<'a>(
+    reader: &'a LevelReader,
+    migration: &'a Migration,
+    build: &'a Build,
+) -> Result<Target<'a>, ModelError> {
+    let [low, high] = &reader.store().root().zarr_vectors.bounds;
+    let grid = zvf_format::grid::Grid::covering(low, high, reader.chunk_shape());
+    let grid = match reader.binned_by() {
+        Some((_, values)) => {
+            let bins = crate::num::to_u64(values.len()).max(1);
+            grid.and_then(|grid| grid.with_attribute_bins(bins))
+        }
+        None => grid,
+    };
+    let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
+    // Bounds that cover no grid say nothing; the chunks do.
+    let (low, high) = grid.map_or((Vec::new(), Vec::new()), |grid| {
+        let high = grid.origin().iter().zip(grid.shape()).map(last).collect();
+        (grid.origin().to_vec(), high)
+    });
+    let mut target = Target { reader, build, migration, low, high };
+    let chunks: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
+    let CellPlan { low, high, .. } = target.plan(&chunks, Default::default());
+    (target.low, target.high) = (low, high);
+    Ok(target)
+}
+
+/// The new root document.
+fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
+    let mut root = store.root().clone();
+    root.zarr_vectors.zv_version = Version::KNOWN;
+    root.zarr_vectors.manifest_layout = None;
+    (root.shard_layout, root.shard_size) = (None, None);
+    root.document.shift_remove(COPIES);
+    if root.ome.is_none() {
+        let numbers: Vec<String> =
+            levels.iter().map(|level| level.reader.level().to_string()).collect();
+        let numbers = numbers.iter().map(String::as_str);
+        let name = Ome::store_name(&migration.name);
+        root.ome = Some(Ome::new(name, store.root().axes(), numbers).to_value());
+    }
+    root
+}
+
+/// A document without the copies of others that a tool put into it.
+fn own(mut doc: GroupDoc) -> GroupDoc {
+    doc.extras.shift_remove(COPIES);
+    doc
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+const COPIES: &str = "consolidated_metadata";

@@ -1,0 +1,178 @@
+//! Old stores and what they became.
+
+use std::sync::Arc;
+
+use archives::Unpacked;
+use object_store::memory::InMemory;
+use tempfile::TempDir;
+use zvf_migrate::{Migration, Plan};
+use zvf_model::{Parametric, Value};
+use zvf_store::{Build, BuildOptions, Codecs, OpenOptions, Store};
+use zvf_validate::{Observer, Options, validate_at};
+
+use crate::{answers, parts};
+
+/// The archived stores of old formats.
+fn old_ids() -> Vec<String> {
+    archives::ids().into_iter().filter(|id| id.starts_with("v0")).collect()
+}
+
+/// `old`, migrated into a folder.
+async fn migrated(old: &Store, migration: &Migration) -> (TempDir, Store) {
+    let dir = archives::scratch();
+    let address = dir.path().join("new.zarrvectors");
+    let address = address.to_str().unwrap();
+    let build = Build::begin(address, BuildOptions { sync: false, ..BuildOptions::default() });
+    let plan = Plan::of(old).await.unwrap();
+    plan.apply(migration, build.await.unwrap(), |_| ()).await.unwrap();
+    let store = Store::open(address, OpenOptions::default()).await.unwrap();
+    (dir, store)
+}
+
+/// What a validator says of the store in `dir`.
+async fn findings(dir: &TempDir) -> Vec<String> {
+    let address = dir.path().join("new.zarrvectors");
+    let (options, observer) = (Options::default(), Observer::default());
+    let address = address.to_str().unwrap();
+    let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
+    report.findings.iter().map(ToString::to_string).collect()
+}
+
+async fn all_stores(migration: Migration) {
+    let ids = old_ids();
+    assert!(ids.len() >= 15, "{ids:?}");
+    for id in ids {
+        let unpacked = Unpacked::new(&id);
+        let old = unpacked.open().await;
+        let (dir, new) = migrated(&old, &migration).await;
+        assert_eq!(new.version().to_string(), "0.9.2", "{id}");
+        assert_eq!(findings(&dir).await, Vec::<String>::new(), "{id}");
+        answers::same(&id, &old, &new).await;
+        parts::same(&id, &old, &new).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plain() {
+    all_stores(Migration::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_shards_under_a_codec() {
+    let (shard, codecs) = (Some(vec![2]), Codecs::zstd(3));
+    all_stores(Migration { name: "named.zarr".to_owned(), shard, codecs }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_memory_to_memory() {
+    let memory = archives::in_memory(&archives::files("v070_pc3_objects_pyramid")).await;
+    let old = Store::from_object_store(memory, &"".into(), OpenOptions::default()).await.unwrap();
+    let to: Arc<InMemory> = Arc::default();
+    let options = BuildOptions::default();
+    let build = Build::in_object_store(to.clone(), "a/b", options).await.unwrap();
+    let mut heard = 0;
+    let plan = Plan::of(&old).await.unwrap();
+    let done = plan.apply(&Migration::default(), build, |done| heard = done.cells).await.unwrap();
+    assert_eq!((done.levels, done.objects, done.cells), (3, 60, heard));
+    let new = Store::from_object_store(to, &"a/b".into(), OpenOptions::default()).await.unwrap();
+    answers::same("memory", &old, &new).await;
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_format_comes_along() {
+    let mut files = archives::files("v060_sl3_pyramid");
+    let group = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"mine": [1, 2]}}"#;
+    files.push(("notes/zarr.json".to_owned(), group.to_vec()));
+    files.push(("notes/text".to_owned(), b"as it is".to_vec()));
+    files.push(("0/mine/zarr.json".to_owned(), group.to_vec()));
+    files.push(("headers/trk/zarr.json".to_owned(), group.to_vec()));
+    let unpacked = Unpacked::of(&files);
+    let old = unpacked.open().await;
+    let (dir, new) = migrated(&old, &Migration::default()).await;
+    for path in ["notes", "0/mine", "headers/trk"] {
+        let doc = new.group(path).await.unwrap().unwrap();
+        assert_eq!(doc.attributes["mine"][1], 2, "{path}");
+    }
+    let text = std::fs::read(dir.path().join("new.zarrvectors/notes/text")).unwrap();
+    assert_eq!(text, b"as it is");
+    let plan = Plan::of(&old).await.unwrap();
+    let said: Vec<_> = plan.changes().map(|change| (change.path, change.after)).collect();
+    assert_eq!(said[0], ("", "0.9.2"));
+    for change in [
+        ("0/links/0", "bridges that follow from the manifests"),
+        ("0/links/+1", "records by offsets"),
+        ("0/mine", "the same"),
+        ("1/object_attributes/mean", "values, with a fill value for the others"),
+        ("headers/trk", "the same"),
+    ] {
+        assert!(said.contains(&change), "{change:?} in {said:?}");
+    }
+}
+
+/// The files of a small array of bytes, as 0.6 and 0.7 have them everywhere.
+fn tiny(path: &str, bytes: Vec<u8>) -> [(String, Vec<u8>); 2] {
+    let doc = format!(
+        r#"{{"shape": [{0}], "data_type": "uint8", "chunk_grid": {{"name": "regular", "configuration":
+        {{"chunk_shape": [{0}]}}}}, "chunk_key_encoding": {{"name": "default", "configuration":
+        {{"separator": "/"}}}}, "fill_value": 0, "codecs": [{{"name": "bytes"}}], "attributes": {{}},
+        "zarr_format": 3, "node_type": "array", "storage_transformers": []}}"#,
+        bytes.len()
+    );
+    [(format!("{path}/zarr.json"), doc.into_bytes()), (format!("{path}/c/0"), bytes)]
+}
+
+#[tokio::test]
+async fn parametric_objects_come_along() {
+    let mut files = archives::files("v060_ln3");
+    for (path, attributes) in [
+        (
+            "parametric",
+            r#"{"parametric_types": {"7": {"name": "disc", "coefficients": ["x", "r"]}}}"#,
+        ),
+        ("parametric/objects", r#"{"num_objects": 2, "max_row_length": 3, "dtype": "float64"}"#),
+        ("parametric/names", r#"{"num_objects": 2}"#),
+        ("parametric/groups", r#"{"zv_array": "groups", "num_groups": 1}"#),
+        (
+            "parametric/object_attributes/mass",
+            r#"{"dtype": "uint8", "shape": [2], "has_present_mask": true}"#,
+        ),
+    ] {
+        let doc =
+            format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {attributes}}}"#);
+        files.push((format!("{path}/zarr.json"), doc.into_bytes()));
+    }
+    let floats = [7.0, 1.5, 2.5, 7.0, 3.0, f64::NAN].map(f64::to_le_bytes).concat();
+    files.extend(tiny("parametric/objects/data", floats));
+    files.extend(tiny("parametric/names/data", b"one\ntwo".to_vec()));
+    files.extend(tiny("parametric/groups/data", 1_i64.to_le_bytes().to_vec()));
+    files.extend(tiny("parametric/groups/offsets", 0_i64.to_le_bytes().to_vec()));
+    files.extend(tiny("parametric/object_attributes/mass/data", vec![255, 9]));
+    files.extend(tiny("parametric/object_attributes/mass/present_mask", vec![1, 0]));
+    let unpacked = Unpacked::of(&files);
+    let old = unpacked.open().await;
+    let (dir, new) = migrated(&old, &Migration::default()).await;
+    let mut told = Vec::new();
+    for store in [&old, &new] {
+        let found = Parametric::open(store).await.unwrap().unwrap();
+        let members = found.groups().await.unwrap().unwrap().members(&[0]).await.unwrap();
+        let mass =
+            found.object_attribute("mass").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
+        told.push((found.shapes().await.unwrap(), members, mass.value(0, 0), mass.value(1, 0)));
+    }
+    assert_eq!(told[0], told[1]);
+    // The usual value for absence is one that is meant here.
+    assert_eq!((&told[1].2, &told[1].3), (&Value::UInt(255), &Value::Null));
+    assert_eq!((told[1].0[1].name.as_str(), &told[1].0[1].coefficients), ("two", &vec![3.0]));
+    assert_eq!(findings(&dir).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_new_store_is_refused() {
+    let unpacked = Unpacked::new("pc3_basic");
+    let error = Plan::of(&unpacked.open().await).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Unsupported, version: expected one before 0.9: zvf shard and zvf recompress write others \
+         anew, found \"0.9.2\""
+    );
+}
