@@ -35,18 +35,21 @@ pub(crate) struct Entry {
     pub(crate) last: u64,
 }
 
+/// An attribute of these objects, one row for each.
+pub(crate) type Given = (Arc<[i64]>, Field);
+
 /// What was said of objects and groups.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     declared: Vec<i64>,
-    fields: Vec<(Arc<[i64]>, Field)>,
+    fields: Vec<Given>,
     groups: Vec<(Option<String>, Members)>,
     group_fields: Vec<Field>,
 }
 
 impl Objects {
     /// Gives away what was said of single objects; groups stay.
-    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<(Arc<[i64]>, Field)>) {
+    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<Given>) {
         (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
     }
 

@@ -133,6 +133,8 @@ struct Core {
 
 /// The lowest and the highest component on each axis.
 type Range = (Vec<i64>, Vec<i64>);
+/// The keys of an array that takes nothing more, what was written, and the range of the keys.
+type Closed = (Vec<Box<str>>, CellReport, Option<Range>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -370,7 +372,7 @@ impl Core {
     }
 
     /// Writes what is left and lets nothing more come.
-    fn close(&self) -> Result<(Vec<Box<str>>, CellReport, Option<Range>), StoreError> {
+    fn close(&self) -> Result<Closed, StoreError> {
         self.write_pending()?;
         loop {
             let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);

@@ -51,8 +51,11 @@ struct OfChunk {
     records: Vec<u8>, // as `join` put them
     inside: Vec<Inside>,
     implied: u64,
-    between: BTreeMap<String, (Offsets, Vec<(LinkRecord, Vec<u8>)>)>,
+    between: BTreeMap<String, (Offsets, Vec<Between>)>,
 }
+
+/// A row of a cell between chunks, and what is said of the link.
+type Between = (LinkRecord, Vec<u8>);
 
 /// A link within a chunk.
 struct Inside {
