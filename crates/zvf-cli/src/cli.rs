@@ -14,6 +14,8 @@ use crate::commands::create::Create;
 use crate::commands::demo::Demo;
 use crate::commands::group::Group;
 use crate::commands::info::Info;
+#[cfg(feature = "write")]
+use crate::commands::ingest::Ingest;
 use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::migrate::Migrate;
@@ -86,6 +88,9 @@ enum Command {
     #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
+    #[command(subcommand)]
+    Ingest(Box<Ingest>),
+    #[cfg(feature = "write")]
     Demo(Demo),
     Shard(Shard),
     Unshard(Unshard),
@@ -116,6 +121,8 @@ impl Cli {
                 Command::Blob(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "write")]
+                Command::Ingest(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Demo(command) => command.run(&session, &mut out).await,
                 Command::Shard(command) => command.run(&session, &mut out).await,

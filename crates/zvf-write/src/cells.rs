@@ -5,8 +5,11 @@
 //!
 //! Not here: which rows a chunk has (`buffer`), how a payload is framed, coded and stored (`zvf-store`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
-use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_format::metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_format::metadata::{CellEncoding, Dtype, Object};
@@ -30,6 +33,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) compat: bool,
     low: Vec<i64>,
     high: Vec<i64>,
+    stop: Option<&'a Arc<AtomicBool>>,
     codecs: Codecs,
     shard: Option<Vec<u64>>,
 }
@@ -43,10 +47,11 @@ impl<'a> Frame<'a> {
         grid: &[Vec<i64>; 2],
         schema: &Schema,
         compat: bool,
+        stop: Option<&'a Arc<AtomicBool>>,
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
-        Self { build, table, order, compat, low, high, codecs, shard }
+        Self { build, table, order, compat, low, high, stop, codecs, shard }
     }
 
     /// The path of an array or group of the level.
@@ -86,6 +91,14 @@ impl<'a> Frame<'a> {
         Ok(self.build.cells(&self.path(name), plan)?)
     }
 
+    /// Refuses to go on once the caller wants no more.
+    pub(crate) fn go_on(&self) -> Result<(), WriteError> {
+        match self.stop {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(WriteError::Stopped),
+            _ => Ok(()),
+        }
+    }
+
     /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are
     /// closed as they become whole.
     pub(crate) fn each<T: Send>(
@@ -94,6 +107,7 @@ impl<'a> Frame<'a> {
         sinks: &[&CellSink],
         put: impl Fn(u32) -> Result<T, WriteError> + Sync,
     ) -> Result<Vec<T>, WriteError> {
+        let put = |chunk| self.go_on().and_then(|()| put(chunk));
         if self.shard.is_none() {
             return chunks.par_iter().map(|chunk| put(*chunk)).collect();
         }
@@ -178,8 +192,7 @@ pub(crate) async fn write(
 ) -> Result<Summary, WriteError> {
     let arrays = Arrays::new(frame, layout, &meaning)?;
     let chunks = frame.each(&frame.order.chunks, &arrays.all(), |chunk| {
-        let held = buffer.chunk(chunk)?;
-        let rows = gather(&held.pieces(), places.is_some());
+        let rows = gather(&buffer.chunk(chunk), places.is_some());
         if let Some(places) = places {
             places.put(chunk, &rows.numbers);
         }
@@ -199,7 +212,7 @@ pub(crate) async fn write(
 }
 
 /// The arrays, being written.
-struct Arrays {
+pub(crate) struct Arrays {
     vertices: CellSink,
     fragments: CellSink,
     owners: Option<CellSink>,
@@ -208,7 +221,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(
+    pub(crate) fn new(
         frame: &Frame<'_>,
         layout: Layout<'_>,
         meaning: &Meaning<'_>,
@@ -238,13 +251,13 @@ impl Arrays {
         })
     }
 
-    fn all(&self) -> Vec<&CellSink> {
+    pub(crate) fn all(&self) -> Vec<&CellSink> {
         let columns = self.attributes.iter().chain(&self.of_fragments).map(|(sink, _)| sink);
         [&self.vertices, &self.fragments].into_iter().chain(&self.owners).chain(columns).collect()
     }
 
     /// Writes the cells of one chunk.
-    fn put(
+    pub(crate) fn put(
         &self,
         frame: &Frame<'_>,
         chunk: u32,
@@ -285,12 +298,17 @@ impl Arrays {
         Ok((groups, bytes))
     }
 
+    /// The arrays, to be ended one by one.
+    pub(crate) fn into_sinks(self) -> Vec<CellSink> {
+        let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
+        let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
+        fixed.chain(columns).collect()
+    }
+
     /// Ends the arrays and counts them.
     async fn finish(self) -> Result<u64, WriteError> {
         let mut arrays = 0_u64;
-        let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
-        let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
-        for sink in fixed.chain(columns) {
+        for sink in self.into_sinks() {
             sink.finish(|_| {}).await?;
             arrays = arrays.saturating_add(1);
         }
@@ -305,7 +323,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
         for group in groups {
             index.range(group.start, group.count)?;
         }
-        return Ok(index.encode());
+        return sound(index);
     };
     let mut groups = groups.iter().peekable();
     let mut row = 0_u64;
@@ -314,7 +332,14 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
         index.range(row, count)?;
         row = row.saturating_add(count);
     }
-    Ok(index.encode())
+    sound(index)
+}
+
+/// The bytes of an index, which read back.
+pub(crate) fn sound(index: FragmentIndexBuilder) -> Result<Vec<u8>, WriteError> {
+    let blob = index.encode();
+    FragmentIndex::parse_strict(&blob)?;
+    Ok(blob)
 }
 
 /// The attributes of a column's array.
@@ -356,7 +381,7 @@ mod tests {
     fn every_bin_has_a_fragment() {
         let group = |group, start, count| Group { group, start, count };
         let blob = index(&[group(0, 0, 1), group(3, 1, 2)], Meaning::Bins(4)).unwrap();
-        let index = zvf_format::fragment::FragmentIndex::parse_strict(&blob).unwrap();
+        let index = FragmentIndex::parse_strict(&blob).unwrap();
         assert_eq!([0, 1, 2, 3].map(|f| index.row_count(f)), [1, 0, 0, 2].map(Some));
         assert!(index.tiles(3));
     }

@@ -52,6 +52,11 @@ impl ChunkTable {
         Ok(to_u32(next))
     }
 
+    /// The number of a chunk that is there; `u32::MAX` of any other.
+    pub(crate) fn find(&self, key: &[i64]) -> u32 {
+        self.numbers.get(key).copied().unwrap_or(u32::MAX)
+    }
+
     /// The components of chunk `number`.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
         let start = place(number).saturating_mul(self.rank);

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_format::metadata::arrays::Dictionary;
 use zvf_format::metadata::{AttributeSpec, Dtype, DtypeKind};
@@ -29,6 +30,20 @@ pub(crate) struct Attribute {
     pub(crate) description: Option<Arc<str>>,
     pub(crate) categorical: Option<bool>,
     texts: Option<Texts>, // where the type given is text and cells hold codes
+}
+
+/// A column as another process is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AttributeRecord {
+    pub(crate) name: String,
+    dtype: String,
+    width: u32,
+    categories: Option<(Vec<Json>, Option<i64>)>,
+    unit: Option<String>,
+    description: Option<String>,
+    categorical: Option<bool>,
+    /// Where cells hold codes of texts, these, by their codes.
+    pub(crate) texts: Option<Vec<String>>,
 }
 
 /// Texts and their provisional codes.
@@ -63,6 +78,66 @@ impl Attribute {
             categorical: spec.filter(|spec| spec.categorical).map(|_| true),
             texts: coded.then(Texts::default),
         }
+    }
+
+    /// What another process must know, with the texts so far; those that follow are coded anew.
+    pub(crate) fn record(&mut self) -> AttributeRecord {
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        let categories = self.categories.as_ref();
+        AttributeRecord {
+            name: self.name.to_string(),
+            dtype: self.dtype.to_string(),
+            width: self.width,
+            categories: categories.map(|c| (c.values().iter().map(json).collect(), c.missing())),
+            unit: text(&self.unit),
+            description: text(&self.description),
+            categorical: self.categorical,
+            texts: self.texts.as_mut().map(Texts::take),
+        }
+    }
+
+    /// The attribute that another process told of, without its texts.
+    pub(crate) fn of(record: &AttributeRecord) -> Result<Self, WriteError> {
+        let text = |text: &Option<String>| text.as_deref().map(Arc::from);
+        let categories = record.categories.as_ref();
+        Ok(Self {
+            name: record.name.as_str().into(),
+            dtype: Dtype::parse(&record.dtype)?,
+            width: record.width,
+            categories: categories.map(|(values, missing)| {
+                Categories::new(values.iter().map(value).collect(), *missing)
+            }),
+            unit: text(&record.unit),
+            description: text(&record.description),
+            categorical: record.categorical,
+            texts: record.texts.as_ref().map(|_| Texts::default()),
+        })
+    }
+
+    /// Takes in texts of another process, and gives its codes those that they have here.
+    pub(crate) fn learn(&mut self, texts: &[String]) -> Vec<u32> {
+        let known = self.texts.get_or_insert_default();
+        texts.iter().map(|text| known.code(text.clone())).collect()
+    }
+
+    /// Bytes of one row, as it is kept.
+    pub(crate) fn stride(&self) -> usize {
+        match self.texts {
+            Some(_) => 4,
+            None => crate::num::to_usize(self.dtype.size).saturating_mul(place(self.width)),
+        }
+    }
+
+    /// No rows, as they are kept.
+    pub(crate) fn empty(&self) -> Result<Column, WriteError> {
+        self.kept(Bytes::new())
+    }
+
+    /// Rows as they are kept.
+    pub(crate) fn kept(&self, bytes: Bytes) -> Result<Column, WriteError> {
+        let (dtype, width) =
+            if self.texts.is_some() { (code_type(4), 1) } else { (self.dtype, self.width) };
+        Ok(Column::new(dtype, width, bytes)?)
     }
 
     /// The column of this attribute in another batch, as it is kept until cells are written.
@@ -107,12 +182,23 @@ impl Attribute {
 }
 
 impl Texts {
+    fn code(&mut self, text: String) -> u32 {
+        let next = to_u32(self.codes.len());
+        *self.codes.entry(text).or_insert(next)
+    }
+
+    /// Gives away the texts so far, by their codes.
+    fn take(&mut self) -> Vec<String> {
+        let mut texts: Vec<(String, u32)> = std::mem::take(&mut self.codes).into_iter().collect();
+        texts.sort_unstable_by_key(|(_, code)| *code);
+        texts.into_iter().map(|(text, _)| text).collect()
+    }
+
     fn encode(&mut self, column: &Column) -> Result<Column, WriteError> {
         let mut codes = Vec::with_capacity(column.len().saturating_mul(4));
         for row in 0..column.len() {
             let Value::Text(text) = column.value(row, 0) else { continue };
-            let next = to_u32(self.codes.len());
-            let code = *self.codes.entry(text).or_insert(next);
+            let code = self.code(text);
             codes.extend_from_slice(&code.to_le_bytes());
         }
         Ok(Column::new(code_type(4), 1, codes.into())?)
@@ -151,6 +237,20 @@ impl Written {
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
+    }
+}
+
+/// A value of JSON.
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(n) => match (n.as_i64(), n.as_u64()) {
+            (Some(n), _) => Value::Int(n),
+            (None, Some(n)) => Value::UInt(n),
+            (None, None) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Null | Json::Array(_) | Json::Object(_) => Value::Null,
     }
 }
 

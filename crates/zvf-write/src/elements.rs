@@ -69,6 +69,21 @@ impl Elements {
         Ok(())
     }
 
+    /// About how many bytes they take, with what they become at the end.
+    pub(crate) fn bytes(&self) -> u64 {
+        let attributes = self.attributes.iter().map(|attribute| to_u64(attribute.stride()));
+        let attributes = attributes.fold(ELEMENT, u64::saturating_add);
+        let ends = to_u64(self.vertices.len()).saturating_mul(16);
+        to_u64(self.len()).saturating_mul(attributes).saturating_add(ends)
+    }
+
+    /// Forgets all elements, but not what they are.
+    pub(crate) fn clear(&mut self) -> Result<(), WriteError> {
+        self.vertices.clear();
+        self.columns = crate::ingest::like(&self.attributes)?;
+        Ok(())
+    }
+
     /// The attributes, one column each, as they are kept.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
         std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
@@ -241,3 +256,5 @@ fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
 }
 
 const BLOCK: usize = 1 << 14;
+/// Bytes of what is made of an element beside its ends.
+const ELEMENT: u64 = 32;

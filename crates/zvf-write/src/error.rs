@@ -123,6 +123,19 @@ pub enum WriteError {
         /// How many vertices there are.
         vertices: u64,
     },
+    /// Someone set [`WriteOptions::stop`](crate::WriteOptions::stop).
+    #[error("stopped before the store was whole")]
+    Stopped,
+    /// What one step of a build left is not what another one needs.
+    #[error("{task}: expected {expected}, found {found}")]
+    Task {
+        /// The step, or the file that it wrote.
+        task: String,
+        /// What was to be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
     /// More than can be held in memory or counted.
     #[error("{what}: {found} is more than {most}")]
     TooMuch {
@@ -147,6 +160,8 @@ impl WriteError {
             Self::Scratch(error) => of_system(error.kind()),
             Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
             Self::TooMuch { .. } => Class::LimitExceeded,
+            Self::Stopped => Class::Cancelled,
+            Self::Task { .. } => Class::CountMismatch,
             Self::Batch(_)
             | Self::Column(_)
             | Self::Code { .. }

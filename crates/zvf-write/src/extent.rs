@@ -42,6 +42,13 @@ impl Extent {
     }
 }
 
+/// The corners of the box around two boxes.
+pub(crate) fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
+    low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
+    high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
+    [low, high]
+}
+
 fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 2] {
     let none = || [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
     let blocks = values.par_chunks(axes.saturating_mul(BLOCK)).map(|block| {
@@ -55,11 +62,7 @@ fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 
         }
         [low, high]
     });
-    blocks.reduce(none, |[mut low, mut high], [l, h]| {
-        low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
-        high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
-        [low, high]
-    })
+    blocks.reduce(none, union)
 }
 
 /// For each position, whether it lies in `bounds` as they are in its type; NaN lies nowhere.

@@ -42,8 +42,10 @@ mod report;
 mod route;
 mod run;
 mod schema;
-mod spill;
+mod scratch;
+mod stages;
 mod survey;
+mod tasks;
 mod types;
 mod writer;
 
@@ -53,4 +55,5 @@ pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;
 pub use survey::{Plan, Survey};
+pub use tasks::{Router, SlicePlan, Stage, Task, TaskPlan, Tasks};
 pub use writer::Writer;

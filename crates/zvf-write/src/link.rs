@@ -18,7 +18,7 @@ use zvf_model::Column;
 use zvf_store::CellSink;
 
 use crate::WriteError;
-use crate::cells::Frame;
+use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
 use crate::elements::{Elements, Places};
@@ -70,6 +70,11 @@ impl Links {
         });
         let (segments, offsets, records) = (HashMap::default(), Vec::new(), Vec::new());
         Ok(Self { family, segments, offsets, records, logical: 0, inside: 0 })
+    }
+
+    /// The family that they are.
+    pub(crate) const fn family(&self) -> &Family {
+        &self.family
     }
 
     /// Whether there is no record between chunks.
@@ -190,14 +195,16 @@ impl Links {
             segment.finish().await?;
         }
         let physical = to_u64(self.records.len()).saturating_add(self.inside);
-        self.describe(frame, columns, physical).await?;
+        self.describe(frame, columns, self.logical, physical).await?;
         Ok(Counts { links: self.logical, rows: physical, segments: to_u64(self.offsets.len()) })
     }
 
-    async fn describe(
+    /// Writes what is said of the family.
+    pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
         columns: &[LinkColumn],
+        logical: u64,
         physical: u64,
     ) -> Result<(), WriteError> {
         let width = to_u64(self.family.link_width());
@@ -207,14 +214,14 @@ impl Links {
         };
         let family = LinksFamily {
             sid_ndim: Some(to_u64(self.family.sid_ndim())),
-            num_links: Some(self.logical),
+            num_links: Some(logical),
             num_physical_records: Some(physical),
             ..LinksFamily::new(0, width, self.family.is_directed(), store)
         };
         let path = frame.path("links/0");
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         for LinkColumn { attribute, .. } in columns {
-            let family = LinkAttribute::family(&attribute.name, 0, Some(self.logical));
+            let family = LinkAttribute::family(&attribute.name, 0, Some(logical));
             let path = frame.path(&format!("link_attributes/{}/0", attribute.name));
             frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         }
@@ -222,7 +229,7 @@ impl Links {
     }
 
     /// The arrays of one segment.
-    fn segment<'a>(
+    pub(crate) fn segment<'a>(
         &self,
         frame: &Frame<'_>,
         offsets: &Offsets,
@@ -232,10 +239,25 @@ impl Links {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(offsets.are_zero());
-        let attributes = LinkSegment::new(steps.clone(), has_perm, width, 0, Vec::new());
+        let attributes = LinkSegment::new(steps, has_perm, width, 0, Vec::new());
         let links = frame.cells(&format!("links/0/{offsets}"), attributes.to_attributes())?;
-        let (mut sinks, mut values) = (Vec::new(), Vec::new());
-        for column in columns.iter().filter(|_| with_columns) {
+        let mut segment = Segment { links, columns: Vec::new(), values: Vec::new() };
+        if with_columns {
+            self.columns_of(frame, offsets, columns, &mut segment)?;
+        }
+        Ok(segment)
+    }
+
+    /// The arrays of what is said of the links of one segment.
+    pub(crate) fn columns_of<'a>(
+        &self,
+        frame: &Frame<'_>,
+        offsets: &Offsets,
+        columns: &'a [LinkColumn],
+        segment: &mut Segment<'a>,
+    ) -> Result<(), WriteError> {
+        let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
+        for column in columns {
             let (attribute, written) = (&column.attribute, column.attribute.written());
             let shape = (attribute.width != 1).then(|| attribute.width.into()).into_iter();
             let shape = shape.collect();
@@ -257,10 +279,10 @@ impl Links {
                 }
             }
             let path = format!("link_attributes/{name}/0/{offsets}");
-            sinks.push(frame.cells(&path, array.to_attributes())?);
-            values.push((written, &column.values));
+            segment.columns.push(frame.cells(&path, array.to_attributes())?);
+            segment.values.push((written, &column.values));
         }
-        Ok(Segment { links, columns: sinks, values })
+        Ok(())
     }
 }
 
@@ -276,10 +298,10 @@ pub(crate) struct Counts {
 }
 
 /// The arrays of one segment, being written.
-struct Segment<'a> {
-    links: CellSink,
-    columns: Vec<CellSink>,
-    values: Vec<(Written, &'a Column)>,
+pub(crate) struct Segment<'a> {
+    pub(crate) links: CellSink,
+    pub(crate) columns: Vec<CellSink>,
+    pub(crate) values: Vec<(Written, &'a Column)>,
 }
 
 impl Segment<'_> {
@@ -344,7 +366,7 @@ impl Rows {
             index.range(start, *count)?;
             start = start.saturating_add(*count);
         }
-        Ok(index.encode())
+        sound(index)
     }
 
     fn cell(&self, elements: &Elements, places: &Places) -> Vec<u8> {

@@ -35,16 +35,31 @@ pub(crate) struct Entry {
     pub(crate) last: u64,
 }
 
+/// An attribute of these objects, one row for each.
+pub(crate) type Given = (Arc<[i64]>, Field);
+
 /// What was said of objects and groups.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     declared: Vec<i64>,
-    fields: Vec<(Arc<[i64]>, Field)>,
+    fields: Vec<Given>,
     groups: Vec<(Option<String>, Members)>,
     group_fields: Vec<Field>,
 }
 
 impl Objects {
+    /// Gives away what was said of single objects; groups stay.
+    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<Given>) {
+        (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
+    }
+
+    /// About how many bytes that is.
+    pub(crate) fn bytes(&self) -> u64 {
+        let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
+        let ids = to_u64(self.declared.len()).saturating_mul(24);
+        fields.fold(ids, |all, bytes| all.saturating_add(bytes.saturating_mul(2)))
+    }
+
     /// Whether anything was said that only an index can hold.
     pub(crate) fn any(&self) -> bool {
         !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
@@ -179,7 +194,12 @@ impl Objects {
         Ok(())
     }
 
-    async fn write_groups(&self, frame: &Frame<'_>, kind: Kind) -> Result<(), WriteError> {
+    /// Writes the groups and what is said of them.
+    pub(crate) async fn write_groups(
+        &self,
+        frame: &Frame<'_>,
+        kind: Kind,
+    ) -> Result<(), WriteError> {
         if self.groups.is_empty() {
             return Ok(());
         }
@@ -245,7 +265,7 @@ fn manifest(frame: &Frame<'_>, entries: &[Entry], id: i64, rank: u64) -> Result<
 }
 
 /// The type that holds the values of all these columns: that of all, or the longest text.
-fn common_type<'a>(
+pub(crate) fn common_type<'a>(
     kind: Kind,
     fields: impl Iterator<Item = &'a Field>,
 ) -> Result<(Dtype, u32), WriteError> {
@@ -272,7 +292,7 @@ fn common_type<'a>(
 }
 
 /// Copies the values of one row, which may be shorter texts than there is room for.
-fn put_values(to: &mut [u8], from: &[u8], width: usize) {
+pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
     let (room, size) = (to.len().checked_div(width), from.len().checked_div(width));
     let (Some(room @ 1..), Some(size @ 1..)) = (room, size) else { return };
     for (to, from) in to.chunks_exact_mut(room).zip(from.chunks_exact(size)) {
@@ -282,7 +302,7 @@ fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 }
 
 /// So many values that mean "none".
-fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
+pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
     let size = to_usize(dtype.size);
     let one: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
@@ -300,7 +320,7 @@ fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
 }
 
 /// The same as a fill value.
-fn sentinel(dtype: Dtype) -> FillValue {
+pub(crate) fn sentinel(dtype: Dtype) -> FillValue {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, _) => FillValue::float(f64::NAN),
         (DtypeKind::Int, 1) => FillValue::int(i8::MIN.into()),

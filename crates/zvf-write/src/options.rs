@@ -1,6 +1,8 @@
 //! How to write: memory, scratch space, strays, and whom to please.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use zvf_store::BuildOptions;
 
@@ -14,7 +16,8 @@ use zvf_store::BuildOptions;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// About how many bytes of batches may be held; more are put aside in the scratch folder. 512 MiB.
+    /// About how many bytes may be held, of whatever kind; more are put aside in the scratch folder.
+    /// 512 MiB.
     pub memory: u64,
     /// Where they are put aside; without, in the folder for temporary files.
     pub scratch: Option<PathBuf>,
@@ -23,6 +26,8 @@ pub struct WriteOptions {
     /// Write cells exactly as the reference implementation does: no owner column, link rows in the
     /// order they were given, no checksums of indexes, one object for each cell.
     pub compat: bool,
+    /// Once it is set, writing ends with an error, at the next chunk.
+    pub stop: Option<Arc<AtomicBool>>,
     /// How the store is made.
     pub build: BuildOptions,
 }
@@ -31,7 +36,8 @@ impl Default for WriteOptions {
     fn default() -> Self {
         let (memory, scratch) = (512 << 20, None);
         let outside = Outside::Raise;
-        Self { memory, scratch, outside, compat: false, build: BuildOptions::default() }
+        let build = BuildOptions::default();
+        Self { memory, scratch, outside, compat: false, stop: None, build }
     }
 }
 

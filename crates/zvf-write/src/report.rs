@@ -55,6 +55,15 @@ impl fmt::Display for Report {
 pub enum Notice {
     /// Chains whose ids are not 0, 1, 2 and so on.
     SparseIds,
+    /// Tasks that an earlier run had done.
+    Resumed {
+        /// How many.
+        done: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// What an earlier run for other input or settings had left was removed.
+    Cleaned,
 }
 
 impl fmt::Display for Notice {
@@ -63,6 +72,10 @@ impl fmt::Display for Notice {
             Self::SparseIds => f.write_str(
                 "objects are not numbered 0, 1, 2, …: zarr-vectors finds them only by their ids",
             ),
+            Self::Resumed { done, of } => {
+                write!(f, "{done} of {of} tasks had been done by an earlier run")
+            }
+            Self::Cleaned => f.write_str("what an earlier run had left was removed"),
         }
     }
 }

@@ -3,8 +3,10 @@
 //! Nothing can be seen of a store until [`Writer::finish`] has written all of it and then its root
 //! document. Whatever fails before leaves no store.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
 use zvf_format::metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, Object, ObjectIndexConvention, Ome, Root,
@@ -15,7 +17,7 @@ use zvf_store::Build;
 
 use crate::ingest::{Ingest, Outcome, convention, geometry_type};
 use crate::parametric::ShapeTable;
-use crate::{Report, Schema, WriteError, WriteOptions, elements};
+use crate::{Report, Schema, WriteError, WriteOptions};
 
 /// Writes one store.
 ///
@@ -110,6 +112,43 @@ impl Writer {
         self.ingest.push(batch, &[])
     }
 
+    /// Adds every batch of a stream, one at a time, as they come.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// use zvf_format::{grid::ChunkShape, metadata::{Axis, Dtype}};
+    /// use zvf_model::{Batch, Column, Kind};
+    /// use zvf_write::{Schema, WriteError, Writer};
+    ///
+    /// let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), ChunkShape::new(&[10.0])?)?;
+    /// let mut writer = Writer::create(&address, schema, Default::default()).await?;
+    /// let batches = [1.0_f32, 12.0].map(|x| {
+    ///     let positions = Column::new(Dtype::FLOAT32, 1, x.to_le_bytes().to_vec().into())?;
+    ///     Ok::<_, WriteError>(Batch::new(Kind::PointCloud, positions))
+    /// });
+    /// writer.push_stream(futures_util::stream::iter(batches)).await?;
+    /// assert_eq!(writer.finish().await?.chunks, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first that the stream yields, and as [`Writer::push`].
+    pub async fn push_stream<E: From<WriteError>>(
+        &mut self,
+        batches: impl Stream<Item = Result<Batch, E>>,
+    ) -> Result<(), E> {
+        let mut batches = pin!(batches);
+        while let Some(batch) = batches.next().await {
+            self.push(&batch?)?;
+        }
+        Ok(())
+    }
+
     /// As [`Writer::push`], with attributes of the parts of the batch: each fragment that a part makes
     /// has the part's values.
     ///
@@ -128,15 +167,7 @@ impl Writer {
     /// When the column holds no numbers of vertices, or the attributes are not those of the first
     /// elements. Numbers of vertices that never come are found by [`Writer::finish`].
     pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
-        let kind = self.ingest.schema.kind;
-        if kind == zvf_model::Kind::Skeleton {
-            let expected = "in the batch of its vertices";
-            return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
-        }
-        let numbers = elements::numbers(kind, vertices)?;
-        let width = crate::num::place(vertices.width());
-        let schema = &self.ingest.schema;
-        self.ingest.elements.push(schema, width, numbers.into_iter(), fields)
+        self.ingest.push_elements(vertices, fields)
     }
 
     /// How many vertices were given so far: the running number of the next one.
@@ -152,7 +183,8 @@ impl Writer {
     ///
     /// When a field has another number of rows than there are ids.
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
-        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
+        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
+        self.ingest.relieve()
     }
 
     /// Says that objects exist, with or without vertices.
@@ -202,7 +234,7 @@ impl Writer {
 }
 
 /// The root document.
-fn root(outcome: &Outcome, name: &str) -> Root {
+pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     let schema = &outcome.schema;
     let chunk = schema.bins.chunk_shape().sizes().to_vec();
     let bin = schema.bins.bin_shape().to_vec();

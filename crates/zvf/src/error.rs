@@ -135,6 +135,16 @@ impl Error {
         Self::new(class, "convert", text)
     }
 
+    /// A file that is not what it was when the plan was made.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn not_as_planned(file: &str) -> Self {
+        let class = Class::FileChanged;
+        let text = format!("{class}, {file}: expected the file as it was planned, found another");
+        let mut error = Self::new(class, "convert", text);
+        error.0.hint = Some("plan again".into());
+        error
+    }
+
     /// A call that would wait for a network on a thread that drives other tasks.
     pub(crate) fn would_block() -> Self {
         let mut error = Self::new(

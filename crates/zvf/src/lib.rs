@@ -27,7 +27,7 @@
 //! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
-//! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
+//! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, here |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
@@ -57,6 +57,8 @@ pub mod blocking;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
+#[cfg(all(feature = "convert", feature = "write"))]
+pub mod ingest;
 pub mod inspect;
 #[cfg(feature = "query")]
 mod near;

@@ -3,26 +3,25 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::Kind;
-use zvf::Timeouts;
-use zvf::convert::read::{ColumnRoles, Format, Header, Polygons, ReadOptions};
-use zvf::create::{Layout, Recipe, Stage};
-use zvf::format::metadata::Dtype;
-use zvf::store::{BuildOptions, Codecs};
-use zvf::write::{Report, WriteOptions};
+use zvf::convert::read::Header;
+use zvf::create::{Layout, Stage};
+use zvf::write::Report;
 
-use crate::outcome::{Outcome, Usage};
+use crate::commands::how::How;
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
 /// Make a store of a file of another format: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
 ///
 /// The file is read twice: to see how many vertices it holds and where, and to write them. The store is
-/// there when it is whole; what fails or is stopped leaves none.
+/// there when it is whole; what fails or is stopped leaves none. Killed before the end of a large file, it
+/// goes on where it was when it is run again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
@@ -33,57 +32,8 @@ pub(crate) struct Create {
     /// Print the layout that would be chosen, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// The format of the file [default: what its first bytes and its name tell].
-    #[arg(long, value_parser = format, help_heading = "Input")]
-    format: Option<Format>,
-    /// What the geometry is, where the file does not say.
-    #[arg(long, help_heading = "Input")]
-    kind: Option<Kind>,
-    /// The columns of positions: lon,lat [default: x, y, z, t, as far as there are any].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Input")]
-    positions: Vec<String>,
-    /// The column of the object that a vertex belongs to [default: object, where there is one].
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
-    object: Option<String>,
-    /// The attributes that are wanted, or none [default: all other columns].
-    #[arg(long, value_name = "NAMES", help_heading = "Input")]
-    columns: Option<String>,
-    /// The type of a column of text, such as label=uint8 or name=<U20; may be repeated.
-    #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type, help_heading = "Input")]
-    types: Vec<(String, Dtype)>,
-    /// The type of positions that are text in the file: float32 or float64.
-    #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
-    dtype: Option<Dtype>,
-    /// Divide faces into triangles.
-    #[arg(long, help_heading = "Input")]
-    triangles: bool,
-    /// The shape of a chunk, such as 100,100,50.
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
-    chunk: Vec<f64>,
-    /// The shape of a bin: points are found by bins. A chunk has a whole number of them.
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
-    bin: Vec<f64>,
-    /// Vertices that a chunk should have, where its shape is not given.
-    #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
-    per_chunk: u64,
-    /// Write an object for each chunk, however many there are.
-    #[arg(long, help_heading = "Layout")]
-    no_shard: bool,
-    /// How cells are kept: none, zstd or zstd:LEVEL.
-    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = codecs, help_heading = "Layout")]
-    codec: Codecs,
-    /// Put a CRC-32C to every cell.
-    #[arg(long, help_heading = "Layout")]
-    checksum: bool,
-    /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
-    #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
-    compat: bool,
-    /// Replace a store that is there, in one step; not on object stores.
-    #[arg(long)]
-    overwrite: bool,
-    /// Where to put aside what does not fit in memory [default: the folder for temporary files].
-    #[arg(long, value_name = "FOLDER")]
-    temp_dir: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
 }
 
 impl Create {
@@ -92,13 +42,14 @@ impl Create {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let recipe = self.recipe(session)?;
+        let (recipe, stop) = self.how.recipe(session)?;
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
         let progress = &mut |stage: Stage, vertices: u64| {
             let vertices = table::count(vertices);
             bar.set(format!("[{}/{}] {stage}: {vertices} vertices", stage.number(), Stage::ALL));
-            if interrupt.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
+            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let layout = Layout::of(&self.file, &recipe, progress);
         let layout = layout.with_context(|| self.context())?;
@@ -114,55 +65,6 @@ impl Create {
 
     fn context(&self) -> String {
         format!("cannot make {} of {}", self.store, self.file.display())
-    }
-
-    fn recipe(&self, session: &Session) -> anyhow::Result<Recipe> {
-        let fields = self.columns.as_deref().map(|names| match names {
-            "none" | "" => Vec::new(),
-            names => names.split(',').map(|name| name.trim().to_owned()).collect(),
-        });
-        let columns = ColumnRoles {
-            positions: self.positions.clone(),
-            object: self.object.clone(),
-            fields,
-            types: self.types.clone(),
-        };
-        let polygons = if self.triangles { Polygons::Triangles } else { Polygons::Same };
-        let read = ReadOptions {
-            kind: self.kind,
-            columns,
-            positions: self.dtype,
-            polygons,
-            ..ReadOptions::default()
-        };
-        let build = BuildOptions {
-            replace: self.overwrite,
-            store: session.options(Timeouts::Batch),
-            ..BuildOptions::default()
-        };
-        let usual = WriteOptions::default();
-        let write = WriteOptions {
-            memory: session.memory_limit().unwrap_or(usual.memory),
-            scratch: self.temp_dir.clone(),
-            compat: self.compat,
-            build,
-            ..usual
-        };
-        if self.per_chunk == 0 {
-            return Err(Usage::new("a chunk has at least one vertex").into());
-        }
-        let some = |lengths: &[f64]| (!lengths.is_empty()).then(|| lengths.to_vec());
-        let codecs = self.codec.clone();
-        Ok(Recipe {
-            format: self.format,
-            read,
-            chunk: some(&self.chunk),
-            bins: some(&self.bin),
-            per_chunk: self.per_chunk,
-            shard: !self.no_shard,
-            codecs: if self.checksum { codecs.with_crc32c() } else { codecs },
-            write,
-        })
     }
 }
 
@@ -184,7 +86,7 @@ fn print(
     Ok(Outcome::Clean)
 }
 
-fn layout_json(layout: &Layout) -> serde_json::Value {
+pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
     let Header { kind, axes, unit, positions, fields, object_fields, left_out, .. } =
         &layout.header;
     let columns = |fields: &[zvf::Field]| {
@@ -211,7 +113,7 @@ fn layout_json(layout: &Layout) -> serde_json::Value {
     })
 }
 
-fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
+pub(crate) fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
     json!({
         "store": store,
         "vertices": report.vertices,
@@ -222,40 +124,6 @@ fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
         "spilled_bytes": report.spilled_bytes,
         "notices": report.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
-}
-
-fn format(text: &str) -> Result<Format, String> {
-    let known = Format::ALL.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-    known.map(|(_, format)| format).ok_or_else(|| {
-        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
-        format!("one of {} is wanted", names.join(", "))
-    })
-}
-
-fn column_type(text: &str) -> Result<(String, Dtype), String> {
-    let (name, dtype) = text.split_once('=').ok_or("NAME=TYPE is wanted, such as label=uint8")?;
-    let dtype =
-        Dtype::parse(dtype).map_err(|_unknown| "a type is wanted, such as uint8 or <U20")?;
-    Ok((name.to_owned(), dtype))
-}
-
-fn float_type(text: &str) -> Result<Dtype, String> {
-    match text {
-        "float32" | "float64" => Dtype::parse(text).map_err(|error| error.to_string()),
-        _ => Err("float32 or float64 is wanted".to_owned()),
-    }
-}
-
-fn codecs(text: &str) -> Result<Codecs, String> {
-    match text.split_once(':') {
-        None if text == "none" => Ok(Codecs::none()),
-        None if text == "zstd" => Ok(Codecs::zstd(3)),
-        Some(("zstd", level)) => match level.parse() {
-            Ok(level @ 1..=22) => Ok(Codecs::zstd(level)),
-            _ => Err("a level from 1 to 22 is wanted".to_owned()),
-        },
-        _ => Err("none, zstd or zstd:LEVEL is wanted".to_owned()),
-    }
 }
 
 const EXAMPLES: &str = "Examples:

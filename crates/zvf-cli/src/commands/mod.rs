@@ -8,7 +8,11 @@ pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
 pub(crate) mod group;
+#[cfg(feature = "write")]
+pub(crate) mod how;
 pub(crate) mod info;
+#[cfg(feature = "write")]
+pub(crate) mod ingest;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;

@@ -191,6 +191,15 @@ impl Codec {
         &self.spelled
     }
 
+    /// The codec that such a value is.
+    ///
+    /// # Errors
+    ///
+    /// When it has no name, or settings that its codec does not have.
+    pub fn parse(value: Value) -> Result<Self, MetadataError> {
+        Self::read(&At::Document, value)
+    }
+
     fn new(name: &str, kind: CodecKind, configuration: Option<Put>) -> Self {
         let none = Object::new();
         let put = Put::new().put("name", name);
@@ -284,7 +293,7 @@ mod tests {
     use super::*;
 
     fn read(value: Value) -> Result<Codec, MetadataError> {
-        Codec::read(&At::Document, value)
+        Codec::parse(value)
     }
 
     #[test]

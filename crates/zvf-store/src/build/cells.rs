@@ -131,11 +131,16 @@ struct Core {
     state: Mutex<State>,
 }
 
+/// The lowest and the highest component on each axis.
+type Range = (Vec<i64>, Vec<i64>);
+/// The keys of an array that takes nothing more, what was written, and the range of the keys.
+type Closed = (Vec<Box<str>>, CellReport, Option<Range>);
+
 #[derive(Debug, Default)]
 struct State {
     report: CellReport,
     present: Vec<Box<str>>,
-    range: Option<(Vec<i64>, Vec<i64>)>, // of the keys that came
+    range: Option<Range>, // of the keys that came
     shards: Option<Shards>,
     pending: Vec<(ChunkKey, Bytes, Kept)>, // without an origin
     finished: bool,
@@ -198,6 +203,12 @@ impl CellSink {
         put.map_err(|error| error.with_key(&self.0.key))
     }
 
+    /// The path of the array.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.key.as_str()
+    }
+
     /// Writes the cell under `key`, or keeps it until its shard is whole. From any thread; an empty payload
     /// is no cell.
     ///
@@ -244,6 +255,35 @@ impl CellSink {
             state.shards.as_mut().and_then(|shards| shards.take(index.index()))
         };
         whole.map_or(Ok(()), |whole| self.0.write_shard(whole))
+    }
+
+    /// Writes what is left of the shards and ends this process's part of the array: what was written, and
+    /// under which keys. The array may be announced again.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn leave(self) -> Result<(CellReport, Vec<Box<str>>), StoreError> {
+        let left = self.0.close().map(|(mut present, report, _)| {
+            present.sort_unstable();
+            self.0.build.release(&self.0.key);
+            (report, present)
+        });
+        left.map_err(|error| error.with_key(&self.0.key))
+    }
+
+    /// Counts cells that another process wrote, as its [`leave`](Self::leave) said.
+    ///
+    /// # Errors
+    ///
+    /// When one of `keys` is no key of the array.
+    pub fn elsewhere(&self, keys: &[Box<str>]) -> Result<(), StoreError> {
+        for key in keys {
+            let key = ChunkKey::parse(key)?;
+            self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
+            locked(&self.0.state).came(&key, 0, 0, 0);
+        }
+        Ok(())
     }
 
     /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
@@ -325,6 +365,14 @@ impl Core {
     }
 
     fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport, StoreError> {
+        let (present, report, range) = self.close()?;
+        let doc = self.document(present, range, attributes)?;
+        self.build.array(&self.key, &doc)?;
+        Ok(report)
+    }
+
+    /// Writes what is left and lets nothing more come.
+    fn close(&self) -> Result<Closed, StoreError> {
         self.write_pending()?;
         loop {
             let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
@@ -333,15 +381,10 @@ impl Core {
                 None => break,
             }
         }
-        let (present, report, range) = {
-            let mut state = locked(&self.state);
-            state.check_open()?;
-            state.finished = true;
-            (std::mem::take(&mut state.present), state.report, state.range.take())
-        };
-        let doc = self.document(present, range, attributes)?;
-        self.build.array(&self.key, &doc)?;
-        Ok(report)
+        let mut state = locked(&self.state);
+        state.check_open()?;
+        state.finished = true;
+        Ok((std::mem::take(&mut state.present), state.report, state.range.take()))
     }
 
     /// Writes the cells that waited for the origin to be known.
@@ -362,7 +405,7 @@ impl Core {
     fn document(
         &self,
         mut present: Vec<Box<str>>,
-        range: Option<(Vec<i64>, Vec<i64>)>,
+        range: Option<Range>,
         attributes: impl FnOnce(&mut Object),
     ) -> Result<ArrayDoc, StoreError> {
         present.sort_unstable();

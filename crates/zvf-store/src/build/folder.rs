@@ -146,7 +146,7 @@ impl Drop for Folder {
 }
 
 /// The path with its directory spelled out, and through a link where it is one.
-fn resolved(target: &Path) -> io::Result<PathBuf> {
+pub(super) fn resolved(target: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(target),
         found => found,
@@ -227,7 +227,7 @@ fn clean(disk: &Disk, parent: &Path, prefix: &OsString, target: &Path) -> io::Re
 }
 
 /// Refuses a name that is taken.
-fn check_target(target: &Path, replace: bool) -> Result<(), StoreError> {
+pub(super) fn check_target(target: &Path, replace: bool) -> Result<(), StoreError> {
     let about = match fs::symlink_metadata(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         about => about.map_err(write)?,
@@ -264,17 +264,17 @@ fn check_target(target: &Path, replace: bool) -> Result<(), StoreError> {
 }
 
 #[cfg(unix)]
-fn open_dir(path: &Path) -> io::Result<File> {
+pub(super) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
 /// Elsewhere a directory cannot be held open like a file; nothing is asked of it there.
 #[cfg(not(unix))]
-fn open_dir(path: &Path) -> io::Result<File> {
+pub(super) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(LOCK))
 }
 
-fn write(error: io::Error) -> StoreError {
+pub(super) fn write(error: io::Error) -> StoreError {
     StoreError::io(Op::Write, error)
 }
 

@@ -7,6 +7,7 @@
 //! dense      standalone arrays of items of one size, in order                        dense
 //! group      documents; groups in between that nobody wrote get empty ones
 //! publish    everything synced, then the root document or the name, only where there is none yet
+//! join       the same store built by several processes, each some of it, in any number of goes       work
 //! ```
 //!
 //! The same calls give the same bytes, in whatever order the cells came. An array is announced once and
@@ -26,6 +27,8 @@ mod room;
 mod rows;
 mod shards;
 mod upload;
+#[cfg(feature = "local")]
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,6 +51,8 @@ pub use self::rearrange::{Arrange, Moved, Rearrangement};
 use self::room::Room;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
+#[cfg(feature = "local")]
+use self::work::Work;
 use crate::budget::Budget;
 use crate::codec::Encoder;
 use crate::docs::document;
@@ -130,6 +135,8 @@ struct Inner {
 enum Site {
     #[cfg(feature = "local")]
     Local(Arc<Folder>),
+    #[cfg(feature = "local")]
+    Common(Arc<Work>),
     Remote(Uploads),
 }
 
@@ -165,6 +172,112 @@ impl Build {
         }
     }
 
+    /// Takes part in building the store at `address`, which other processes do as well, each some of its
+    /// arrays' cells; one of them publishes it. What is in a directory of this machine is built in `work`,
+    /// a folder on the same file system that outlives every process; below a URL, under its final names.
+    ///
+    /// The same calls made again, by whoever, change nothing. Dropping removes nothing. A sink is ended
+    /// with [`CellSink::leave`], what it wrote is told to the sink of the process that publishes with
+    /// [`CellSink::elsewhere`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
+    /// use zvf_format::key::ChunkKey;
+    /// use zvf_format::metadata::{Axis, Root, ZarrVectors};
+    /// use zvf_store::{Build, BuildOptions, CellPlan};
+    ///
+    /// let (work, plan) = (dir.path().join("work"), CellPlan::new(vec![0], vec![9]));
+    /// let one = Build::join(&address, &work, BuildOptions::default()).await?;
+    /// let cells = one.cells("0/vertices", plan.clone())?;
+    /// cells.put(&ChunkKey::parse("3")?, b"rows".as_slice().into())?;
+    /// let (report, keys) = cells.leave()?;
+    /// assert_eq!((report.cells, keys.as_slice()), (1, &["3".into()][..]));
+    /// one.settle().await?;
+    ///
+    /// let last = Build::join(&address, &work, BuildOptions::default()).await?;
+    /// let cells = last.cells("0/vertices", plan)?;
+    /// cells.elsewhere(&keys)?;
+    /// cells.finish(|_| ()).await?;
+    /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![99.0]]);
+    /// last.publish(&Root::new(block, Axis::spatial(1).unwrap_or_default())).await?;
+    /// assert!(Build::is_published(&address, &work)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin); objects below a prefix are no fault.
+    pub async fn join(
+        address: &str,
+        work: &std::path::Path,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => {
+                let BuildOptions { replace, sync, .. } = options;
+                let work = work.to_owned();
+                let join = move || Work::join(&path, &work, Disk::default(), replace, sync);
+                let work = crate::source::hop(Op::Write, join).await??;
+                Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
+            }
+            #[cfg(not(feature = "local"))]
+            Place::Directory(path) => {
+                let (path, _) = (path.to_string_lossy(), work);
+                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            }
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, &options.store)?;
+                let remote = Self::remote(store, path.as_ref(), &options)?;
+                let uploads = Uploads::join(remote)?;
+                let may_wait = uploads.may_wait();
+                Ok(Self::at(Site::Remote(uploads), &options, may_wait))
+            }
+        }
+    }
+
+    /// Whether a store that was built in `work` has got its name; below a URL nobody knows, and it has not.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or the folders cannot be looked at.
+    pub fn is_published(address: &str, work: &std::path::Path) -> Result<bool, StoreError> {
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => {
+                let look = folder::resolved(&path);
+                let look = look.and_then(|path| work::is_published(&path, work));
+                look.map_err(|error| StoreError::io(Op::Open, error))
+            }
+            #[cfg(not(feature = "local"))]
+            Place::Directory(_) => Ok(work.exists() && false),
+            Place::Remote(..) => Ok(false),
+        }
+    }
+
+    /// Waits until all that was handed over is stored, and on a disk would survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// The first write that failed.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.check()?;
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(_) => Ok(()), // by `publish`, once for all
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                crate::source::hop(Op::Write, move || work.settle()).await?
+            }
+            Site::Remote(uploads) => uploads.settle().await,
+        }
+    }
+
     /// Begins a store in a directory, with every call to the system going through `disk`.
     ///
     /// # Errors
@@ -197,15 +310,23 @@ impl Build {
             let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
             return Err(StoreError::refused(class, Op::Open, "place", expected, "the old one"));
         }
+        let remote = Self::remote(store, prefix, &options)?;
+        let uploads = Uploads::begin(remote).await?;
+        let may_wait = uploads.may_wait();
+        Ok(Self::at(Site::Remote(uploads), &options, may_wait))
+    }
+
+    fn remote(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        options: &BuildOptions,
+    ) -> Result<Remote, StoreError> {
         let prefix = Path::parse(prefix).map_err(|error| {
             let said = crate::error::Said::Refusal;
             StoreError::backend(Class::InvalidKey, Op::Name, said, error.into())
         })?;
         let budget = Budget::new(&options.store);
-        let remote = Remote::new(store, prefix, budget, &options.store);
-        let uploads = Uploads::begin(remote).await?;
-        let may_wait = uploads.may_wait();
-        Ok(Self::at(Site::Remote(uploads), &options, may_wait))
+        Ok(Remote::new(store, prefix, budget, &options.store))
     }
 
     fn at(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
@@ -298,6 +419,11 @@ impl Build {
                 };
                 crate::source::hop(Op::Publish, publish).await?
             }
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                crate::source::hop(Op::Publish, move || work.publish(&key, root)).await?
+            }
             Site::Remote(uploads) => {
                 if uploads.publish(&key, &root).await? == Created::Looked {
                     self.0.notices.add(Notice::NoConditionalPut);
@@ -319,6 +445,8 @@ impl Build {
                 let folder = Arc::clone(folder);
                 crate::source::hop(Op::Write, move || folder.abandon()).await
             }
+            #[cfg(feature = "local")]
+            Site::Common(_) => Ok(()), // others may go on
             Site::Remote(uploads) => uploads.abandon().await,
         }
     }
@@ -328,6 +456,8 @@ impl Build {
         let put = match &self.0.place {
             #[cfg(feature = "local")]
             Site::Local(folder) => folder.put(&key, &parts),
+            #[cfg(feature = "local")]
+            Site::Common(work) => work.put(&key, &parts),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
         put.inspect_err(|error| {

@@ -27,6 +27,7 @@ pub(crate) struct Uploads {
     remote: Remote,
     runtime: Handle,
     shared: Arc<Shared>,
+    common: bool, // others build the same store: nothing is removed
 }
 
 #[derive(Debug, Default)]
@@ -46,17 +47,18 @@ struct State {
 impl Uploads {
     /// Uploads to `remote`, below which nothing may lie.
     pub(crate) async fn begin(remote: Remote) -> Result<Self, StoreError> {
-        let Ok(runtime) = Handle::try_current() else {
-            let expected = Expected::Rule("a tokio runtime around the build");
-            let class = Class::InvalidArgument;
-            return Err(StoreError::refused(class, Op::Open, "runtime", expected, "none"));
-        };
+        let runtime = runtime()?;
         if !remote.is_empty().await? {
             let expected = Expected::Rule("a prefix with nothing below it");
             let (class, found) = (Class::AlreadyExists, "objects");
             return Err(StoreError::refused(class, Op::Open, "store", expected, found));
         }
-        Ok(Self { remote, runtime, shared: Arc::default() })
+        Ok(Self { remote, runtime, shared: Arc::default(), common: false })
+    }
+
+    /// Uploads to `remote`, to which other processes upload other objects of the same store.
+    pub(crate) fn join(remote: Remote) -> Result<Self, StoreError> {
+        Ok(Self { remote, runtime: runtime()?, shared: Arc::default(), common: true })
     }
 
     /// Whether a thread may wait for uploads without being the one that does them.
@@ -124,7 +126,7 @@ impl Uploads {
         state.failure.get_or_insert_with(|| {
             StoreError::refused(Class::Cancelled, Op::Write, "build", expected, "an abandoned one")
         });
-        state.begun && !std::mem::replace(&mut state.done, true)
+        state.begun && !self.common && !std::mem::replace(&mut state.done, true)
     }
 }
 
@@ -135,6 +137,13 @@ impl Drop for Uploads {
             self.runtime.spawn(async move { remove(&remote, &shared).await });
         }
     }
+}
+
+fn runtime() -> Result<Handle, StoreError> {
+    Handle::try_current().map_err(|_outside| {
+        let expected = Expected::Rule("a tokio runtime around the build");
+        StoreError::refused(Class::InvalidArgument, Op::Open, "runtime", expected, "none")
+    })
 }
 
 /// Removes what lies below the prefix once nothing is under way, unless it is a store by now.

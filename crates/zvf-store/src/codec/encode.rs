@@ -20,6 +20,7 @@ use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
 use zvf_format::metadata::{Blosc, Codec, CodecKind};
 use zvf_format::{Class, Expected};
 
+use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
 use crate::num::to_u64;
 
@@ -101,7 +102,36 @@ impl Codecs {
         parts: Vec<Bytes>,
         scratch: &mut Encoder,
     ) -> Result<Vec<Bytes>, StoreError> {
-        self.steps.iter().try_fold(parts, |parts, step| step.encode(parts, scratch))
+        let packed = self.steps.iter().any(|step| *step != Step::Crc32c);
+        let plain = packed.then(|| parts.clone());
+        let stored =
+            self.steps.iter().try_fold(parts, |parts, step| step.encode(parts, scratch))?;
+        plain.map_or(Ok(()), |plain| self.check(&plain, &stored, scratch))?;
+        Ok(stored)
+    }
+
+    /// Reads back what was packed: what is stored must become what it was made of.
+    fn check(
+        &self,
+        plain: &[Bytes],
+        stored: &[Bytes],
+        scratch: &mut Encoder,
+    ) -> Result<(), StoreError> {
+        let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
+        let back = chain.undo(join(stored.to_vec()), len(plain), &mut scratch.back)?;
+        let mut rest = back.as_ref();
+        let same = plain.iter().all(|part| match rest.strip_prefix(part.as_ref()) {
+            Some(after) => {
+                rest = after;
+                true
+            }
+            None => false,
+        });
+        if same && rest.is_empty() {
+            return Ok(());
+        }
+        let expected = Expected::Rule("what was packed, when it is read back");
+        Err(StoreError::refused(Class::Codec, Op::Encode, "cell", expected, "something else"))
     }
 }
 
@@ -120,6 +150,16 @@ impl Step {
         } else {
             let (class, expected) = (Class::Unsupported, Expected::Rule("one that zvf writes"));
             Err(StoreError::refused(class, Op::Encode, "codec", expected, codec.name()))
+        }
+    }
+
+    /// What undoes it.
+    const fn reverse(&self) -> super::Step {
+        match self {
+            Self::Blosc(_) => super::Step::Blosc,
+            Self::Zstd { .. } => super::Step::Zstd,
+            Self::Gzip { .. } => super::Step::Gzip,
+            Self::Crc32c => super::Step::Crc32c,
         }
     }
 
@@ -184,6 +224,7 @@ fn settings(blosc: &Blosc) -> Option<BloscSettings> {
 pub(crate) struct Encoder {
     blosc: zvf_blosc::Encoder,
     zstd: Option<CCtx<'static>>,
+    back: Scratch,
 }
 
 impl fmt::Debug for Encoder {
@@ -237,7 +278,6 @@ fn failed(codec: &'static str, why: &str) -> StoreError {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Chain, Scratch};
     use super::*;
 
     fn parts(parts: &[&[u8]]) -> Vec<Bytes> {

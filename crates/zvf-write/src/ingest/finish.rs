@@ -9,12 +9,14 @@ use super::{Columns, Grouping, Ingest};
 use crate::cells::{self, Frame, Layout, Meaning, UNOWNED};
 use crate::chunks::Order;
 use crate::elements::{Elements, Places};
+use crate::extent::union;
 use crate::link::{Counts, LinkColumn, Links};
 use crate::num::{to_i64, to_u64};
 use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
+use crate::stages::{Known, Stages};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -31,17 +33,22 @@ pub(crate) struct Outcome {
 impl Ingest {
     /// Writes everything.
     pub(crate) async fn finish(mut self, build: &Build) -> Result<Outcome, WriteError> {
+        if !self.slices.is_empty() {
+            return self.finish_slices(build).await;
+        }
         self.rooted.par_sort_unstable();
         let runs = std::mem::take(&mut self.chains.entries);
         tree::check_once(&self.rooted)?;
-        let bounds = self.bounds();
-        self.buffer.seal(&self.table)?;
+        let bounds = bounds(&self.schema, self.options.outside, self.extent.corners());
+        self.buffer.seal(&self.table);
         let grid = cells::extent(&self.table, &bounds, &self.schema)?;
-        if self.compat {
+        if self.options.compat {
             self.schema.shard = None;
         }
         let order = self.table.order(&grid[0], self.schema.shard.as_deref());
-        let frame = Frame::new(build, &self.table, &order, &grid, &self.schema, self.compat);
+        let stop = self.options.stop.as_ref();
+        let frame =
+            Frame::new(build, &self.table, &order, &grid, &self.schema, self.options.compat, stop);
         let places = self.schema.kind.has_links().then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
         let entries = self.entries(runs, &summary.groups, &order);
@@ -52,7 +59,7 @@ impl Ingest {
         let explicit = self.schema.explicit
             || (self.schema.kind == Kind::Skeleton
                 && !elements.attributes.is_empty()
-                && !self.compat);
+                && !self.options.compat);
         let (links, grouped) = match &places {
             Some(places) => {
                 let implied = (self.schema.kind == Kind::Skeleton && !explicit)
@@ -69,20 +76,20 @@ impl Ingest {
         if indexed {
             self.objects.write(&frame, self.schema.kind, &ids, &entries).await?;
         }
-        let written = Written {
+        let said = Said {
             schema: &self.schema,
             columns: self.columns.as_ref(),
             vertices: self.given.saturating_sub(self.left_out),
             indexed,
-            owners: !bins && !self.compat,
+            owners: !bins && !self.options.compat,
             links: places.is_some() || links.links > 0,
             grouped,
         };
-        build.group("0", &written.level().to_group()).await?;
+        build.group("0", &said.level().to_group()).await?;
         let dense = to_u64(ids.len());
         let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
-            vertices: written.vertices,
+            vertices: said.vertices,
             left_out: self.left_out,
             chunks: to_u64(self.table.len()),
             fragments: summary.groups.iter().map(|g| to_u64(g.len())).fold(0, u64::saturating_add),
@@ -91,7 +98,7 @@ impl Ingest {
             link_rows: links.rows,
             link_segments: links.segments,
             cell_bytes: summary.bytes,
-            spilled_bytes: self.buffer.spilled(),
+            spilled_bytes: 0,
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
         };
         Ok(Outcome { schema: self.schema, bounds, grouped, explicit, report })
@@ -142,23 +149,36 @@ impl Ingest {
         entries
     }
 
-    /// The bounds that the store will say.
-    fn bounds(&self) -> [Vec<f64>; 2] {
-        let found = self.extent.corners();
-        match (&self.schema.bounds, found) {
-            (None, Some(found)) => found,
-            (None, None) => {
-                let high = self.schema.bins.chunk_shape().sizes().to_vec();
-                [vec![0.0; high.len()], high]
-            }
-            (Some(declared), found) => {
-                let mut corners = [declared.low().to_vec(), declared.high().to_vec()];
-                if let Some([low, high]) = found.filter(|_| self.outside == Outside::Expand) {
-                    let [first, last] = &mut corners;
-                    first.iter_mut().zip(low).for_each(|(to, x)| *to = to.min(x));
-                    last.iter_mut().zip(high).for_each(|(to, x)| *to = to.max(x));
-                }
-                corners
+    /// Writes what was put aside, and what is still held.
+    async fn finish_slices(mut self, build: &Build) -> Result<Outcome, WriteError> {
+        let stem = self.scratch.stem("slice", self.slices.len())?;
+        let last = self.flush(&stem)?;
+        let mut slices = std::mem::take(&mut self.slices);
+        slices.push(last);
+        let known = Known::of(&self.schema, &self.options, slices)?;
+        let folder = self.scratch.folder()?;
+        let stages = Stages::run(&known, build, &folder)?;
+        stages.finish(&known, build, &self.objects, &folder).await
+    }
+}
+
+/// The bounds that the store will say, given the corners of the box around its vertices.
+pub(crate) fn bounds(
+    schema: &Schema,
+    outside: Outside,
+    found: Option<[Vec<f64>; 2]>,
+) -> [Vec<f64>; 2] {
+    match (&schema.bounds, found) {
+        (None, Some(found)) => found,
+        (None, None) => {
+            let high = schema.bins.chunk_shape().sizes().to_vec();
+            [vec![0.0; high.len()], high]
+        }
+        (Some(declared), found) => {
+            let corners = [declared.low().to_vec(), declared.high().to_vec()];
+            match found.filter(|_| outside == Outside::Expand) {
+                Some(found) => union(corners, found),
+                None => corners,
             }
         }
     }
@@ -219,18 +239,19 @@ async fn write_bridges(
 }
 
 /// What a level says of itself.
-struct Written<'a> {
-    schema: &'a Schema,
-    columns: Option<&'a Columns>,
-    vertices: u64,
-    indexed: bool,
-    owners: bool,
-    links: bool,
-    grouped: bool,
+pub(crate) struct Said<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) columns: Option<&'a Columns>,
+    pub(crate) vertices: u64,
+    pub(crate) indexed: bool,
+    pub(crate) owners: bool,
+    pub(crate) links: bool,
+    pub(crate) grouped: bool,
 }
 
-impl Written<'_> {
-    fn level(&self) -> Level {
+impl Said<'_> {
+    /// Its document.
+    pub(crate) fn level(&self) -> Level {
         let mut level = Level::new(0);
         level.vertex_count = to_i64(self.vertices);
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());

@@ -3,35 +3,40 @@
 //! Not here: the store's root and who may see it (`writer`), and how rows become cells (`cells`).
 
 mod finish;
+mod flush;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use zvf_format::metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
 
 use crate::buffer::Buffer;
-use crate::cells::{OWNER, UNOWNED, group_of};
+use crate::cells::{Layout, OWNER, UNOWNED, group_of};
 use crate::chunks::ChunkTable;
-use crate::columns::Attribute;
-use crate::elements::{Elements, taken};
+use crate::columns::{Attribute, AttributeRecord};
+use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
-use crate::num::{place, to_i64, to_u32, to_u64};
+use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
 use crate::objects::Objects;
 use crate::route;
 use crate::run::{Numbers, Run, only};
 use crate::schema::Schema;
-use crate::spill::Scratch;
+use crate::scratch::Scratch;
+use crate::stages::{ColumnsRecord, Slice};
 use crate::types::chain::{self, Chains};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
-pub(crate) use finish::{Outcome, convention, geometry_type};
+pub(crate) use finish::{Outcome, Said, bounds, convention, geometry_type};
+pub(crate) use flush::like;
 
 /// One kind of geometry on its way into a level.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     pub(crate) schema: Schema,
-    compat: bool,
-    outside: Outside,
+    options: WriteOptions,
+    scratch: Scratch,
+    slices: Vec<Slice>, // what was put aside
     table: ChunkTable,
     buffer: Buffer,
     columns: Option<Columns>,
@@ -41,22 +46,72 @@ pub(crate) struct Ingest {
     rooted: Vec<i64>, // the object of each root of a skeleton
     trees: i64,       // trees without objects so far
     pub(crate) given: u64,
+    since: u64, // of those, since rows were last put aside
     left_out: u64,
     extent: Extent,
 }
 
 /// What the first batch says of all.
 #[derive(Debug)]
-struct Columns {
+pub(crate) struct Columns {
     positions: Dtype,
-    vertex: Vec<Attribute>,
-    fragment: Vec<Attribute>,
-    grouping: Grouping,
+    width: u32, // of positions
+    pub(crate) vertex: Vec<Attribute>,
+    pub(crate) fragment: Vec<Attribute>,
+    pub(crate) grouping: Grouping,
+}
+
+impl Columns {
+    /// The columns that another process told of, without texts.
+    pub(crate) fn of(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
+        let attributes = |records: &[AttributeRecord]| {
+            records.iter().map(Attribute::of).collect::<Result<_, WriteError>>()
+        };
+        Ok(Self {
+            positions: Dtype::parse(&record.positions)?,
+            width,
+            vertex: attributes(&record.vertex)?,
+            fragment: attributes(&record.fragment)?,
+            grouping: record.grouping,
+        })
+    }
+
+    /// What cells are made of.
+    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
+        let Self { positions, vertex, fragment, .. } = self;
+        (Layout { positions: *positions, vertex, fragment }, self.grouping)
+    }
+
+    /// Attributes of vertices, then of fragments.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &Attribute> {
+        self.vertex.iter().chain(&self.fragment)
+    }
+
+    pub(crate) fn attributes_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
+        self.vertex.iter_mut().chain(&mut self.fragment)
+    }
+
+    /// Bytes of one position.
+    pub(crate) fn positions_stride(&self) -> usize {
+        to_usize(self.positions.size).saturating_mul(place(self.width))
+    }
+
+    /// Bytes of a row of all columns, as it is kept.
+    pub(crate) fn stride(&self) -> usize {
+        self.attributes()
+            .map(Attribute::stride)
+            .fold(self.positions_stride(), usize::saturating_add)
+    }
+
+    /// Positions, given their bytes.
+    pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
+        Ok(Column::new(self.positions, self.width, bytes)?)
+    }
 }
 
 /// What fragments are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grouping {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Grouping {
     Bins,
     Objects,
     Runs,
@@ -79,9 +134,10 @@ impl Ingest {
             table: ChunkTable::new(schema.key_rank()),
             extent: Extent::new(schema.axes.len()),
             schema,
-            compat: options.compat,
-            outside: options.outside,
-            buffer: Buffer::new(options.memory, scratch),
+            options: options.clone(),
+            scratch,
+            slices: Vec::new(),
+            buffer: Buffer::default(),
             columns: None,
             chains: Chains::default(),
             objects: Objects::default(),
@@ -89,6 +145,7 @@ impl Ingest {
             rooted: Vec::new(),
             trees: 0,
             given: 0,
+            since: 0,
             left_out: 0,
         }
     }
@@ -117,14 +174,49 @@ impl Ingest {
         let numbers = Numbers::From(first);
         let Taken { positions, fields, .. } = taken;
         self.extent.add(&positions);
-        self.buffer
-            .push(Run { positions, fields, groups, numbers, rows, segments }, &self.table)?;
+        self.buffer.push(Run { positions, fields, groups, numbers, rows, segments });
         if let Some(elements) = batch.elements() {
             let vertices = elements.rows().iter().map(|row| first.saturating_add(to_u64(*row)));
             let fields = elements.fields();
             self.elements.push(&self.schema, elements.width(), vertices, fields)?;
         }
         self.given = first.saturating_add(to_u64(batch.len()));
+        self.since = self.since.saturating_add(to_u64(batch.len()));
+        self.relieve()
+    }
+
+    /// Takes elements that name vertices by running number.
+    pub(crate) fn push_elements(
+        &mut self,
+        vertices: &Column,
+        fields: &[Field],
+    ) -> Result<(), WriteError> {
+        let kind = self.schema.kind;
+        if kind == Kind::Skeleton {
+            let expected = "in the batch of its vertices";
+            return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
+        }
+        let numbers = elements::numbers(kind, vertices)?;
+        self.elements.push(&self.schema, place(vertices.width()), numbers.into_iter(), fields)?;
+        self.relieve()
+    }
+
+    /// Begins with what an earlier part of the input would have left: the numbers of the first vertex,
+    /// the first tree and the first line.
+    pub(crate) fn begin_at(&mut self, vertex: u64, tree: u64, line: u64) {
+        self.given = vertex;
+        self.trees = to_i64(tree);
+        self.chains.lines = to_i64(line);
+    }
+
+    /// Puts aside what it holds when that is more than it may.
+    pub(crate) fn relieve(&mut self) -> Result<(), WriteError> {
+        if self.held() <= self.options.memory / 2 {
+            return Ok(());
+        }
+        let stem = self.scratch.stem("slice", self.slices.len())?;
+        let slice = self.flush(&stem)?;
+        self.slices.push(slice);
         Ok(())
     }
 
@@ -175,11 +267,12 @@ impl Ingest {
         let fragment =
             of_parts.iter().map(|f| Attribute::new(f, schema.spec("fragment", &f.name), true));
         let fragment: Vec<Attribute> = fragment.collect();
-        if let Some(own) = fragment.iter().find(|a| *a.name == *OWNER && !self.compat) {
+        if let Some(own) = fragment.iter().find(|a| *a.name == *OWNER && !self.options.compat) {
             let what = format!("the fragment attribute {:?}", &*own.name);
             return Err(WriteError::unfit(kind, what, "under another name", "that of the owners"));
         }
-        self.columns = Some(Columns { positions: dtype, vertex, fragment, grouping });
+        let width = batch.positions().width();
+        self.columns = Some(Columns { positions: dtype, width, vertex, fragment, grouping });
         Ok(grouping)
     }
 
@@ -340,7 +433,8 @@ impl Ingest {
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
     fn within_bounds(&mut self, mut taken: Taken) -> Result<(Taken, u32), WriteError> {
         let rows = to_u32(taken.positions.len());
-        let Some(bounds) = self.schema.bounds.filter(|_| self.outside != Outside::Expand) else {
+        let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
+        else {
             return Ok((taken, rows));
         };
         let inside = crate::extent::inside(&taken.positions, &bounds);
@@ -348,7 +442,7 @@ impl Ingest {
             return Ok((taken, rows));
         };
         let strays = to_u64(inside.iter().filter(|inside| !**inside).count());
-        if self.outside == Outside::Raise || self.schema.kind != Kind::PointCloud {
+        if self.options.outside == Outside::Raise || self.schema.kind != Kind::PointCloud {
             let axes = place(taken.positions.width());
             let at = (0..axes).map(|c| taken.positions.float(stray, c).unwrap_or(f64::NAN));
             return Err(WriteError::Outside {

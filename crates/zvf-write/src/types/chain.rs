@@ -67,6 +67,12 @@ impl Chains {
         groups
     }
 
+    /// Gives away the runs so far: those that follow are numbered anew. Lines are counted on.
+    pub(crate) fn take(&mut self) -> Self {
+        let lines = self.lines;
+        std::mem::replace(self, Self { lines, ..Self::default() })
+    }
+
     /// The object of each fragment of a chunk.
     pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
         self.chunks.get(place(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())

@@ -5,11 +5,12 @@
 //! the keys. A chunk is no longer than the geometry is.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use zvf_convert::read::{Header, Piece};
-use zvf_format::grid::ChunkShape;
+use zvf_write::SlicePlan;
 
+use super::slices::Slicer;
 use super::{Progress, Recipe, Stage, go, open};
 use crate::Error;
 
@@ -44,6 +45,10 @@ pub struct Layout {
     pub chunks: u64,
     /// Cells in one object, where there are many.
     pub shard: Option<Vec<u64>>,
+    /// The parts that the input is read in, where it does not fit in memory.
+    pub slices: Vec<SlicePlan>,
+    /// For each file, the vertices of those before it.
+    pub(crate) before: Vec<u64>,
 }
 
 impl Layout {
@@ -53,35 +58,66 @@ impl Layout {
     ///
     /// When it cannot be read, a coordinate is not finite, or the recipe does not fit its axes.
     pub fn of(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
-        let mut reader = open(file, recipe)?;
+        Self::of_all(&[file.to_owned()], recipe, progress)
+    }
+
+    /// Looks through several files that hold the same columns: they are one store.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of), when there is no file, and when one of them holds something else.
+    pub fn of_all(
+        files: &[PathBuf],
+        recipe: &Recipe,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, Error> {
+        let Some((first, others)) = files.split_first() else {
+            return Err(Error::bad_request("the input", "at least one file", "none"));
+        };
+        let reader = open(first, recipe)?;
         let header = reader.header().clone();
+        let readers = others.iter().map(|file| {
+            let reader = open(file, recipe)?;
+            if like(reader.header(), &header) {
+                return Ok(reader);
+            }
+            let found = file.display().to_string();
+            Err(Error::bad_request("the input", "the same columns in every file", &found))
+        });
+        let mut slicer = Slicer::new(recipe.write.memory);
+        let mut before = Vec::with_capacity(files.len());
         let axes = header.axes.len();
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut low = vec![f64::INFINITY; axes];
         let mut high = vec![f64::NEG_INFINITY; axes];
-        for piece in &mut reader {
-            match piece? {
-                Piece::Vertices(batch) => {
-                    for row in 0..batch.len() {
-                        for (axis, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
-                            let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
-                            if !x.is_finite() {
-                                let row = vertices.saturating_add(wide(row));
-                                return Err(Error::not_finite(row, &x.to_string()));
+        for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
+            before.push(vertices);
+            for (number, piece) in reader?.enumerate() {
+                let piece = piece?;
+                slicer.add(input, number, &piece);
+                match piece {
+                    Piece::Vertices(batch) => {
+                        for row in 0..batch.len() {
+                            for (axis, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
+                                let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
+                                if !x.is_finite() {
+                                    let row = vertices.saturating_add(wide(row));
+                                    return Err(Error::not_finite(row, &x.to_string()));
+                                }
+                                (*low, *high) = (low.min(x), high.max(x));
                             }
-                            (*low, *high) = (low.min(x), high.max(x));
                         }
+                        vertices = vertices.saturating_add(wide(batch.len()));
+                        let own = batch.elements().map_or(0, zvf_model::Elements::len);
+                        elements = elements.saturating_add(wide(own));
                     }
-                    vertices = vertices.saturating_add(wide(batch.len()));
-                    let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                    elements = elements.saturating_add(wide(own));
+                    Piece::Elements { rows, .. } => {
+                        elements = elements.saturating_add(wide(rows.len()))
+                    }
+                    Piece::Objects { .. } => {}
                 }
-                Piece::Elements { rows, .. } => {
-                    elements = elements.saturating_add(wide(rows.len()))
-                }
-                Piece::Objects { .. } => {}
+                go(progress, Stage::Look, vertices)?;
             }
-            go(progress, Stage::Look, vertices)?;
         }
         let bounds = (vertices > 0).then_some([low, high]);
         let sizes: Vec<f64> = match &bounds {
@@ -93,21 +129,12 @@ impl Layout {
         let counts = counts(bounds.as_ref(), &chunk);
         let chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
         let many = recipe.shard && !recipe.write.compat && chunks >= MANY;
-        let shard = many.then(|| shard(&counts));
-        Ok(Self { header, vertices, elements, bounds, chunk, chunks, shard })
-    }
-
-    /// The shape of a chunk, checked.
-    pub(super) fn chunk_shape(&self) -> Result<ChunkShape, Error> {
-        if self.chunk.len() != self.header.axes.len() {
-            let found = self.chunk.len().to_string();
-            return Err(Error::bad_request(
-                "the shape of a chunk",
-                "a length for each axis",
-                &found,
-            ));
-        }
-        Ok(ChunkShape::new(&self.chunk)?)
+        let shard = many.then(|| shard(&counts)).and_then(|shard| {
+            let cell = slicer.total().checked_div(chunks).unwrap_or(0);
+            fitting(shard, cell, recipe.write.memory / 8)
+        });
+        let slices = slicer.finish();
+        Ok(Self { header, vertices, elements, bounds, chunk, chunks, shard, slices, before })
     }
 }
 
@@ -143,6 +170,18 @@ impl fmt::Display for Layout {
         }
         Ok(())
     }
+}
+
+/// Whether two files hold the same columns.
+fn like(one: &Header, other: &Header) -> bool {
+    let columns = |header: &Header| {
+        let fields = header.fields.iter().chain(&header.object_fields);
+        let fields = fields.map(|f| (f.name.to_string(), f.column.dtype(), f.column.width()));
+        let elements = header.elements.is_some();
+        let positions = (header.positions.dtype(), header.positions.width());
+        (header.kind, positions, header.objects, elements, fields.collect::<Vec<_>>())
+    };
+    columns(one) == columns(other)
 }
 
 /// The shape of a chunk that holds about `wanted` of `vertices` in a box of these sizes.
@@ -211,6 +250,16 @@ fn shard(counts: &[u64]) -> Vec<u64> {
         _ => 2,
     };
     counts.iter().map(|count| side.min(*count)).collect()
+}
+
+/// The shard, halved until its cells of so many bytes fit; none where not even two do.
+fn fitting(mut shard: Vec<u64>, cell: u64, most: u64) -> Option<Vec<u64>> {
+    let cells = |shard: &[u64]| shard.iter().fold(1_u64, |all, side| all.saturating_mul(*side));
+    while cells(&shard).saturating_mul(cell) > most {
+        let longest = shard.iter_mut().max().filter(|side| **side > 1)?;
+        *longest = longest.div_ceil(2);
+    }
+    (cells(&shard) > 1).then_some(shard)
 }
 
 fn wide(n: usize) -> u64 {
@@ -283,5 +332,15 @@ mod tests {
         assert_eq!(shard(&[9, 3, 1]), [8, 3, 1]);
         assert_eq!(shard(&[100, 1]), [64, 1]);
         assert_eq!(shard(&[2, 2, 2, 2]), [2, 2, 2, 2]);
+        for (shard, cell, most, fits) in [
+            (vec![4, 4, 4], 10, 640, Some(vec![4, 4, 4])),
+            (vec![4, 4, 4], 10, 639, Some(vec![4, 4, 2])),
+            (vec![3, 1], 10, 20, Some(vec![2, 1])),
+            (vec![2, 2], 10, 19, None),
+            (vec![1, 1], 10, 19, None),
+            (vec![2], 10, 0, None),
+        ] {
+            assert_eq!(fitting(shard.clone(), cell, most), fits, "{shard:?} {cell} {most}");
+        }
     }
 }

@@ -1,27 +1,36 @@
 //! A store from a file of another format.
 //!
 //! ```text
-//! 1  look    the file is read once: how many vertices, between which corners   -> Layout
-//! 2  read    it is read again, batch by batch, into a writer
+//! 1  look    the files are read once: how many vertices, between which corners   -> Layout
+//! 2  read    they are read again, batch by batch, into a writer
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
 //! [`Layout::of`] is the first step and says what would be written and why; [`create`] is the others.
-//! Memory is that of the reader and of the writer, each with a bound of its own.
+//! What fits in memory is written at once. Anything larger is planned and done task by task, as many
+//! processes would do it ([`crate::ingest`]): who is killed goes on where he was, when he is started
+//! again with the same input and the same settings. Memory is that of the reader and of the writer, each
+//! with a bound of its own.
 //!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
 mod layout;
+mod slices;
 
+use std::fs::{File, TryLockError};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
-use zvf_format::metadata::Axis;
-use zvf_store::Codecs;
-use zvf_write::{Report, Schema, WriteOptions, Writer};
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Column, Kind};
+use zvf_store::{Build, Codecs};
+use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
 pub use layout::Layout;
+pub(crate) use slices::Place;
 
 use crate::Error;
 
@@ -147,53 +156,178 @@ pub async fn create(
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let reader = open(file, recipe)?;
-    let schema = schema(layout, recipe)?;
+    create_all(&[file.to_owned()], address, layout, recipe, progress).await
+}
+
+/// Writes what several `files` hold, in their order, to one new store.
+///
+/// # Errors
+///
+/// As [`create`].
+pub async fn create_all(
+    files: &[PathBuf],
+    address: &str,
+    layout: &Layout,
+    recipe: &Recipe,
+    progress: &mut Progress<'_>,
+) -> Result<Report, Error> {
+    let folder = folder(address, recipe);
+    let lock = match &folder {
+        Some(folder) if layout.slices.len() > 1 || folder.exists() => Some(lock(folder)?),
+        _ => None,
+    };
+    let (Some(folder), true) = (&folder, layout.slices.len() > 1) else {
+        let stale = folder.filter(|folder| folder.exists());
+        stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
+        drop(lock);
+        let mut report = at_once(files, address, layout, recipe, progress).await?;
+        report.notices.extend(stale.map(|_| Notice::Cleaned));
+        return Ok(report);
+    };
+    // As much is done again after a kill as one share takes; each costs a sync.
+    let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
+    let plan = crate::ingest::plan(files, layout, recipe, Some(shares))?;
+    let stale = Build::is_published(address, folder)?
+        || !matches!(TaskPlan::read(folder), Ok(None))
+            && TaskPlan::read(folder).ok().flatten().as_ref() != Some(&plan);
+    if stale {
+        TaskPlan::remove(folder)?;
+    }
+    // The lock went with the folder.
+    let _lock = if stale { Some(self::lock(folder)?) } else { lock };
+    crate::ingest::begin(address, folder, &plan, recipe).await?;
+    let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
+    let mut report = ingest.run_all(progress).await?;
+    report.notices.extend(stale.then_some(Notice::Cleaned));
+    Ok(report)
+}
+
+/// Writes what fits in memory.
+async fn at_once(
+    files: &[PathBuf],
+    address: &str,
+    layout: &Layout,
+    recipe: &Recipe,
+    progress: &mut Progress<'_>,
+) -> Result<Report, Error> {
+    let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
-    for piece in reader {
-        push(&mut writer, piece?)?;
-        go(progress, Stage::Read, writer.vertices())?;
+    for file in files {
+        let before = writer.vertices();
+        for piece in open(file, recipe)? {
+            push(&mut writer, piece?, before)?;
+            go(progress, Stage::Read, writer.vertices())?;
+        }
     }
     if writer.vertices() != layout.vertices {
         let (expected, found) = (layout.vertices, writer.vertices());
-        return Err(Error::changed(&file.display().to_string(), expected, found));
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        return Err(Error::changed(&files.join(", "), expected, found));
     }
     go(progress, Stage::Write, writer.vertices())?;
     Ok(writer.finish().await?)
 }
 
-fn push(writer: &mut Writer, piece: Piece) -> Result<(), Error> {
+/// Where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
+fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
+    crate::ingest::folder(address).or_else(|| {
+        let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = address.chars().map(readable).collect();
+        Some(parent.join(format!(".zvf-ingest-{name}")))
+    })
+}
+
+/// Nobody else builds this store in one process for as long as it is held.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let scratch = |error| Error::from(WriteError::Scratch(error));
+    std::fs::create_dir_all(folder).map_err(scratch)?;
+    let file = File::create(folder.join("lock")).map_err(scratch)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let found = "another process that makes it";
+            Err(Error::bad_request("the store", "nobody who makes it already", found))
+        }
+        Err(TryLockError::Error(error)) => Err(scratch(error)),
+    }
+}
+
+fn push(writer: &mut Writer, piece: Piece, before: u64) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
-        Piece::Elements { rows, fields } => writer.push_elements(&rows, &fields)?,
+        Piece::Elements { rows, fields } => {
+            writer.push_elements(&pushed(&rows, before)?, &fields)?;
+        }
         Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
         Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
     }
     Ok(())
 }
 
-fn schema(layout: &Layout, recipe: &Recipe) -> Result<Schema, Error> {
-    let axes = layout.header.axes.iter().map(|name| Axis {
-        unit: layout.header.unit.map(str::to_owned),
+/// Numbers of vertices of a file as numbers over all files.
+pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {
+    let Some(numbers) = rows.as_slice::<i64>().filter(|_| before > 0) else {
+        return Ok(rows.clone());
+    };
+    let numbers = numbers.iter().map(|n| n.saturating_add_unsigned(before).to_le_bytes());
+    let bytes: Vec<u8> = numbers.flatten().collect();
+    let column = Column::new(Dtype::INT64, rows.width(), bytes.into());
+    Ok(column.map_err(WriteError::from)?)
+}
+
+/// What a schema follows from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    kind: String,
+    axes: Vec<String>,
+    unit: Option<String>,
+    chunk: Vec<f64>,
+    shard: Option<Vec<u64>>,
+}
+
+impl Shape {
+    /// That of a layout.
+    pub(crate) fn of(layout: &Layout) -> Self {
+        Self {
+            kind: layout.header.kind.token().to_owned(),
+            axes: layout.header.axes.clone(),
+            unit: layout.header.unit.map(str::to_owned),
+            chunk: layout.chunk.clone(),
+            shard: layout.shard.clone(),
+        }
+    }
+}
+
+/// What the store will hold.
+pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Result<Schema, Error> {
+    let axes = shape.axes.iter().map(|name| Axis {
+        unit: shape.unit.clone(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),
         ..Axis::space(name)
     });
-    let chunk = layout.chunk_shape()?;
-    let mut schema = Schema::new(layout.header.kind, axes.collect(), chunk)?;
-    if let Some(bins) = &recipe.bins {
+    if shape.chunk.len() != shape.axes.len() {
+        let found = shape.chunk.len().to_string();
+        return Err(Error::bad_request("the shape of a chunk", "a length for each axis", &found));
+    }
+    let chunk = ChunkShape::new(&shape.chunk)?;
+    let mut schema = Schema::new(shape.kind.parse::<Kind>()?, axes.collect(), chunk)?;
+    if let Some(bins) = bins {
         schema = schema.with_bins(bins)?;
     }
-    if let Some(shard) = &layout.shard {
+    if let Some(shard) = &shape.shard {
         schema = schema.sharded(shard)?;
     }
-    Ok(schema.with_codecs(recipe.codecs.clone()))
+    Ok(schema.with_codecs(codecs))
 }
 
-fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
+/// Begins to read a file.
+pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     Ok(read::open(Input::path(file), recipe.format, &recipe.read)?)
 }
 
-fn go(progress: &mut Progress<'_>, stage: Stage, vertices: u64) -> Result<(), Error> {
+/// Tells how far it is.
+pub(crate) fn go(progress: &mut Progress<'_>, stage: Stage, vertices: u64) -> Result<(), Error> {
     match progress(stage, vertices) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::stopped()),

@@ -1,0 +1,257 @@
+//! `zvf ingest`: a store that many processes build.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use zvf::create::Stage;
+use zvf::ingest::{Ingest as Building, Planned, folder};
+use zvf::store::BuildOptions;
+use zvf::write::{Stage as TaskStage, Task, WriteOptions};
+
+use crate::commands::create::{layout_json, made_json};
+use crate::commands::how::{How, room};
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+
+/// Make a store of files of other formats with many processes: plan, run every task, finish.
+///
+/// The plan divides the work into tasks that know nothing of each other. Each may be run by any process that
+/// sees the files and the folder of the plan, as often as wanted; a task that was killed is run again.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Ingest {
+    Plan(Box<Plan>),
+    Run(Run),
+    Finish(Finish),
+}
+
+/// Look through files and write the list of tasks.
+///
+/// The layout is chosen as `zvf create` does. Nothing of the store is to be seen before `zvf ingest finish`.
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    /// The files to read, in this order; all hold the same columns.
+    #[arg(required = true, value_name = "INPUT")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+    /// Into how many shares the chunks are divided [default: as many as the parts of the input].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    shares: Option<u32>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Run tasks of a plan.
+///
+/// A task that is done and whole is left alone. It fails when a task that it needs is not done: route
+/// tasks need nothing, cells tasks every route task, join tasks every cells task, links tasks every join task.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// The number of a task, as the plan lists them; may be repeated.
+    #[arg(long, value_name = "I", required_unless_present = "all")]
+    task: Vec<usize>,
+    /// Run every task that is not done, in order.
+    #[arg(long, conflicts_with = "task")]
+    all: bool,
+}
+
+/// Compare what came out with what went in, and make the store visible.
+///
+/// Tasks that are missing are named. The folder of the plan is removed at the end.
+#[derive(Args, Debug)]
+pub(crate) struct Finish {
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Which store, and where its plan is.
+#[derive(Args, Debug)]
+struct Place {
+    /// The store to make: a folder that is not there, or a URL.
+    store: String,
+    /// The folder of the plan, on the file system of a store in a folder [default: hidden, beside the store].
+    #[arg(long, value_name = "FOLDER")]
+    work: Option<PathBuf>,
+}
+
+impl Place {
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.work.clone().or_else(|| folder(&self.store));
+        folder.ok_or_else(|| {
+            let usage = Usage::new("a store at a URL needs a folder for its plan");
+            usage.with_hint("name one that every process sees with --work").into()
+        })
+    }
+
+    fn building(&self, session: &Session) -> anyhow::Result<(Building, Arc<AtomicBool>)> {
+        let stop = Arc::new(AtomicBool::new(false));
+        session.interrupt().ask_first(&stop);
+        let usual = WriteOptions::default();
+        let store = room(session);
+        let write = WriteOptions {
+            memory: session.memory_limit().unwrap_or(usual.memory),
+            stop: Some(Arc::clone(&stop)),
+            build: BuildOptions { store, ..BuildOptions::default() },
+            ..usual
+        };
+        let building = Building::open(&self.store, &self.folder()?, write);
+        Ok((building.with_context(|| format!("cannot make {}", self.store))?, stop))
+    }
+}
+
+impl Ingest {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Plan(plan) => plan.run(session, out).await,
+            Self::Run(run) => run.run(session, out).await,
+            Self::Finish(finish) => finish.run(session, out).await,
+        }
+    }
+}
+
+impl Plan {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let (recipe, stop) = self.how.recipe(session)?;
+        let folder = self.place.folder()?;
+        let bar = session.progress("looking");
+        let progress = &mut |_: Stage, vertices: u64| {
+            bar.set(format!("looking: {} vertices", table::count(vertices)));
+            flow(session, &stop)
+        };
+        let (files, store) = (&self.files, &self.place.store);
+        let planned = Planned::make(files, store, &folder, &recipe, self.shares, progress).await;
+        let planned = planned.with_context(|| format!("cannot plan {store}"))?;
+        drop(bar);
+        let building = Building::open(store, &folder, recipe.write)?;
+        let tasks = building.tasks().all();
+        let done: Vec<bool> = tasks.iter().map(|task| building.tasks().is_done(*task)).collect();
+        if session.json() {
+            let listed = tasks.iter().zip(&done).enumerate();
+            let listed = listed.map(|(number, (task, done))| {
+                let stage = task.stage.name();
+                json!({"task": number, "stage": stage, "number": task.number, "done": done})
+            });
+            let listed: Vec<_> = listed.collect();
+            let layout = layout_json(&planned.layout);
+            let plan = json!({"layout": layout, "folder": folder, "tasks": listed});
+            table::json(&plan, out)?;
+            return Ok(Outcome::Clean);
+        }
+        writeln!(out, "{}", planned.layout)?;
+        for stage in TaskStage::ALL {
+            write_stage(stage, &tasks, &done, out)?;
+        }
+        let hint = format!(
+            "run each with: zvf ingest run {store} --task I; then: zvf ingest finish {store}"
+        );
+        session.tell(out, [hint])?;
+        Ok(Outcome::Clean)
+    }
+}
+
+/// One line for the tasks of a stage.
+fn write_stage(
+    stage: TaskStage,
+    tasks: &[Task],
+    done: &[bool],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let own = || tasks.iter().zip(done).enumerate().filter(|(_, (task, _))| task.stage == stage);
+    let (Some((first, _)), Some((last, _))) = (own().next(), own().next_back()) else {
+        return Ok(());
+    };
+    let finished = own().filter(|(_, (_, done))| **done).count();
+    let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
+    let what = match stage {
+        TaskStage::Route => "a part of the input each",
+        TaskStage::Cells => "a range of the chunks each, in whole shards",
+        TaskStage::Join => "the ends of a part's elements each",
+        TaskStage::Links => "the links of a range of the chunks each",
+    };
+    let so_far = if finished > 0 { format!(", {finished} done") } else { String::new() };
+    writeln!(out, "{:<12}tasks {numbers}: {what}{so_far}", stage.name())
+}
+
+impl Run {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let (building, stop) = self.place.building(session)?;
+        let all = building.tasks().all();
+        let numbers: Vec<usize> = if self.all { (0..all.len()).collect() } else { self.task };
+        let bar = session.progress("running");
+        let mut ran = Vec::new();
+        for number in numbers {
+            let Some(task) = all.get(number).copied() else {
+                let found = format!("task {number} of {}: there is no such task", all.len());
+                return Err(Usage::new(found).into());
+            };
+            let progress = &mut |_: Stage, vertices: u64| {
+                let vertices = table::count(vertices);
+                bar.set(format!("[{number}/{}] {task}: {vertices} vertices", all.len()));
+                flow(session, &stop)
+            };
+            bar.set(format!("[{number}/{}] {task}", all.len()));
+            let done = building.run(task, progress).await;
+            let fresh = done.with_context(|| format!("task {number}, {task}"))?;
+            ran.push((number, task, fresh));
+        }
+        drop(bar);
+        if session.json() {
+            let ran = ran.iter().map(|(number, task, fresh)| {
+                json!({"task": number, "stage": task.stage.name(), "number": task.number, "ran": fresh})
+            });
+            table::json(&json!({"tasks": ran.collect::<Vec<_>>()}), out)?;
+            return Ok(Outcome::Clean);
+        }
+        for (number, task, fresh) in ran {
+            let how = if fresh { "done" } else { "had been done" };
+            writeln!(out, "task {number}, {task}: {how}")?;
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+impl Finish {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let (building, _stop) = self.place.building(session)?;
+        let store = &self.place.store;
+        let bar = session.progress("finishing");
+        let report = building.finish().await.with_context(|| format!("cannot finish {store}"))?;
+        drop(bar);
+        if session.json() {
+            let made = report.as_ref().map(|report| made_json((report, store)));
+            table::json(&json!({"made": made}), out)?;
+            return Ok(Outcome::Clean);
+        }
+        match report {
+            Some(report) => writeln!(out, "{report}")?,
+            None => writeln!(out, "{store} had been finished by an earlier run")?,
+        }
+        session.tell(out, [format!("look into it with: zvf info {store}")])?;
+        Ok(Outcome::Clean)
+    }
+}
+
+fn flow(session: &Session, stop: &AtomicBool) -> ControlFlow<()> {
+    let stopped = session.interrupt().is_stopped() || stop.load(Ordering::Relaxed);
+    if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+const EXAMPLES: &str = "Examples:
+  zvf ingest plan part-*.csv points.zarrvectors --shares 16
+  zvf ingest run points.zarrvectors --task $SLURM_ARRAY_TASK_ID
+  zvf ingest finish points.zarrvectors
+  zvf ingest run points.zarrvectors --all";

@@ -1,0 +1,118 @@
+//! The scratch folder of one process.
+//!
+//! It is removed at the end. One that a killed process left behind is recognised by its name and by its
+//! lock, which nobody holds any more, and removed by the next run.
+//!
+//! Not here: what is put there (`stages`).
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::WriteError;
+
+/// The folder for what does not fit in memory, made when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    parent: PathBuf,
+    folder: OnceLock<Folder>,
+}
+
+/// A folder that goes away.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    _lock: File, // held as long as the folder is in use
+}
+
+impl Scratch {
+    /// Below `parent`, or below the folder for temporary files.
+    pub(crate) fn new(parent: Option<PathBuf>) -> Self {
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        Self { parent, folder: OnceLock::new() }
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> Result<PathBuf, WriteError> {
+        let folder = match self.folder.get() {
+            Some(folder) => folder,
+            None => {
+                let made = Folder::make(&self.parent).map_err(WriteError::Scratch)?;
+                self.folder.get_or_init(|| made)
+            }
+        };
+        Ok(folder.path.clone())
+    }
+
+    /// What the names of some files in it begin with.
+    pub(crate) fn stem(&self, what: &str, number: usize) -> Result<PathBuf, WriteError> {
+        Ok(self.folder()?.join(format!("{what}-{number}")))
+    }
+}
+
+impl Folder {
+    fn make(parent: &Path) -> io::Result<Self> {
+        fs::create_dir_all(parent)?;
+        sweep(parent)?;
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        let lock = File::create_new(path.join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next run.
+        let _left_behind = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes folders whose process is gone.
+fn sweep(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // A folder without a lock is just being made, or just being removed.
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        match lock.try_lock() {
+            Ok(()) => {
+                let _another_was_faster = fs::remove_dir_all(entry.path());
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// What the folders begin with.
+const PREFIX: &str = ".zvf-scratch-";
+const LOCK: &str = "lock";
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_nobody_uses_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let dead = parent.path().join(format!("{PREFIX}1-1"));
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join(LOCK), "").unwrap();
+        let alive = Folder::make(parent.path()).unwrap();
+        let scratch = Scratch::new(Some(parent.path().to_owned()));
+        let other = scratch.stem("a", 3).unwrap();
+        assert!(other.ends_with("a-3") && !other.exists());
+        let other = scratch.folder().unwrap();
+        assert_eq!((dead.exists(), alive.path.exists(), other.exists()), (false, true, true));
+        drop((alive, scratch));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! Files that one step writes and another reads.
+//!
+//! A file is written under a name of its own and renamed when it is whole: steps that do the same work
+//! twice, at the same time or after a crash, put the same bytes in the same place. What was written is
+//! told by name, length and CRC-32C, and compared before anybody reads it.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::WriteError;
+use crate::num::to_u64;
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Written {
+    /// Its name, without the folder.
+    pub(crate) name: String,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// The CRC-32C of its bytes.
+    pub(crate) crc32c: u32,
+}
+
+/// A file being written.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    fresh: PathBuf,
+    file: BufWriter<File>,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl Output {
+    /// Begins the file at `path`.
+    pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".tmp-{}-{number}", std::process::id()));
+        let fresh = path.with_file_name(name);
+        let file = File::create(&fresh).map_err(WriteError::Scratch)?;
+        let file = BufWriter::with_capacity(BUFFER, file);
+        Ok(Self { path, fresh, file, bytes: 0, crc32c: 0 })
+    }
+
+    /// How many bytes were written.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.file.write_all(bytes).map_err(WriteError::Scratch)?;
+        self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> Result<Written, WriteError> {
+        self.file.flush().map_err(WriteError::Scratch)?;
+        fs::rename(&self.fresh, &self.path).map_err(WriteError::Scratch)?;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Written { name, bytes: self.bytes, crc32c: self.crc32c })
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _renamed_by_now = fs::remove_file(&self.fresh);
+    }
+}
+
+impl Written {
+    /// Compares the file in `folder` with what was written.
+    pub(crate) fn check(&self, folder: &Path) -> Result<(), WriteError> {
+        let mut file = File::open(folder.join(&self.name)).map_err(WriteError::Scratch)?;
+        let (mut bytes, mut crc32c) = (0_u64, 0);
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let read = file.read(&mut buffer).map_err(WriteError::Scratch)?;
+            let Some(part @ [_, ..]) = buffer.get(..read) else { break };
+            bytes = bytes.saturating_add(to_u64(read));
+            crc32c = crc32c::crc32c_append(crc32c, part);
+        }
+        if (bytes, crc32c) == (self.bytes, self.crc32c) {
+            return Ok(());
+        }
+        let found = format!("{bytes} bytes with checksum {crc32c:08x}");
+        let expected = format!("{} bytes with checksum {:08x}", self.bytes, self.crc32c);
+        Err(WriteError::Task { task: self.name.clone(), expected, found })
+    }
+}
+
+/// A file of another step, with an error that says which.
+pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
+    File::open(path).map_err(|error| {
+        let said = format!("{}: {error}", path.display());
+        WriteError::Scratch(io::Error::new(error.kind(), said))
+    })
+}
+
+const BUFFER: usize = 1 << 17;
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_when_it_is_whole_and_is_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rows");
+        let mut out = Output::create(path.clone()).unwrap();
+        out.write(b"123456789").unwrap();
+        assert!(!path.exists());
+        let written = out.finish().unwrap();
+        assert_eq!((written.bytes, written.crc32c), (9, 0xe306_9283));
+        written.check(folder.path()).unwrap();
+        fs::write(&path, b"123456780").unwrap();
+        assert_eq!(
+            written.check(folder.path()).unwrap_err().to_string(),
+            "a.rows: expected 9 bytes with checksum e3069283, found 9 bytes with checksum 7c9ae3c1"
+                .replace("7c9ae3c1", &format!("{:08x}", crc32c::crc32c(b"123456780")))
+        );
+        drop(Output::create(path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

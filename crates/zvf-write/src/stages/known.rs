@@ -1,0 +1,404 @@
+//! All slices together: which chunks there are, where their rows lie, and who writes which.
+//!
+//! Every step after the first one works this out anew from what the first ones said, and comes to the
+//! same. Chunks are numbered in numeric order. Held in memory is what is known of each chunk, about
+//! as much as the presence lists of the store say; rows are read when they are asked for.
+//!
+//! ```text
+//! shares     the chunks in the order of writing, cut between shards where the rows before are as many
+//!            as their part of all: half-open ranges, every chunk in one of them
+//! ```
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use zvf_format::metadata::Dtype;
+use zvf_model::Kind;
+
+use super::file::open;
+use super::slice::{ColumnsRecord, Slice};
+use crate::cells::{self, Frame, Layout};
+use crate::chunks::{ChunkTable, Fast, Order};
+use crate::columns::Attribute;
+use crate::extent::union;
+use crate::ingest::{Columns, Grouping, bounds};
+use crate::num::{place, to_u32, to_u64, to_usize};
+use crate::route::Segment;
+use crate::run::{Numbers, Run};
+use crate::schema::Schema;
+use crate::{WriteError, WriteOptions};
+
+/// What is known when every slice is there.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) schema: Schema,
+    pub(crate) options: WriteOptions,
+    pub(crate) slices: Vec<Slice>,
+    pub(crate) table: ChunkTable,
+    pub(crate) order: Order,
+    pub(crate) bounds: [Vec<f64>; 2],
+    pub(crate) columns: Option<Columns>,
+    /// What is said of elements.
+    pub(crate) element_attributes: Vec<Attribute>,
+    /// Vertices of an element.
+    pub(crate) width: usize,
+    grid: [Vec<i64>; 2],
+    rows: Vec<u64>, // of each chunk
+    sources: Vec<Source>,
+}
+
+/// Where one slice's rows are.
+#[derive(Debug)]
+struct Source {
+    file: Mutex<File>,
+    spans: HashMap<u32, Span, Fast>,
+    codes: Vec<Option<Vec<u32>>>, // of each column of texts, those that they have in all slices
+    goes_on: Option<u32>,         // the chunk whose last run its first vertices go on with
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    rows: u32,
+    owners: u32,
+}
+
+/// The rows of one chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// One for each slice that has any.
+    pub(crate) runs: Vec<Run>,
+    /// The object of each run of a chain.
+    pub(crate) owners: Vec<i64>,
+}
+
+impl Known {
+    /// What these slices are together.
+    pub(crate) fn of(
+        schema: &Schema,
+        options: &WriteOptions,
+        slices: Vec<Slice>,
+    ) -> Result<Self, WriteError> {
+        let mut schema = schema.clone();
+        if options.compat {
+            schema.shard = None;
+        }
+        let keys = keys(&schema, &slices)?;
+        let mut table = ChunkTable::new(schema.key_rank());
+        for key in &keys {
+            table.number(key)?;
+        }
+        drop(keys);
+        let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
+        let bounds = bounds(&schema, options.outside, corners);
+        let grid = cells::extent(&table, &bounds, &schema)?;
+        let order = table.order(&grid[0], schema.shard.as_deref());
+        let (columns, codes) = columns(schema.kind, to_u32(schema.axes.len()), &slices)?;
+        let (width, element_attributes) = elements(schema.kind, &slices)?;
+        let mut rows = vec![0_u64; table.len()];
+        let mut sources: Vec<Source> = Vec::with_capacity(slices.len());
+        let mut last = None;
+        for (slice, codes) in slices.iter().zip(codes) {
+            let file = Mutex::new(open(&slice.file("rows"))?);
+            let goes_on = match &slice.ends {
+                Some([first, _]) if last == Some(first) => {
+                    Some(table.find(&first.1)).filter(|number| *number != u32::MAX)
+                }
+                _ => None,
+            };
+            last = slice.ends.as_ref().map(|[_, end]| end).or(last);
+            let mut spans = HashMap::default();
+            each_span(&schema, slice, |key, span| {
+                let number = table.find(key);
+                if let Some(rows) = rows.get_mut(place(number)) {
+                    *rows = rows.saturating_add(span.rows.into());
+                }
+                spans.insert(number, span);
+                Ok(())
+            })?;
+            sources.push(Source { file, spans, codes, goes_on });
+        }
+        let options = options.clone();
+        Ok(Self {
+            schema,
+            options,
+            slices,
+            table,
+            order,
+            bounds,
+            columns,
+            element_attributes,
+            width,
+            grid,
+            rows,
+            sources,
+        })
+    }
+
+    /// The arrays of the level, in a build.
+    pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
+        let Self { table, order, grid, schema, options, .. } = self;
+        let stop = options.stop.as_ref();
+        Frame::new(build, table, order, grid, schema, options.compat, stop)
+    }
+
+    /// The columns of vertices.
+    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
+        match &self.columns {
+            Some(columns) => columns.layout(),
+            None => {
+                let none = &[][..];
+                let layout = Layout { positions: Dtype::FLOAT32, vertex: none, fragment: none };
+                (layout, Grouping::Bins)
+            }
+        }
+    }
+
+    /// Whether every edge of a skeleton is stored.
+    pub(crate) fn explicit(&self) -> bool {
+        let attributes = !self.element_attributes.is_empty() && !self.options.compat;
+        self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
+    }
+
+    /// Vertices in the store.
+    pub(crate) fn kept(&self) -> u64 {
+        self.rows.iter().copied().fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that a chunk takes while it is written.
+    pub(crate) fn weight(&self, chunk: u32) -> u64 {
+        let columns = self.columns.as_ref().map_or(0, Columns::stride);
+        let row = to_u64(columns).saturating_add(32);
+        self.rows.get(place(chunk)).copied().unwrap_or(0).saturating_mul(row)
+    }
+
+    /// The chunks of one of `shares`, as a range of places in the order of writing.
+    pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
+        let total = u128::from(self.kept());
+        let cut = |number: u32| {
+            let part = total.saturating_mul(number.into());
+            part.checked_div(u128::from(shares.max(1))).unwrap_or(0)
+        };
+        let (from, to) = (cut(number), cut(number.saturating_add(1)));
+        let (mut start, mut end, mut at, mut before) = (None, 0_usize, 0_usize, 0_u128);
+        let chunks = &self.order.chunks;
+        for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
+            let mine = before >= from && (before < to || number.saturating_add(1) == shares);
+            let next = at.saturating_add(shard.len());
+            if mine {
+                start.get_or_insert(at);
+                end = next;
+            }
+            let rows = shard.iter().map(|chunk| self.rows.get(place(*chunk)).copied().unwrap_or(0));
+            before = before.saturating_add(rows.map(u128::from).sum());
+            at = next;
+        }
+        start.unwrap_or(0)..end
+    }
+
+    /// Whole shards of a share, a window at a time, each of about so many bytes.
+    pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
+        let mut windows: Vec<Range<usize>> = Vec::new();
+        let chunks = self.order.chunks.get(share.clone()).unwrap_or(&[]);
+        let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
+        for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
+            let bytes = shard.iter().map(|chunk| self.weight(*chunk));
+            let bytes = bytes.fold(0, u64::saturating_add);
+            if at > start && held.saturating_add(bytes) > memory {
+                windows.push(start..at);
+                (start, held) = (at, 0);
+            }
+            held = held.saturating_add(bytes);
+            at = at.saturating_add(shard.len());
+        }
+        if at > start {
+            windows.push(start..at);
+        }
+        windows
+    }
+
+    /// The rows of a chunk, in the order given, with groups that count over all slices.
+    pub(crate) fn load(&self, chunk: u32) -> Result<Loaded, WriteError> {
+        let mut loaded = Loaded::default();
+        let runs = self.columns.as_ref().is_some_and(|c| c.grouping == Grouping::Runs);
+        for source in &self.sources {
+            let Some(span) = source.spans.get(&chunk) else { continue };
+            let mut base = to_u64(loaded.owners.len());
+            let same = source.goes_on == Some(chunk) && base > 0;
+            base = base.saturating_sub(u64::from(same));
+            let (mut run, owners) = self.read(source, *span)?;
+            if runs {
+                run.groups.iter_mut().for_each(|group| *group = group.saturating_add(base));
+                loaded.owners.extend(owners.into_iter().skip(usize::from(same)));
+            }
+            run.segments = vec![Segment { chunk, start: 0, count: span.rows }];
+            loaded.runs.push(run);
+        }
+        Ok(loaded)
+    }
+
+    fn read(&self, source: &Source, span: Span) -> Result<(Run, Vec<i64>), WriteError> {
+        let Some(columns) = &self.columns else {
+            return Err(self.damaged("rows", "columns", "none"));
+        };
+        let rows = place(span.rows);
+        let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
+        let words = if grouped { 16 } else { 8 };
+        let owners = place(span.owners).saturating_mul(8);
+        let row = columns.stride().saturating_add(words);
+        let mut bytes = vec![0; row.saturating_mul(rows).saturating_add(owners)];
+        {
+            let mut file = source.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(span.start)).map_err(WriteError::Scratch)?;
+            file.read_exact(&mut bytes).map_err(WriteError::Scratch)?;
+        }
+        let mut bytes = Bytes::from(bytes);
+        let mut take = |stride: usize| bytes.split_to(stride.saturating_mul(rows).min(bytes.len()));
+        let positions = columns.positions_column(take(columns.positions_stride()))?;
+        let mut fields = Vec::new();
+        for (attribute, codes) in columns.attributes().zip(&source.codes) {
+            let kept = take(attribute.stride());
+            let kept = match codes {
+                Some(codes) => recoded(&kept, codes),
+                None => kept,
+            };
+            fields.push(attribute.kept(kept)?);
+        }
+        let numbers = |bytes: &[u8]| -> Vec<u64> {
+            bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect()
+        };
+        let groups = if grouped { numbers(&take(8)) } else { Vec::new() };
+        let listed = numbers(&take(8));
+        let owners = numbers(&bytes).into_iter().map(u64::cast_signed).collect();
+        let run = Run {
+            positions,
+            fields,
+            groups,
+            numbers: Numbers::Listed(listed),
+            rows: (0..span.rows).collect(),
+            segments: Vec::new(),
+        };
+        Ok((run, owners))
+    }
+
+    /// What one step left is not what another one needs.
+    pub(crate) fn damaged(
+        &self,
+        task: &str,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> WriteError {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        WriteError::Task { task: task.to_owned(), expected, found }
+    }
+}
+
+/// The keys of all chunks, in numeric order.
+fn keys(schema: &Schema, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
+    let mut keys = BTreeSet::new();
+    for slice in slices {
+        each_span(schema, slice, |key, _| {
+            if !keys.contains(key) {
+                keys.insert(key.to_vec());
+            }
+            Ok(())
+        })?;
+    }
+    Ok(keys)
+}
+
+/// Reads which chunks a slice has.
+fn each_span(
+    schema: &Schema,
+    slice: &Slice,
+    mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    let rank = schema.key_rank();
+    let width = rank.saturating_mul(8).saturating_add(16);
+    let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
+    let (mut record, mut key) = (vec![0; width], Vec::with_capacity(rank));
+    loop {
+        match file.read_exact(&mut record) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(WriteError::Scratch(error)),
+        }
+        let (words, _) = record.as_chunks::<8>();
+        key.clear();
+        key.extend(words.iter().take(rank).map(|word| i64::from_le_bytes(*word)));
+        let mut rest = words.iter().skip(rank).map(|word| u64::from_le_bytes(*word));
+        let (start, counts) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
+        let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0);
+        each(&key, Span { start, rows: low(counts), owners: low(counts >> 32) })?;
+    }
+}
+
+/// The columns that all slices have, and for each slice what its codes of texts are in all.
+type Codes = Vec<Vec<Option<Vec<u32>>>>;
+
+fn columns(
+    kind: Kind,
+    axes: u32,
+    slices: &[Slice],
+) -> Result<(Option<Columns>, Codes), WriteError> {
+    let mut found: Option<(ColumnsRecord, Columns)> = None;
+    let mut codes = Vec::with_capacity(slices.len());
+    for slice in slices {
+        let Some(record) = &slice.columns else {
+            codes.push(Vec::new());
+            continue;
+        };
+        let bare = bare(record);
+        let known = match &mut found {
+            Some((first, known)) if *first == bare => known,
+            Some(_) => {
+                let expected = "the same in every part of the input";
+                return Err(WriteError::unfit(kind, "the columns", expected, "others"));
+            }
+            none => &mut none.insert((bare, Columns::of(record, axes)?)).1,
+        };
+        let records = record.vertex.iter().chain(&record.fragment);
+        let learnt = known.attributes_mut().zip(records);
+        let learnt = learnt.map(|(known, own)| own.texts.as_ref().map(|texts| known.learn(texts)));
+        codes.push(learnt.collect());
+    }
+    Ok((found.map(|(_, columns)| columns), codes))
+}
+
+/// A record without its texts, which differ from slice to slice.
+fn bare(record: &ColumnsRecord) -> ColumnsRecord {
+    let mut bare = record.clone();
+    for attribute in bare.vertex.iter_mut().chain(&mut bare.fragment) {
+        attribute.texts = attribute.texts.take().map(|_| Vec::new());
+    }
+    bare
+}
+
+/// What elements are in all slices.
+fn elements(kind: Kind, slices: &[Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
+    let mut with = slices.iter().filter(|slice| slice.elements > 0);
+    let Some(first) = with.next() else {
+        let known = slices.iter().find(|slice| slice.width > 0);
+        return Ok((known.map_or(0, |slice| slice.width), Vec::new()));
+    };
+    for slice in with {
+        let same = (slice.width, &slice.element_attributes);
+        if same != (first.width, &first.element_attributes) {
+            let expected = "the same in every part of the input";
+            return Err(WriteError::unfit(kind, "the elements", expected, "others"));
+        }
+    }
+    let attributes = first.element_attributes.iter().map(Attribute::of);
+    Ok((first.width, attributes.collect::<Result<_, _>>()?))
+}
+
+/// Codes of a slice as those of all.
+fn recoded(kept: &[u8], codes: &[u32]) -> Bytes {
+    let (kept, _) = kept.as_chunks::<4>();
+    let code = |own: &[u8; 4]| codes.get(to_usize(u32::from_le_bytes(*own).into())).copied();
+    kept.iter().flat_map(|own| code(own).unwrap_or(u32::MAX).to_le_bytes()).collect()
+}

@@ -1,0 +1,132 @@
+//! The records of tasks that are done.
+//!
+//! A record is the last thing a task writes: what it says is on the disk by then. It has its own checksum,
+//! so that half a record is none.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Task;
+use super::there;
+use crate::WriteError;
+use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Slice, Written};
+
+/// The journal in a folder.
+#[derive(Debug)]
+pub(super) struct Journal {
+    folder: PathBuf,
+    sync: bool,
+}
+
+/// What a task says when it is done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Record {
+    Route(Box<Slice>),
+    Cells(CellsRecord),
+    Join(JoinRecord),
+    Links(LinksRecord),
+}
+
+impl Record {
+    /// The files that it left for others.
+    pub(super) fn files(&self) -> &[Written] {
+        match self {
+            Self::Route(slice) => &slice.files,
+            Self::Cells(record) => &record.files,
+            Self::Join(record) => &record.files,
+            Self::Links(_) => &[],
+        }
+    }
+}
+
+impl Journal {
+    /// The journal in `folder`.
+    pub(super) fn open(folder: &Path, sync: bool) -> Result<Self, WriteError> {
+        let journal = Self { folder: folder.to_owned(), sync };
+        for folder in [journal.files(), journal.records()] {
+            fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+        }
+        Ok(journal)
+    }
+
+    /// Where tasks leave files.
+    pub(super) fn files(&self) -> PathBuf {
+        self.folder.join("tasks")
+    }
+
+    fn records(&self) -> PathBuf {
+        self.folder.join("done")
+    }
+
+    /// What the names of a task's files begin with.
+    pub(super) fn stem(&self, task: Task) -> PathBuf {
+        self.files().join(format!("{}-{}", task.stage.name(), task.number))
+    }
+
+    fn path(&self, task: Task) -> PathBuf {
+        self.records().join(format!("{}-{}.json", task.stage.name(), task.number))
+    }
+
+    /// Whether a task is done.
+    pub(super) fn has(&self, task: Task) -> bool {
+        self.path(task).exists()
+    }
+
+    /// The record of a task, when it is whole.
+    pub(super) fn read(&self, task: Task) -> Result<Option<Record>, WriteError> {
+        let path = self.path(task);
+        if !there(&path)? {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).map_err(WriteError::Scratch)?;
+        let whole = text
+            .split_once('\n')
+            .filter(|(sum, record)| *sum == format!("{:08x}", crc32c::crc32c(record.as_bytes())));
+        Ok(whole.and_then(|(_, record)| serde_json::from_str(record).ok()))
+    }
+
+    /// Says that a task is done; what it wrote is synced before.
+    pub(super) fn write(&self, task: Task, record: &Record) -> Result<(), WriteError> {
+        if self.sync {
+            for file in record.files() {
+                let file = File::open(self.files().join(&file.name));
+                file.and_then(|file| file.sync_all()).map_err(WriteError::Scratch)?;
+            }
+            sync_names(&self.files())?;
+        }
+        let text = serde_json::to_string(record);
+        let text = text.map_err(|error| WriteError::Scratch(error.into()))?;
+        let text = format!("{:08x}\n{text}", crc32c::crc32c(text.as_bytes()));
+        write_new(&self.path(task), text.as_bytes(), self.sync)
+    }
+}
+
+/// Writes a small file whole, in place of one that is there.
+pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp-{}", std::process::id()));
+    let fresh = path.with_file_name(name);
+    let written = File::create(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        if sync { file.sync_all() } else { Ok(()) }
+    });
+    written.and_then(|()| fs::rename(&fresh, path)).map_err(WriteError::Scratch)?;
+    match path.parent() {
+        Some(folder) if sync => sync_names(folder),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn sync_names(folder: &Path) -> Result<(), WriteError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(WriteError::Scratch)
+}
+
+/// Elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
+#[cfg(not(unix))]
+fn sync_names(_folder: &Path) -> Result<(), WriteError> {
+    Ok(())
+}

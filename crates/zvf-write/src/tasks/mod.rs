@@ -1,0 +1,405 @@
+//! One store, built by many processes that know nothing of each other.
+//!
+//! Somebody looks at the input once and writes a [`TaskPlan`]: how the input is divided into slices, and
+//! into how many shares the chunks are. From then on there is a fixed list of [`Task`]s, and any process
+//! may do any of them, on any machine that sees the folder, under any scheduler:
+//!
+//! ```text
+//! FOLDER/plan.json           what is to be done; created once, never changed
+//! FOLDER/tasks/TASK.*        what tasks leave for each other
+//! FOLDER/done/TASK.json      the journal: a task is done when its record is here
+//! FOLDER/store/...           the cells of a store in a directory, under their final names
+//!
+//! route 0 .. S    a slice of the input, routed             needs nothing
+//! cells 0 .. O    the cells of a share of the chunks       needs every route
+//! join  0 .. J    the ends of a slice's elements           needs every cells
+//! links 0 .. O    the links of a share of the chunks       needs every join
+//! finish          indexes, presence, metadata, the name    needs all
+//! ```
+//!
+//! **Owners.** Share `i` of `n` is a half-open range of the chunks in the order of writing, of whole shards:
+//! two tasks never write the same object, so nobody needs a lock, and no cell is ever put on a condition.
+//! Where the ranges are cut follows from how many rows every chunk has, which all tasks know once routing
+//! is done, and all come to the same.
+//!
+//! **Again and again.** A task writes its files under names of its own, renames them, syncs them, and then
+//! writes its record: lengths, checksums, counts, the keys of its cells. Killed at any moment it leaves
+//! no record, and is done again, with the same bytes under the same names. Asked to do again what is done,
+//! it compares the files with the record and does nothing.
+//!
+//! **Nothing is lost.** The last step adds up what all records say: vertices, the checksums of their
+//! positions, elements, links. What came out must be what went in; a task without a record is named. Only
+//! then is the store given its name.
+//!
+//! Not here: what a task does (`stages`), and what input is and how a slice of it is read (the caller).
+
+mod journal;
+mod plan;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use zvf_format::metadata::Ome;
+use zvf_model::{Batch, Column, Field, ObjectId};
+use zvf_store::Build;
+
+use self::journal::{Journal, Record};
+pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
+use crate::ingest::Ingest;
+use crate::objects::Objects;
+use crate::stages::{self, Known, Stages};
+use crate::{Report, Schema, WriteError, WriteOptions};
+
+/// The tasks of one plan.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let address = dir.path().join("points.zarrvectors").to_str().unwrap().to_owned();
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_model::{Batch, Column, Kind};
+/// use zvf_write::{Schema, SlicePlan, Stage, TaskPlan, Tasks, WriteOptions};
+///
+/// let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), ChunkShape::new(&[10.0])?)?;
+/// let slice = |vertices| SlicePlan { vertices, ..SlicePlan::default() };
+/// let plan = TaskPlan::new(&schema, vec![slice(2), slice(1)], 1, "the input".into());
+/// let folder = dir.path().join("work");
+/// TaskPlan::create(&plan, &folder)?;
+///
+/// // From here on, any process.
+/// let tasks = Tasks::open(&address, &folder, schema, WriteOptions::default())?;
+/// for (slice, values) in [(1, &[25.0_f64][..]), (0, &[1.0, 2.0])] {
+///     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+///     let mut router = tasks.router(slice)?;
+///     router.push(&Batch::new(Kind::PointCloud, Column::new(Dtype::parse("float64")?, 1, bytes.into())?))?;
+///     tasks.route(router)?;
+/// }
+/// for task in tasks.all().into_iter().filter(|task| task.stage != Stage::Route) {
+///     tasks.run(task).await?;
+/// }
+/// let report = tasks.finish().await?.ok_or("an earlier run had done it")?;
+/// assert_eq!(report.to_string(), "3 vertices in 2 chunks, 0 objects, 0 links");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Tasks {
+    address: String,
+    folder: PathBuf,
+    plan: TaskPlan,
+    journal: Journal,
+    schema: Schema,
+    options: WriteOptions,
+    known: OnceLock<Known>,
+}
+
+impl Tasks {
+    /// The tasks of the plan in `folder`, for a store at `address`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no plan.
+    pub fn open(
+        address: &str,
+        folder: &Path,
+        schema: Schema,
+        options: WriteOptions,
+    ) -> Result<Self, WriteError> {
+        let Some(plan) = TaskPlan::read(folder)? else {
+            let expected = "a plan, made by `plan`".to_owned();
+            let task = folder.display().to_string();
+            return Err(WriteError::Task { task, expected, found: "none".to_owned() });
+        };
+        let journal = Journal::open(folder, options.build.sync)?;
+        let (address, folder, known) = (address.to_owned(), folder.to_owned(), OnceLock::new());
+        Ok(Self { address, folder, plan, journal, schema, options, known })
+    }
+
+    /// The plan.
+    #[must_use]
+    pub const fn plan(&self) -> &TaskPlan {
+        &self.plan
+    }
+
+    /// Every task, in an order in which they can be done.
+    #[must_use]
+    pub fn all(&self) -> Vec<Task> {
+        self.plan.tasks()
+    }
+
+    /// Whether the record of a task is there.
+    #[must_use]
+    pub fn is_done(&self, task: Task) -> bool {
+        self.journal.has(task)
+    }
+
+    /// Whether what a task left is what its record says; then doing it again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When its record cannot be read.
+    pub fn is_whole(&self, task: Task) -> Result<bool, WriteError> {
+        let Some(record) = self.journal.read(task)? else { return Ok(false) };
+        let folder = self.journal.files();
+        Ok(record.files().iter().all(|file| file.check(&folder).is_ok()))
+    }
+
+    /// Begins to route a slice; all of it is to be pushed, in order.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such slice.
+    pub fn router(&self, slice: u32) -> Result<Router, WriteError> {
+        let task = Task { stage: Stage::Route, number: slice };
+        let place = crate::num::place(slice);
+        let Some(planned) = self.plan.slices.get(place) else {
+            return Err(refused(
+                task,
+                &format!("one of {} slices", self.plan.slices.len()),
+                "no such",
+            ));
+        };
+        let before = self.plan.slices.iter().take(place);
+        let sum = |of: fn(&SlicePlan) -> u64| before.clone().map(of).fold(0, u64::saturating_add);
+        let options = WriteOptions { memory: u64::MAX, ..self.options.clone() };
+        let mut ingest = Ingest::new(self.schema.clone(), &options);
+        ingest.begin_at(sum(|s| s.vertices), sum(|s| s.trees), sum(|s| s.lines));
+        Ok(Router { ingest, task, planned: planned.clone() })
+    }
+
+    /// Puts a slice aside that was pushed whole.
+    ///
+    /// # Errors
+    ///
+    /// When it is not what was planned, or cannot be written.
+    pub fn route(&self, router: Router) -> Result<(), WriteError> {
+        let Router { mut ingest, task, planned } = router;
+        let slice = ingest.flush(&self.journal.stem(task))?;
+        for (what, expected, found) in [
+            ("vertices", planned.vertices, slice.given),
+            ("elements", planned.elements, slice.elements),
+        ] {
+            if expected != found {
+                let expected = format!("{expected} {what}, as were planned");
+                return Err(refused(task, &expected, &found.to_string()));
+            }
+        }
+        self.journal.write(task, &Record::Route(Box::new(slice)))
+    }
+
+    /// Does a task, but for those that read input. What is done and whole is left alone: `false`.
+    ///
+    /// # Errors
+    ///
+    /// When a task that it needs is not done, it is one that reads input, or it fails.
+    pub async fn run(&self, task: Task) -> Result<bool, WriteError> {
+        if task.stage == Stage::Route {
+            return Err(refused(task, "a task that reads no input", "one that does"));
+        }
+        if self.is_whole(task)? {
+            return Ok(false);
+        }
+        self.needs(task.stage)?;
+        let known = self.known()?;
+        let build = self.build().await?;
+        let stem = self.journal.stem(task);
+        let share = (task.number, self.plan.shares);
+        let record = match task.stage {
+            Stage::Route => return Ok(false),
+            Stage::Cells => Record::Cells(stages::cells(known, &build, share, &stem)?),
+            Stage::Join => {
+                let number = crate::num::place(task.number);
+                Record::Join(stages::join(known, number, &self.stems(Stage::Cells), &stem)?)
+            }
+            Stage::Links => {
+                let cells = self.journal.stem(Task { stage: Stage::Cells, number: task.number });
+                let joins = self.stems(Stage::Join);
+                Record::Links(stages::links(known, &build, share, &cells, &joins)?)
+            }
+        };
+        build.settle().await?;
+        self.journal.write(task, &record)?;
+        Ok(true)
+    }
+
+    /// Compares what came out with what went in, writes what is said of all, gives the store its name and
+    /// removes the folder. `None` when an earlier run had come so far and only the folder was left.
+    ///
+    /// # Errors
+    ///
+    /// When a task is not done, the records do not add up, or the store cannot be written. Then there is no
+    /// store, and what is done stays done.
+    pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
+        if Build::is_published(&self.address, &self.folder)? {
+            self.remove()?;
+            return Ok(None);
+        }
+        for stage in Stage::ALL {
+            self.complete(stage, "finish")?;
+        }
+        let known = self.known()?;
+        let build = self.build().await?;
+        let mut all = Stages::default();
+        for task in self.all() {
+            let stem = self.journal.stem(task);
+            match self.journal.read(task)? {
+                Some(Record::Cells(record)) => all.cells.push((record, stem)),
+                Some(Record::Join(record)) => all.joins.push((record, stem)),
+                Some(Record::Links(record)) => all.links.push(record),
+                Some(Record::Route(_)) | None => {}
+            }
+        }
+        let outcome = all.finish(known, &build, &Objects::default(), &self.journal.files()).await?;
+        let folder = self.address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = self.schema.name.clone();
+        let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());
+        build.publish(&crate::writer::root(&outcome, &name)).await?;
+        self.remove()?;
+        Ok(Some(outcome.report))
+    }
+
+    /// Removes the plan and what tasks left. A store that was published is not touched.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be removed.
+    pub fn remove(&self) -> Result<(), WriteError> {
+        TaskPlan::remove(&self.folder)
+    }
+
+    /// What all slices are together, worked out once.
+    fn known(&self) -> Result<&Known, WriteError> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let mut slices = Vec::with_capacity(self.plan.slices.len());
+        for task in self.of(Stage::Route) {
+            let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
+                return Err(refused(task, "to be done", "no record of it"));
+            };
+            slice.stem = self.journal.stem(task);
+            slices.push(*slice);
+        }
+        let known = Known::of(&self.schema, &self.options, slices)?;
+        Ok(self.known.get_or_init(|| known))
+    }
+
+    async fn build(&self) -> Result<Build, WriteError> {
+        Ok(Build::join(&self.address, &self.folder, self.options.build.clone()).await?)
+    }
+
+    fn of(&self, stage: Stage) -> impl Iterator<Item = Task> {
+        self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
+    }
+
+    fn stems(&self, stage: Stage) -> Vec<PathBuf> {
+        self.of(stage).map(|task| self.journal.stem(task)).collect()
+    }
+
+    /// Refuses a task before those of earlier stages.
+    fn needs(&self, stage: Stage) -> Result<(), WriteError> {
+        let before = Stage::ALL.into_iter().take_while(|earlier| *earlier != stage);
+        before.into_iter().try_for_each(|earlier| self.complete(earlier, stage.name()))
+    }
+
+    fn complete(&self, stage: Stage, wanted: &str) -> Result<(), WriteError> {
+        let missing: Vec<String> = self
+            .of(stage)
+            .filter(|task| !self.journal.has(*task))
+            .map(|task| task.to_string())
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let expected = format!("every {} task to be done before", stage.name());
+        let found = format!("{} not done: {}", missing.len(), shortened(&missing));
+        Err(WriteError::Task { task: wanted.to_owned(), expected, found })
+    }
+}
+
+/// A slice on its way.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_format::{grid::ChunkShape, metadata::Axis};
+/// use zvf_model::Kind;
+/// use zvf_write::{Schema, SlicePlan, TaskPlan, Tasks, WriteOptions};
+///
+/// let schema = Schema::new(Kind::Graph, Axis::spatial(1).unwrap(), ChunkShape::new(&[1.0])?)?;
+/// let plan = TaskPlan::new(&schema, vec![SlicePlan { vertices: 7, ..SlicePlan::default() }; 2], 1, "".into());
+/// TaskPlan::create(&plan, dir.path())?;
+/// let tasks = Tasks::open("graph.zv", dir.path(), schema, WriteOptions::default())?;
+/// assert_eq!(tasks.router(1)?.vertices(), 7, "the first slice has seven");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Router {
+    ingest: Ingest,
+    task: Task,
+    planned: SlicePlan,
+}
+
+impl Router {
+    /// Adds vertices, as [`Writer::push`](crate::Writer::push) does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        self.ingest.push(batch, &[])
+    }
+
+    /// Adds elements between vertices of any slice, by their numbers over all slices.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::push_elements`](crate::Writer::push_elements).
+    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
+        self.ingest.push_elements(vertices, fields)
+    }
+
+    /// Says of which attributes objects have.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::object_fields`](crate::Writer::object_fields).
+    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
+        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
+    }
+
+    /// Says that objects exist.
+    pub fn declare_objects(&mut self, ids: &[ObjectId]) {
+        self.ingest.objects.declare(ids.iter().map(|id| id.0));
+    }
+
+    /// The running number of the next vertex, over all slices.
+    #[must_use]
+    pub const fn vertices(&self) -> u64 {
+        self.ingest.given
+    }
+}
+
+fn refused(task: Task, expected: &str, found: &str) -> WriteError {
+    let (expected, found) = (expected.to_owned(), found.to_owned());
+    WriteError::Task { task: task.to_string(), expected, found }
+}
+
+/// The first few of a list.
+fn shortened(names: &[String]) -> String {
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+}
+
+/// Whether `path` is there.
+pub(crate) fn there(path: &Path) -> Result<bool, WriteError> {
+    fs::exists(path).map_err(WriteError::Scratch)
+}
+
+const SHOWN: usize = 8;
+
+#[cfg(test)]
+mod tests;

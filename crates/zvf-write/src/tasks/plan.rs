@@ -1,0 +1,205 @@
+//! What is to be done, once and for all.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use zvf_model::Kind;
+
+use super::journal::write_new;
+use super::there;
+use crate::num::to_u32;
+use crate::{Schema, WriteError};
+
+/// How a store is built by many processes.
+///
+/// ```
+/// use zvf_format::{grid::ChunkShape, metadata::Axis};
+/// use zvf_model::Kind;
+/// use zvf_write::{Schema, SlicePlan, TaskPlan};
+///
+/// let schema = Schema::new(Kind::Mesh, Axis::spatial(3).unwrap(), ChunkShape::new(&[1.0; 3])?)?;
+/// let plan = TaskPlan::new(&schema, vec![SlicePlan::default(); 2], 3, "scan.ply".into());
+/// let tasks: Vec<String> = plan.tasks().iter().map(ToString::to_string).collect();
+/// assert_eq!(tasks.join(", "), "route 0, route 1, cells 0, cells 1, cells 2, join 0, join 1, \
+///     links 0, links 1, links 2");
+/// # Ok::<(), zvf_write::WriteError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskPlan {
+    version: u32,
+    /// The parts that the input is divided into, in order.
+    pub slices: Vec<SlicePlan>,
+    /// Into how many ranges the chunks are divided.
+    pub shares: u32,
+    joins: u32,
+    links: bool,
+    /// What the caller must know to read a slice again, and to tell whether this is the same input.
+    pub input: Json,
+}
+
+/// A part of the input.
+///
+/// ```
+/// let slice = zvf_write::SlicePlan { vertices: 100, ..zvf_write::SlicePlan::default() };
+/// assert_eq!(slice.elements, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlicePlan {
+    /// How many vertices it has.
+    pub vertices: u64,
+    /// How many edges or faces.
+    pub elements: u64,
+    /// How many trees of a skeleton that are in no object.
+    pub trees: u64,
+    /// How many lines.
+    pub lines: u64,
+    /// Where it is, in the caller's words.
+    pub source: Json,
+}
+
+/// The kind of a task.
+///
+/// ```
+/// assert_eq!(zvf_write::Stage::ALL.map(zvf_write::Stage::name), ["route", "cells", "join", "links"]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Reads a slice of the input.
+    Route,
+    /// Writes vertices, fragments and attributes of a share of the chunks.
+    Cells,
+    /// Finds the ends of elements.
+    Join,
+    /// Writes the links of a share of the chunks.
+    Links,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Route, Self::Cells, Self::Join, Self::Links];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Cells => "cells",
+            Self::Join => "join",
+            Self::Links => "links",
+        }
+    }
+}
+
+/// One task.
+///
+/// ```
+/// use zvf_write::{Stage, Task};
+///
+/// assert_eq!(Task { stage: Stage::Cells, number: 3 }.to_string(), "cells 3");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Task {
+    /// What it does.
+    pub stage: Stage,
+    /// Which one of those.
+    pub number: u32,
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.stage.name(), self.number)
+    }
+}
+
+impl TaskPlan {
+    /// A plan for a store of this schema, with so many shares of the chunks.
+    #[must_use]
+    pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
+        let kind: Kind = schema.kind();
+        let joins = if kind.has_links() { to_u32(slices.len()) } else { kind.is_chain().into() };
+        Self { version: VERSION, joins, links: joins > 0, shares: shares.max(1), slices, input }
+    }
+
+    /// Every task, in an order in which they can be done.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<Task> {
+        let links = if self.links { self.shares } else { 0 };
+        let counts = [to_u32(self.slices.len()), self.shares, self.joins, links];
+        let stages = Stage::ALL.into_iter().zip(counts);
+        stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
+    }
+
+    /// Writes the plan into `folder`, which is made. Where the same plan is there already, what was done
+    /// of it stays done: `false`.
+    ///
+    /// # Errors
+    ///
+    /// When another plan is there, or the folder cannot be written.
+    pub fn create(&self, folder: &Path) -> Result<bool, WriteError> {
+        if let Some(known) = Self::read(folder)? {
+            if known == *self {
+                return Ok(false);
+            }
+            let expected = "no other plan; remove the folder to begin anew".to_owned();
+            let found = "one for other input or other settings".to_owned();
+            return Err(WriteError::Task { task: folder.display().to_string(), expected, found });
+        }
+        fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|error| WriteError::Scratch(error.into()))?;
+        write_new(&folder.join(PLAN), &text, true)?;
+        Ok(true)
+    }
+
+    /// The plan in `folder`, when there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is of another version of this program.
+    pub fn read(folder: &Path) -> Result<Option<Self>, WriteError> {
+        let path = folder.join(PLAN);
+        if !there(&path)? {
+            return Ok(None);
+        }
+        let text = fs::read(&path).map_err(WriteError::Scratch)?;
+        let unfit = |found: String| {
+            let expected = format!("a plan of version {VERSION}");
+            WriteError::Task { task: path.display().to_string(), expected, found }
+        };
+        let plan: Self = serde_json::from_slice(&text).map_err(|error| unfit(error.to_string()))?;
+        if plan.version != VERSION {
+            return Err(unfit(format!("version {}", plan.version)));
+        }
+        Ok(Some(plan))
+    }
+
+    /// Removes a plan and what tasks left: the plan last, so that a folder without one is nobody's.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be removed.
+    pub fn remove(folder: &Path) -> Result<(), WriteError> {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(WriteError::Scratch)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(WriteError::Scratch)?;
+            if entry.file_name() != PLAN && entry.file_name() != LOCK {
+                let path = entry.path();
+                let is_dir = entry.file_type().map_err(WriteError::Scratch)?.is_dir();
+                let removed = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+                removed.map_err(WriteError::Scratch)?;
+            }
+        }
+        fs::remove_dir_all(folder).map_err(WriteError::Scratch)
+    }
+}
+
+const VERSION: u32 = 1;
+const PLAN: &str = "plan.json";
+/// Held by who does everything in one process.
+pub(crate) const LOCK: &str = "lock";

@@ -1,0 +1,264 @@
+//! Tasks in any order, more than once and half done give the store that one process writes.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Elements, Kind, Parts};
+
+use super::*;
+use crate::Writer;
+
+/// Vertices on a zigzag through the chunks, with a number each and a text.
+fn batch(kind: Kind, first: usize, count: usize) -> Batch {
+    let at = |n: usize| ((n * 7 % 50) as f32) - 10.0;
+    let positions = (first..first + count).flat_map(|n| [at(n), at(n / 3)]);
+    let positions: Vec<u8> = positions.flat_map(f32::to_le_bytes).collect();
+    let numbers: Vec<u8> = (first..first + count).flat_map(|n| (n as u32).to_le_bytes()).collect();
+    let texts = (first..first + count).map(|n| b'a' + (n * 5 % 7) as u8);
+    let texts: Vec<u8> = texts.flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    let column = |dtype: &str, bytes: Vec<u8>| {
+        Column::new(Dtype::parse(dtype).unwrap(), 1, bytes.into()).unwrap()
+    };
+    let batch = Batch::new(kind, Column::new(Dtype::FLOAT32, 2, positions.into()).unwrap())
+        .with_field(Field::new("n", column("uint32", numbers)))
+        .unwrap()
+        .with_field(Field::new("text", column("<U1", texts)))
+        .unwrap();
+    if kind == Kind::Polyline {
+        // The object goes on in the next batch.
+        let objects = vec![ObjectId(first as i64 / 40), ObjectId((first + count) as i64 / 40)];
+        let middle = if objects[0] == objects[1] { count } else { count / 2 };
+        return batch.with_parts(Parts::new(vec![0, middle, count], objects).unwrap()).unwrap();
+    }
+    if kind == Kind::Skeleton {
+        let edges = (1..count).flat_map(|n| [n, n - 1 - n % 2 * (n / 2)]).collect();
+        return batch.with_elements(Elements::new(2, edges).unwrap()).unwrap();
+    }
+    batch
+}
+
+/// Edges or faces between vertices of all batches.
+fn elements(kind: Kind, vertices: usize) -> Option<(Column, Field)> {
+    let width = match kind {
+        Kind::Graph => 2,
+        Kind::Mesh => 3,
+        _ => return None,
+    };
+    let ends = (0..vertices * width).map(|n| (n * 31 % vertices) as u64);
+    let ends: Vec<u8> = ends.flat_map(u64::to_le_bytes).collect();
+    let weights: Vec<u8> = (0..vertices).flat_map(|n| (n as i16).to_le_bytes()).collect();
+    let weights = Column::new(Dtype::parse("int16").unwrap(), 1, weights.into()).unwrap();
+    let ends = Column::new(Dtype::parse("uint64").unwrap(), width as u32, ends.into()).unwrap();
+    Some((ends, Field::new("weight", weights)))
+}
+
+fn schema(kind: Kind, sharded: bool) -> Schema {
+    let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
+    let schema = Schema::new(kind, Axis::spatial(2).unwrap(), chunk).unwrap();
+    if sharded { schema.sharded(&[2, 2]).unwrap() } else { schema }
+}
+
+fn options() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.build.sync = false;
+    options
+}
+
+/// Everything below a folder.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+const SIZES: [usize; 3] = [40, 31, 57];
+
+/// The store that one process writes.
+async fn whole(address: &str, kind: Kind, sharded: bool) {
+    let mut writer = Writer::create(address, schema(kind, sharded), options()).await.unwrap();
+    let mut first = 0;
+    for count in SIZES {
+        writer.push(&batch(kind, first, count)).unwrap();
+        first += count;
+    }
+    if let Some((ends, weight)) = elements(kind, first) {
+        writer.push_elements(&ends, &[weight]).unwrap();
+    }
+    writer.object_fields(&[ObjectId(1), ObjectId(900)], &[label()]).unwrap();
+    writer.finish().await.unwrap();
+}
+
+fn label() -> Field {
+    let texts = ["one", "many"].map(|text| {
+        let chars = text.chars().chain(std::iter::repeat('\0')).take(4);
+        chars.flat_map(|c| u32::from(c).to_le_bytes()).collect::<Vec<u8>>()
+    });
+    let column = Column::new(Dtype::parse("<U4").unwrap(), 1, texts.concat().into()).unwrap();
+    Field::new("label", column)
+}
+
+fn plan(kind: Kind, sharded: bool, shares: u32) -> TaskPlan {
+    let mut slices: Vec<SlicePlan> = SIZES
+        .iter()
+        .map(|count| SlicePlan {
+            vertices: *count as u64,
+            elements: if kind == Kind::Skeleton { *count as u64 - 1 } else { 0 },
+            trees: 1,
+            ..SlicePlan::default()
+        })
+        .collect();
+    if matches!(kind, Kind::Graph | Kind::Mesh) {
+        slices[2].elements = SIZES.iter().sum::<usize>() as u64;
+    }
+    TaskPlan::new(&schema(kind, sharded), slices, shares, "input".into())
+}
+
+fn route(tasks: &Tasks, kind: Kind, slice: usize) {
+    let mut router = tasks.router(slice as u32).unwrap();
+    router.push(&batch(kind, SIZES[..slice].iter().sum(), SIZES[slice])).unwrap();
+    if slice == 2 {
+        if let Some((ends, weight)) = elements(kind, SIZES.iter().sum()) {
+            router.push_elements(&ends, &[weight]).unwrap();
+        }
+        router.object_fields(&[ObjectId(1), ObjectId(900)], &[label()]).unwrap();
+    }
+    tasks.route(router).unwrap();
+}
+
+async fn one(tasks: &Tasks, kind: Kind, task: Task) {
+    match task.stage {
+        Stage::Route => route(tasks, kind, task.number as usize),
+        Stage::Cells | Stage::Join | Stage::Links => drop(tasks.run(task).await.unwrap()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_order_gives_the_same_bytes(
+        kind in prop::sample::select(vec![
+            Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Mesh, Kind::Skeleton,
+        ]),
+        sharded: bool,
+        shares in 1_u32..5,
+        order in prop::collection::vec(any::<u64>(), 32),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("one")).unwrap();
+        fs::create_dir(at("many")).unwrap();
+        let (single, many) = (at("one/a.zv"), at("many/a.zv"));
+        let (single, many) = (single.to_str().unwrap(), many.to_str().unwrap());
+        run(async {
+            whole(single, kind, sharded).await;
+            let plan = plan(kind, sharded, shares);
+            assert!(plan.create(&at("many/work")).unwrap());
+            assert!(!plan.create(&at("many/work")).unwrap());
+            let mut all = plan.tasks();
+            // In any order within a stage, some of them twice.
+            let keys: BTreeMap<Task, u64> = all.iter().copied().zip(order.iter().copied()).collect();
+            let twice: Vec<Task> = all.iter().copied().filter(|task| keys[task] % 3 == 0).collect();
+            all.extend(twice);
+            all.sort_by_key(|task| (task.stage, keys[task]));
+            for task in all {
+                // Each as a process of its own.
+                let tasks =
+                    Tasks::open(many, &at("many/work"), schema(kind, sharded), options()).unwrap();
+                one(&tasks, kind, task).await;
+            }
+            let tasks = Tasks::open(many, &at("many/work"), schema(kind, sharded), options()).unwrap();
+            let report = tasks.finish().await.unwrap().unwrap();
+            assert_eq!(report.vertices, SIZES.iter().sum::<usize>() as u64);
+        });
+        let (one, other) = (tree(Path::new(single)), tree(Path::new(many)));
+        prop_assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+        for (name, bytes) in &one {
+            prop_assert_eq!(bytes, &other[name], "{}", name);
+        }
+        prop_assert_eq!(fs::read_dir(at("many")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, store) = (folder.path().join("work"), folder.path().join("a.zv"));
+    let kind = Kind::Graph;
+    plan(kind, false, 2).create(&work).unwrap();
+    let open =
+        || Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
+    run(async {
+        let tasks = open();
+        let cells = Task { stage: Stage::Cells, number: 0 };
+        route(&tasks, kind, 1);
+        let error = tasks.run(cells).await.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cells: expected every route task to be done before, found 2 not done: route 0, route 2"
+        );
+        route(&tasks, kind, 0);
+        route(&tasks, kind, 2);
+        assert!(tasks.run(cells).await.unwrap());
+        assert!(!tasks.run(cells).await.unwrap(), "it is done");
+        fs::write(work.join("tasks/cells-0.places"), "x").unwrap();
+        assert!(open().run(cells).await.unwrap(), "it is not whole");
+        // Half a record is none.
+        let record = work.join("done/cells-0.json");
+        let text = fs::read(&record).unwrap();
+        fs::write(&record, &text[..text.len() / 2]).unwrap();
+        assert!(open().run(cells).await.unwrap());
+        let error = open().finish().await.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "finish: expected every cells task to be done before, found 1 not done: cells 1"
+        );
+        for task in open().all().into_iter().filter(|task| task.stage != Stage::Route) {
+            open().run(task).await.unwrap();
+        }
+        assert!(!store.exists());
+        open().finish().await.unwrap().unwrap();
+        assert!(store.join("zarr.json").exists() && !work.exists());
+    });
+}
+
+#[test]
+fn slices_are_what_was_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let kind = Kind::PointCloud;
+    plan(kind, false, 1).create(folder.path()).unwrap();
+    let tasks = Tasks::open("a.zv", folder.path(), schema(kind, false), options()).unwrap();
+    let mut router = tasks.router(1).unwrap();
+    assert_eq!(router.vertices(), 40);
+    router.push(&batch(kind, 40, 30)).unwrap();
+    assert_eq!(
+        tasks.route(router).unwrap_err().to_string(),
+        "route 1: expected 31 vertices, as were planned, found 30"
+    );
+    assert_eq!(
+        tasks.router(3).unwrap_err().to_string(),
+        "route 3: expected one of 3 slices, found no such"
+    );
+    assert!(!tasks.is_done(Task { stage: Stage::Route, number: 1 }));
+    let other = plan(kind, false, 2).create(folder.path()).unwrap_err().to_string();
+    assert!(other.ends_with("found one for other input or other settings"), "{other}");
+    assert_eq!(shortened(&["a".to_owned(), "b".to_owned()]), "a, b");
+    assert_eq!(shortened(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
+}

@@ -1,0 +1,135 @@
+//! Where an input is cut, so that each part of it fits in memory.
+//!
+//! A slice is a number of pieces in the order in which they are read, from a place in one of the files on;
+//! it may go on into the next file. How large the pieces are is known from reading them once.
+
+use serde::{Deserialize, Serialize};
+use zvf_convert::read::Piece;
+use zvf_model::{Batch, Kind};
+use zvf_write::SlicePlan;
+
+/// Where a slice is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The file that it begins in.
+    pub(crate) input: usize,
+    /// Pieces of that file before it.
+    pub(crate) skip: usize,
+    /// Pieces of it.
+    pub(crate) pieces: usize,
+}
+
+/// Cuts.
+#[derive(Debug)]
+pub(super) struct Slicer {
+    most: u64,
+    bytes: u64, // of the slice
+    total: u64,
+    place: Place,
+    slice: SlicePlan,
+    slices: Vec<SlicePlan>,
+}
+
+impl Slicer {
+    /// Slices that a writer with this much memory can hold.
+    pub(super) fn new(memory: u64) -> Self {
+        let (place, slice) = (Place::default(), SlicePlan::default());
+        Self { most: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
+    }
+
+    /// Counts the next piece.
+    pub(super) fn add(&mut self, input: usize, number: usize, piece: &Piece) {
+        let bytes = weight(piece);
+        if self.place.pieces > 0 && self.bytes.saturating_add(bytes) > self.most {
+            self.cut();
+        }
+        if self.place.pieces == 0 {
+            self.place = Place { input, skip: number, pieces: 0 };
+        }
+        self.place.pieces = self.place.pieces.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
+        let slice = &mut self.slice;
+        match piece {
+            Piece::Vertices(batch) => {
+                let own = batch.elements().map_or(0, zvf_model::Elements::len);
+                slice.vertices = slice.vertices.saturating_add(wide(batch.len()));
+                slice.elements = slice.elements.saturating_add(wide(own));
+                slice.lines = slice.lines.saturating_add(lines(batch));
+                if batch.parts().is_empty() && batch.vertex_objects().is_none() {
+                    let roots = wide(batch.len()).saturating_sub(wide(own));
+                    slice.trees = slice.trees.saturating_add(roots);
+                }
+            }
+            Piece::Elements { rows, .. } => {
+                slice.elements = slice.elements.saturating_add(wide(rows.len()));
+            }
+            Piece::Objects { .. } => {}
+        }
+    }
+
+    /// Bytes of all pieces so far.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// All slices.
+    pub(super) fn finish(mut self) -> Vec<SlicePlan> {
+        if self.place.pieces > 0 {
+            self.cut();
+        }
+        self.slices
+    }
+
+    fn cut(&mut self) {
+        let mut slice = std::mem::take(&mut self.slice);
+        let Place { input, skip, pieces } = std::mem::take(&mut self.place);
+        slice.source = serde_json::json!({"input": input, "skip": skip, "pieces": pieces});
+        self.slices.push(slice);
+        self.bytes = 0;
+    }
+}
+
+/// Bytes that a piece takes while it is routed.
+fn weight(piece: &Piece) -> u64 {
+    let columns = |fields: &[zvf_model::Field]| {
+        fields.iter().map(|f| wide(f.column.bytes().len())).fold(0, u64::saturating_add)
+    };
+    match piece {
+        Piece::Vertices(batch) => {
+            let elements = batch.elements();
+            let ends = elements.map_or(0, |e| wide(e.rows().len()).saturating_mul(16));
+            let said = elements.map_or(0, |e| columns(e.fields()));
+            let own =
+                wide(batch.len()).saturating_mul(BESIDE).saturating_add(columns(batch.fields()));
+            own.saturating_add(wide(batch.positions().bytes().len()))
+                .saturating_add(ends)
+                .saturating_add(said)
+        }
+        Piece::Elements { rows, fields } => {
+            wide(rows.bytes().len()).saturating_mul(2).saturating_add(columns(fields))
+        }
+        Piece::Objects { ids, fields } => {
+            wide(ids.len()).saturating_mul(24).saturating_add(columns(fields).saturating_mul(2))
+        }
+    }
+}
+
+/// Lines of a batch, as they are numbered where they have no ids.
+fn lines(batch: &Batch) -> u64 {
+    if batch.kind() != Kind::Line {
+        return 0;
+    }
+    match batch.vertex_objects() {
+        _ if !batch.parts().is_empty() => wide(batch.parts().iter().count()),
+        Some(objects) => wide(objects.chunk_by(|a, b| a == b).count()),
+        None => wide(batch.len()) / 2,
+    }
+}
+
+fn wide(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Bytes beside the columns of a vertex: its group, its number, its place.
+const BESIDE: u64 = 28;

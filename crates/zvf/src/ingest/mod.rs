@@ -1,0 +1,337 @@
+//! A store from files, built by many processes, or by one that may be killed.
+//!
+//! ```text
+//! plan      the files are read once: what they hold, how it is laid out, where they are cut  -> plan.json
+//! run       one task of the plan, in any process, as often as one likes
+//! finish    what came out is compared with what went in; the store gets its name
+//! ```
+//!
+//! The plan says where the files are, how long they were and when they were changed, and every setting that
+//! the store depends on; a task needs nothing else. Files that changed are refused.
+//!
+//! A slice in the middle of a file is reached by reading what is before it. Where many processes route
+//! one input, it is better several files than one.
+//!
+//! Not here: what tasks do and how they keep out of each other's way ([`zvf_write::Tasks`]).
+
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use zvf_convert::read::{Piece, Reader};
+use zvf_store::Build;
+use zvf_write::{Notice, Report, Router, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
+
+use self::source::Source;
+use crate::Error;
+use crate::create::{Layout, Place, Progress, Recipe, Stage, go, open, pushed};
+
+/// How a store will be built.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("zvf-ingest-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// use std::ops::ControlFlow;
+/// use zvf::create::Recipe;
+/// use zvf::ingest::{Ingest, Planned};
+///
+/// let (file, store) = (dir.join("a.csv"), dir.join("a.zarrvectors"));
+/// std::fs::write(&file, "x,y\n1,2\n30,40\n")?;
+/// let (address, go) = (store.to_str().unwrap(), &mut |_, _| ControlFlow::Continue(()));
+/// let folder = zvf::ingest::folder(address).ok_or("not of this machine")?;
+/// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
+/// let planned = Planned::make(&[file], address, &folder, &recipe, Some(2), go).await?;
+/// assert_eq!((planned.plan.tasks().len(), planned.fresh), (3, true));
+///
+/// let ingest = Ingest::open(address, &folder, recipe.write)?;
+/// for task in ingest.tasks().all() {
+///     ingest.run(task, go).await?;
+/// }
+/// let report = ingest.finish().await?.ok_or("finished before")?;
+/// assert_eq!(report.vertices, 2);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Planned {
+    /// What would be written.
+    pub layout: Layout,
+    /// What there is to do.
+    pub plan: TaskPlan,
+    /// Whether the plan is a new one; if not, what was done of it stays done.
+    pub fresh: bool,
+}
+
+impl Planned {
+    /// Looks through `files` and writes the plan of a store at `address` into `folder`; the chunks are
+    /// divided into so many shares, or as many as it takes.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, there is a store already, or the folder holds another plan.
+    pub async fn make(
+        files: &[PathBuf],
+        address: &str,
+        folder: &Path,
+        recipe: &Recipe,
+        shares: Option<u32>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, Error> {
+        let layout = Layout::of_all(files, recipe, progress)?;
+        let plan = plan(files, &layout, recipe, shares)?;
+        let fresh = begin(address, folder, &plan, recipe).await?;
+        Ok(Self { layout, plan, fresh })
+    }
+}
+
+/// The plan for what was seen of `files`.
+pub(crate) fn plan(
+    files: &[PathBuf],
+    layout: &Layout,
+    recipe: &Recipe,
+    shares: Option<u32>,
+) -> Result<TaskPlan, Error> {
+    let source = Source::of(files, layout, recipe)?;
+    let schema = source.schema()?;
+    let shares = shares.unwrap_or_else(|| u32::try_from(layout.slices.len()).unwrap_or(u32::MAX));
+    Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
+}
+
+/// Writes the plan, where no store is in the way.
+pub(crate) async fn begin(
+    address: &str,
+    folder: &Path,
+    plan: &TaskPlan,
+    recipe: &Recipe,
+) -> Result<bool, Error> {
+    if TaskPlan::read(folder)?.is_none() && self::folder(address).is_none() {
+        // Refuses a prefix that something is below; nothing is written.
+        Build::begin(address, recipe.write.build.clone()).await?.abandon().await?;
+    }
+    let fresh = plan.create(folder)?;
+    let joined = Build::join(address, folder, recipe.write.build.clone()).await;
+    if joined.is_err() && fresh {
+        TaskPlan::remove(folder)?;
+    }
+    drop(joined?);
+    Ok(fresh)
+}
+
+/// Where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it. `None`
+/// for a URL.
+#[must_use]
+pub fn folder(address: &str) -> Option<PathBuf> {
+    if address.contains("://") {
+        return None;
+    }
+    let path = std::path::absolute(address).ok()?;
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name()?);
+    name.push(".zvf-ingest");
+    Some(path.with_file_name(name))
+}
+
+/// A store being built after a plan.
+///
+/// See [`Planned`] for all three steps.
+///
+/// ```
+/// let error = zvf::ingest::Ingest::open("none.zv", "nowhere".as_ref(), Default::default()).unwrap_err();
+/// assert!(error.to_string().contains("expected a plan"));
+/// ```
+#[derive(Debug)]
+pub struct Ingest {
+    tasks: Tasks,
+    recipe: Recipe,
+    source: Source,
+}
+
+impl Ingest {
+    /// The store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at the
+    /// store and what stops the work count; all else is in the plan.
+    ///
+    /// # Errors
+    ///
+    /// When there is no plan.
+    pub fn open(address: &str, folder: &Path, write: WriteOptions) -> Result<Self, Error> {
+        let Some(plan) = TaskPlan::read(folder)? else {
+            let found = folder.display().to_string();
+            let expected = "a plan: run `zvf ingest plan` first";
+            return Err(Error::bad_request("the folder of the plan", expected, &found));
+        };
+        let source = Source::from_value(&plan.input)?;
+        let recipe = source.recipe(write)?;
+        let tasks = Tasks::open(address, folder, source.schema()?, recipe.write.clone())?;
+        Ok(Self { tasks, recipe, source })
+    }
+
+    /// The tasks.
+    #[must_use]
+    pub const fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Does one task: `false` when it was done and is whole.
+    ///
+    /// # Errors
+    ///
+    /// When a task that it needs is not done, a file is not what it was, or it fails.
+    pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
+        if task.stage != TaskStage::Route {
+            go(progress, Stage::Write, 0)?;
+            return Ok(self.tasks.run(task).await?);
+        }
+        if self.tasks.is_whole(task)? {
+            return Ok(false);
+        }
+        let router = self.tasks.router(task.number)?;
+        let planned = usize::try_from(task.number).ok();
+        let planned = planned.and_then(|number| self.tasks.plan().slices.get(number));
+        let place = source::place(planned)?;
+        let mut pieces = Pieces::at(self, place.input)?;
+        for _ in 0..place.skip {
+            pieces.next().transpose()?;
+            go(progress, Stage::Read, 0)?;
+        }
+        self.route(router, place, &mut pieces, progress)?;
+        Ok(true)
+    }
+
+    /// Does all that is not done, in this process, and gives the store its name.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run) and [`finish`](Self::finish).
+    pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
+        let tasks = self.tasks.all();
+        let mut done = 0_u64;
+        done = done.saturating_add(self.route_all(progress)?);
+        let mut written = 0_u64;
+        for task in tasks.iter().filter(|task| task.stage != TaskStage::Route) {
+            go(progress, Stage::Write, written)?;
+            if !self.tasks.run(*task).await? {
+                done = done.saturating_add(1);
+            }
+            written = written.saturating_add(1);
+        }
+        let report = self.finish().await?;
+        let mut report = report.unwrap_or_default();
+        if done > 0 {
+            let of = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+            report.notices.push(Notice::Resumed { done, of });
+        }
+        Ok(report)
+    }
+
+    /// Compares what came out with what went in and gives the store its name. `None` when an earlier run
+    /// had done so.
+    ///
+    /// # Errors
+    ///
+    /// When a task is not done or the records do not add up.
+    pub async fn finish(&self) -> Result<Option<Report>, Error> {
+        Ok(self.tasks.finish().await?)
+    }
+
+    /// Routes all slices that are not there, and reads every file once; how many were there.
+    fn route_all(&self, progress: &mut Progress<'_>) -> Result<u64, Error> {
+        let tasks = self.tasks.all().into_iter().filter(|task| task.stage == TaskStage::Route);
+        let mut missing = Vec::new();
+        let mut done = 0_u64;
+        for (task, planned) in tasks.zip(&self.tasks.plan().slices) {
+            if self.tasks.is_whole(task)? {
+                done = done.saturating_add(1);
+            } else {
+                missing.push((task, source::place(Some(planned))?));
+            }
+        }
+        let Some((_, first)) = missing.first() else { return Ok(done) };
+        let mut pieces = Pieces::at(self, first.input)?;
+        for (task, place) in missing {
+            while (pieces.input, pieces.taken) < (place.input, place.skip) {
+                if pieces.next().transpose()?.is_none() {
+                    break;
+                }
+                go(progress, Stage::Read, 0)?;
+            }
+            let router = self.tasks.router(task.number)?;
+            self.route(router, place, &mut pieces, progress)?;
+        }
+        Ok(done)
+    }
+
+    fn route(
+        &self,
+        mut router: Router,
+        place: Place,
+        pieces: &mut Pieces<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        for _ in 0..place.pieces {
+            let Some(piece) = pieces.next().transpose()? else { break };
+            match piece {
+                Piece::Vertices(batch) => router.push(&batch)?,
+                Piece::Elements { rows, fields } => {
+                    let rows = pushed(&rows, self.source.before(pieces.input))?;
+                    router.push_elements(&rows, &fields)?;
+                }
+                Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
+                Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
+            }
+            go(progress, Stage::Read, router.vertices())?;
+        }
+        Ok(self.tasks.route(router)?)
+    }
+}
+
+/// The pieces of all files in order.
+struct Pieces<'a> {
+    ingest: &'a Ingest,
+    input: usize,
+    taken: usize, // of this file
+    reader: Option<Reader>,
+}
+
+impl<'a> Pieces<'a> {
+    fn at(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
+        let reader = Self::open(ingest, input)?;
+        Ok(Self { ingest, input, taken: 0, reader })
+    }
+
+    fn open(ingest: &Ingest, input: usize) -> Result<Option<Reader>, Error> {
+        match ingest.source.file(input)? {
+            Some(path) => Ok(Some(open(path, &ingest.recipe)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.reader.as_mut()?.next() {
+                Some(piece) => {
+                    self.taken = self.taken.saturating_add(1);
+                    return Some(piece.map_err(Error::from));
+                }
+                None => {
+                    self.input = self.input.saturating_add(1);
+                    self.taken = 0;
+                    match Self::open(self.ingest, self.input) {
+                        Ok(reader) => self.reader = reader,
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

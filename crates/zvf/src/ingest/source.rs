@@ -1,0 +1,164 @@
+//! What a plan says of the input: which files, and every setting that the store depends on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf_format::metadata::{Codec, Dtype};
+use zvf_model::Kind;
+use zvf_store::Codecs;
+use zvf_write::{Schema, SlicePlan, WriteOptions};
+
+use crate::Error;
+use crate::create::{Layout, Place, Recipe, Shape, schema};
+
+/// What a plan says of the input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Source {
+    files: Vec<Known>,
+    shape: Shape,
+    format: Option<String>,
+    kind: Option<String>,
+    positions: Vec<String>,
+    object: Option<String>,
+    fields: Option<Vec<String>>,
+    types: Vec<(String, String)>,
+    dtype: Option<String>,
+    triangles: bool,
+    batch_rows: usize,
+    read_memory: u64,
+    bins: Option<Vec<f64>>,
+    codecs: Vec<Json>,
+    compat: bool,
+    replace: bool,
+}
+
+/// A file, as it was when the plan was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    path: PathBuf,
+    bytes: u64,
+    modified: String, // nanoseconds since 1970
+    before: u64,      // vertices of the files before it
+}
+
+impl Source {
+    /// What was seen of `files`.
+    pub(super) fn of(files: &[PathBuf], layout: &Layout, recipe: &Recipe) -> Result<Self, Error> {
+        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory } = &recipe.read;
+        let known = files.iter().zip(&layout.before).map(|(path, before)| {
+            let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
+            let (bytes, modified) = about(&path)?;
+            Ok(Known { path, bytes, modified, before: *before })
+        });
+        let format = Format::ALL.into_iter().find(|(_, format)| Some(*format) == recipe.format);
+        Ok(Self {
+            files: known.collect::<Result<_, Error>>()?,
+            shape: Shape::of(layout),
+            format: format.map(|(name, _)| name.to_owned()),
+            kind: kind.map(|kind| kind.token().to_owned()),
+            positions: columns.positions.clone(),
+            object: columns.object.clone(),
+            fields: columns.fields.clone(),
+            types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
+            dtype: positions.map(|dtype| dtype.to_string()),
+            triangles: *polygons == Polygons::Triangles,
+            batch_rows: *batch_rows,
+            read_memory: *memory,
+            bins: recipe.bins.clone(),
+            codecs: recipe.codecs.metadata().iter().map(|codec| codec.value().clone()).collect(),
+            compat: recipe.write.compat,
+            replace: recipe.write.build.replace,
+        })
+    }
+
+    /// The same as JSON.
+    pub(super) fn to_value(&self) -> Result<Json, Error> {
+        serde_json::to_value(self).map_err(|error| unfit(&error.to_string()))
+    }
+
+    /// What the plan says.
+    pub(super) fn from_value(value: &Json) -> Result<Self, Error> {
+        serde_json::from_value(value.clone()).map_err(|error| unfit(&error.to_string()))
+    }
+
+    /// How to read and write; memory and the like are the caller's.
+    pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
+        write.compat = self.compat;
+        write.build.replace = self.replace;
+        let format = Format::ALL.into_iter().find(|(n, _)| Some(*n) == self.format.as_deref());
+        let types = self.types.iter().map(|(name, dtype)| Ok((name.clone(), Dtype::parse(dtype)?)));
+        let columns = ColumnRoles {
+            positions: self.positions.clone(),
+            object: self.object.clone(),
+            fields: self.fields.clone(),
+            types: types.collect::<Result<_, Error>>()?,
+        };
+        let read = ReadOptions {
+            kind: self.kind.as_ref().map(|kind| kind.parse::<Kind>()).transpose()?,
+            columns,
+            positions: self.dtype.as_ref().map(|dtype| Dtype::parse(dtype)).transpose()?,
+            polygons: if self.triangles { Polygons::Triangles } else { Polygons::Same },
+            batch_rows: self.batch_rows,
+            memory: self.read_memory,
+        };
+        Ok(Recipe {
+            format: format.map(|(_, format)| format),
+            read,
+            bins: self.bins.clone(),
+            codecs: self.codecs()?,
+            write,
+            ..Recipe::default()
+        })
+    }
+
+    /// What the store will hold.
+    pub(super) fn schema(&self) -> Result<Schema, Error> {
+        schema(&self.shape, self.bins.as_deref(), self.codecs()?)
+    }
+
+    /// One of the files, as long as it is what it was.
+    pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
+        let Some(known) = self.files.get(number) else { return Ok(None) };
+        let (bytes, modified) = about(&known.path)?;
+        if (bytes, &modified) != (known.bytes, &known.modified) {
+            return Err(Error::not_as_planned(&known.path.display().to_string()));
+        }
+        Ok(Some(&known.path))
+    }
+
+    /// Vertices of the files before one of them.
+    pub(super) fn before(&self, number: usize) -> u64 {
+        self.files.get(number).map_or(0, |known| known.before)
+    }
+
+    fn codecs(&self) -> Result<Codecs, Error> {
+        let codecs = self.codecs.iter().map(|codec| Ok(Codec::parse(codec.clone())?));
+        Ok(Codecs::of(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
+    }
+}
+
+/// Where a slice is.
+pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
+    let source = planned.map_or(Json::Null, |planned| planned.source.clone());
+    serde_json::from_value(source).map_err(|error| unfit(&error.to_string()))
+}
+
+/// How long a file is, and when it was changed.
+fn about(path: &Path) -> Result<(u64, String), Error> {
+    let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Ok((about.len(), modified.map_or_else(String::new, |at| at.as_nanos().to_string())))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let found = format!("{}: {error}", path.display());
+    Error::bad_request("the input", "a file that can be read", &found)
+}
+
+fn unfit(found: &str) -> Error {
+    Error::bad_request("the plan", "one that this program made", found)
+}

@@ -1,0 +1,158 @@
+//! Plans, tasks that are done again, and builds that go on.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::create::{self, create};
+use crate::{OpenOptions, Query};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zvf-ingest-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn address(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// A quarter of so little memory is less than a piece: each piece is a slice.
+fn recipe() -> Recipe {
+    let mut recipe = Recipe { per_chunk: 50, ..Recipe::default() };
+    recipe.read.batch_rows = 100;
+    recipe.write.memory = 4000;
+    recipe.write.build.sync = false;
+    recipe
+}
+
+fn points(folder: &Folder, name: &str, rows: std::ops::Range<usize>) -> PathBuf {
+    let rows: String = rows.map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
+    fs::write(folder.at(name), format!("x,y,n\n{rows}")).unwrap();
+    folder.at(name)
+}
+
+fn go_on(_: Stage, _: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[tokio::test]
+async fn what_was_stopped_goes_on_and_what_changed_begins_anew() {
+    let folder = Folder::new("resumed");
+    let (file, address) = (points(&folder, "a.csv", 0..450), folder.address("a.zarrvectors"));
+    let recipe = recipe();
+    let layout = Layout::of(&file, &recipe, &mut go_on).unwrap();
+    assert_eq!((layout.slices.len(), layout.slices[4].vertices), (5, 50));
+    let mut calls = 0;
+    let stop = &mut |stage, _| {
+        calls += usize::from(stage == Stage::Read);
+        if calls > 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let error = create(&file, &address, &layout, &recipe, stop).await.unwrap_err();
+    assert_eq!(error.class(), zvf_format::Class::Cancelled);
+    assert_eq!(folder.names(), [".a.zarrvectors.zvf-ingest", "a.csv"]);
+    let report = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
+    assert_eq!(report.notices, [Notice::Resumed { done: 3, of: 7 }]);
+    assert_eq!(
+        (report.vertices, folder.names()),
+        (450, vec!["a.csv".into(), "a.zarrvectors".into()])
+    );
+    let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+    assert_eq!(reader.run(&Query::all()).await.unwrap().batch.len(), 450);
+
+    let mut again = recipe.clone();
+    again.write.build.replace = true;
+    let stop = &mut |stage, _| match stage {
+        Stage::Write => ControlFlow::Break(()),
+        Stage::Look | Stage::Read => ControlFlow::Continue(()),
+    };
+    create(&file, &address, &layout, &again, stop).await.unwrap_err();
+    again.per_chunk = 100;
+    let layout = Layout::of(&file, &again, &mut go_on).unwrap();
+    let report = create(&file, &address, &layout, &again, &mut go_on).await.unwrap();
+    assert_eq!(report.notices, [Notice::Cleaned]);
+    assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
+    let taken = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap_err();
+    assert_eq!(taken.class(), zvf_format::Class::AlreadyExists);
+    assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
+}
+
+#[tokio::test]
+async fn several_files_are_one_store() {
+    let folder = Folder::new("several");
+    let files = [points(&folder, "a.csv", 0..250), points(&folder, "b.csv", 250..450)];
+    let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
+    let recipe = recipe();
+    let planned =
+        Planned::make(&files, &address, &work, &recipe, Some(2), &mut go_on).await.unwrap();
+    assert_eq!((planned.fresh, planned.plan.slices.len()), (true, 5));
+    let planned =
+        Planned::make(&files, &address, &work, &recipe, Some(2), &mut go_on).await.unwrap();
+    assert!(!planned.fresh);
+    let other = Planned::make(&files, &address, &work, &recipe, Some(3), &mut go_on).await;
+    assert!(other.unwrap_err().to_string().contains("expected no other plan"));
+    let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+    let mut tasks = ingest.tasks().all();
+    tasks[..5].reverse();
+    for task in tasks {
+        assert!(ingest.run(task, &mut go_on).await.unwrap());
+        assert!(!ingest.run(task, &mut go_on).await.unwrap());
+    }
+    assert_eq!(ingest.finish().await.unwrap().unwrap().vertices, 450);
+
+    let one = points(&folder, "one.csv", 0..450);
+    let whole = Recipe { write: WriteOptions::default(), ..recipe };
+    let layout = Layout::of(&one, &whole, &mut go_on).unwrap();
+    assert_eq!(layout.slices.len(), 1);
+    let at_once = folder.address("b.zarrvectors");
+    create::create(&one, &at_once, &layout, &whole, &mut go_on).await.unwrap();
+    let [mut found, mut wanted] = [address, at_once].map(|store| {
+        let cells = PathBuf::from(store).join("0/vertices/c/0");
+        let cells = fs::read_dir(cells).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap());
+        cells.collect::<Vec<_>>()
+    });
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn input_that_is_not_what_was_planned_is_refused() {
+    let folder = Folder::new("changed");
+    let file = points(&folder, "a.csv", 0..450);
+    let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
+    let recipe = recipe();
+    let files = std::slice::from_ref(&file);
+    Planned::make(files, &address, &work, &recipe, None, &mut go_on).await.unwrap();
+    points(&folder, "a.csv", 0..451);
+    let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+    let error = ingest.run(ingest.tasks().all()[0], &mut go_on).await.unwrap_err();
+    assert_eq!(error.class(), zvf_format::Class::FileChanged);
+    fs::write(folder.at("b.csv"), "x,z\n1,2\n").unwrap();
+    let files = [file, folder.at("b.csv")];
+    let error = Layout::of_all(&files, &recipe, &mut go_on).unwrap_err();
+    assert!(error.to_string().contains("expected the same columns in every file"), "{error}");
+    assert!(Layout::of_all(&[], &recipe, &mut go_on).is_err());
+}
