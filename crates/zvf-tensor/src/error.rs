@@ -136,7 +136,10 @@ mod tests {
     #[test]
     fn a_dataset_is_named_once_and_escaped() {
         let error = TensorError::request("slice", "one", "two").of("a\nb").of("c");
-        assert_eq!(error.to_string(), "dataset a\\nb: InvalidArgument, slice: expected one, found \"two\"");
+        assert_eq!(
+            error.to_string(),
+            "dataset a\\nb: InvalidArgument, slice: expected one, found \"two\""
+        );
         assert_eq!((error.dataset(), error.class()), (Some("a\nb"), Class::InvalidArgument));
         assert!(error.rule().is_none() && error.source().is_none());
     }

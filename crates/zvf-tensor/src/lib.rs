@@ -19,6 +19,7 @@
 //! ```
 //!
 //! * [`TensorFile`] and [`Tensor`] read `.tet`, [`TetWriter`] writes it.
+//! * [`BlockArray`] reads Caterva and B2ND arrays, down to the blocks that a slice needs.
 //! * [`pack`] makes one file of a store, [`unpack`] a store of such a file.
 //!
 //! This crate starts no runtime: what lies on a network needs the caller's tokio, and what is compressed is
@@ -43,6 +44,7 @@
 )]
 
 mod array;
+mod b2nd;
 mod error;
 mod memory;
 mod num;
@@ -52,6 +54,7 @@ mod slice;
 mod tet;
 
 pub use array::{Array, Value, View};
+pub use b2nd::{BlockArray, BlockValues};
 pub use error::TensorError;
 pub use memory::Memory;
 pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};

@@ -248,7 +248,10 @@ mod tests {
         }
         for (text, found) in [
             ("{}", "expected a list of axes with start, stop and step, found \"{}\""),
-            (r#"[{"from":1}]"#, "expected a list of axes with start, stop and step, found \"from\""),
+            (
+                r#"[{"from":1}]"#,
+                "expected a list of axes with start, stop and step, found \"from\"",
+            ),
             (r#"[{"start":-1}]"#, "expected a whole number, found \"start\""),
             (r#"[{"start_label":1}]"#, "expected a text, found \"start_label\""),
             (

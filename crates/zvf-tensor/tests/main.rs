@@ -1,5 +1,6 @@
 //! Real files of other programs, and every archived store packed and unpacked.
 
+mod b2nd;
 mod pack;
 mod tet;
 

@@ -95,7 +95,8 @@ async fn packs_are_read_by_range_and_by_name() {
     let memory = Arc::new(InMemory::new());
     memory.put(&"x/scan.tet".into(), bytes.clone().into()).await.unwrap();
     let options = OpenOptions::default();
-    let far = Store::from_object_store(memory, &"x/scan.tet".into(), options.clone()).await.unwrap();
+    let far =
+        Store::from_object_store(memory, &"x/scan.tet".into(), options.clone()).await.unwrap();
     assert_same("far", &store, &far).await;
 
     let dir = archives::scratch();

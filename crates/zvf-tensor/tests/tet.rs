@@ -110,7 +110,10 @@ async fn check_tensor(file: &str, tensor: &Tensor<'_>, wanted: &Value) {
         }
         if let Some(view) = tensor.strided(&cuts).unwrap() {
             let size = tensor.element().unwrap().size();
-            assert_eq!(walk(view.bytes(), view.shape(), view.strides().unwrap(), size), part.bytes());
+            assert_eq!(
+                walk(view.bytes(), view.shape(), view.strides().unwrap(), size),
+                part.bytes()
+            );
         }
     }
 }
@@ -251,7 +254,10 @@ fn calls_out_of_order_are_refused() {
         said(begin().put_tensor(b"abc")),
         "InvalidArgument, bytes of a tensor: expected 6, found 3"
     );
-    assert_eq!(said(begin().write(b"a")), "InvalidArgument, bytes of a chunk: expected at most 0, found 1");
+    assert_eq!(
+        said(begin().write(b"a")),
+        "InvalidArgument, bytes of a chunk: expected at most 0, found 1"
+    );
     let mut open = begin();
     open.begin_chunk().unwrap();
     assert_eq!(
@@ -260,14 +266,18 @@ fn calls_out_of_order_are_refused() {
     );
     let mut whole = begin();
     whole.put_tensor(b"abcdef").unwrap();
-    assert_eq!(said(whole.put_chunk(b"")), "InvalidArgument, chunk: expected no more chunks, found \"one more\"");
+    assert_eq!(
+        said(whole.put_chunk(b"")),
+        "InvalidArgument, chunk: expected no more chunks, found \"one more\""
+    );
     assert!(begin().finish(None).is_err());
     assert!(NewTensor::new("a", Element::U16, &[3], &[2, 2]).is_err());
 }
 
 #[tokio::test]
 async fn appending_makes_a_new_file() {
-    let old = TensorFile::of_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
+    let old =
+        TensorFile::of_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new.tet");
     let mut new = NewFile::create(&path, false).unwrap();
@@ -288,7 +298,8 @@ async fn appending_makes_a_new_file() {
         let after = file.tensor(tensor.name()).unwrap();
         assert_eq!(after.slice(&Slice::all(), &memory()).await.unwrap(), before);
     }
-    let tail = file.tensor("more").unwrap().slice(&"@r:".parse().unwrap(), &memory()).await.unwrap();
+    let tail =
+        file.tensor("more").unwrap().slice(&"@r:".parse().unwrap(), &memory()).await.unwrap();
     assert_eq!(tail.bytes(), &b"re"[..]);
 }
 

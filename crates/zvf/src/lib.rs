@@ -30,13 +30,15 @@
 //! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
+//! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended. A feature adds
+//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended, `tensor` dense arrays
+//! in one file and packed stores. A feature adds
 //! items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -81,6 +83,8 @@ pub use zvf_query::{
 };
 #[cfg(feature = "repair")]
 pub use zvf_repair as repair;
+#[cfg(feature = "tensor")]
+pub use zvf_tensor as tensor;
 #[cfg(feature = "validate")]
 pub use zvf_validate as validate;
 #[cfg(feature = "write")]

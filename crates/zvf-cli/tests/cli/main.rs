@@ -5,6 +5,7 @@ mod answers;
 mod create;
 mod faults;
 mod files;
+mod packed;
 mod rearranged;
 mod remote;
 mod stores;

@@ -122,11 +122,10 @@ impl<'a> Lookup<'a> {
     /// When the coordinates are outside of the grid, there is no row for them, or more than one.
     pub fn row(&self, coords: &[u64]) -> Result<&'a Row, FormatError> {
         let missing = || self.refuse(Class::CountMismatch, "no row");
-        let position = self
-            .places
-            .geometry
-            .position(coords)
-            .ok_or_else(|| self.refuse(Class::OutOfBounds, "coordinates outside of the grid"))?;
+        let position =
+            self.places.geometry.position(coords).ok_or_else(|| {
+                self.refuse(Class::OutOfBounds, "coordinates outside of the grid")
+            })?;
         match &self.places.place {
             Place::InOrder(first) => num::index(position)
                 .and_then(|position| self.rows.get(first.checked_add(position)?))

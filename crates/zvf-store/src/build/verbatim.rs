@@ -87,8 +87,7 @@ impl VerbatimArray {
                 CodecKind::Transpose { .. } | CodecKind::Bytes { .. } | CodecKind::VlenBytes
             )
         };
-        let steps: Vec<_> =
-            inner.iter().filter(|codec| !packing(codec.kind())).cloned().collect();
+        let steps: Vec<_> = inner.iter().filter(|codec| !packing(codec.kind())).cloned().collect();
         let codecs = Codecs::of(&steps).map_err(named)?;
         if let Some(index) = coding.index
             && (index.at_start || !index.checksum)

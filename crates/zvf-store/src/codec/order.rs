@@ -41,12 +41,7 @@ pub(crate) fn untranspose(
 
 /// The items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
 /// is axis `order[i]` of the array.
-pub(crate) fn transpose(
-    items: &[u8],
-    shape: &[usize],
-    order: &[usize],
-    width: usize,
-) -> Vec<u8> {
+pub(crate) fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
     let stored: Vec<usize> = order.iter().filter_map(|&axis| shape.get(axis).copied()).collect();
     let mut back = vec![0; order.len()];
     for (at, &axis) in order.iter().enumerate() {

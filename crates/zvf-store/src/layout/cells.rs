@@ -108,7 +108,8 @@ impl CellsCore {
             .map_err(|error| error.with_key(key));
         let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());
         let body = packed.map_or(Body::Zarr(array), Body::Packed);
-        let layout = Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
+        let layout =
+            Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
     }
 

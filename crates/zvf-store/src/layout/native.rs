@@ -37,8 +37,8 @@ use crate::shared::Shared;
 pub(crate) struct Native {
     key: Key,
     body: Body,
-    grid: Box<[u64]>,                     // chunks along each axis
-    origin: Box<[i64]>,                   // the key of chunk 0, as many components
+    grid: Box<[u64]>,   // chunks along each axis
+    origin: Box<[i64]>, // the key of chunk 0, as many components
     recorded: Option<KeyList>,
     listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
     found: OnceCell<Arc<KeyTable>>,

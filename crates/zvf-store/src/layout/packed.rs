@@ -77,8 +77,7 @@ impl PackedCells {
         coords: impl IntoIterator<Item = &[i64]>,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let spans = self.spans(coords).await;
-        let ranges: Vec<Range<u64>> =
-            spans.iter().flatten().flatten().cloned().collect();
+        let ranges: Vec<Range<u64>> = spans.iter().flatten().flatten().cloned().collect();
         let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
         let mut answers = self.values.read_many(tet, &ranges, most).await.into_iter();
         let answer = |span: Result<Option<Range<u64>>, StoreError>| match span? {
@@ -170,7 +169,12 @@ impl PackedCells {
         let most = self.pack.max_bytes();
         let read = || async {
             if all.end > most {
-                return Err(StoreError::limit(Op::Read, "bytes of a table of cells", most, all.end));
+                return Err(StoreError::limit(
+                    Op::Read,
+                    "bytes of a table of cells",
+                    most,
+                    all.end,
+                ));
             }
             self.cells.read(tet, all.clone(), most).await
         };
@@ -201,7 +205,13 @@ impl PackedDense {
             if bytes != expected || (!by_bytes && array.rows() != grid.rows()) {
                 let expected = Expected::Exactly(expected.into());
                 let (class, what) = (Class::CountMismatch, "bytes of a packed array");
-                return Err(StoreError::refused(class, Op::Parse, what, expected, Found::from(bytes)));
+                return Err(StoreError::refused(
+                    class,
+                    Op::Parse,
+                    what,
+                    expected,
+                    Found::from(bytes),
+                ));
             }
             let id = array.values().id();
             let dataset = pack.tet().datasets().get(to_usize(id.into()));
@@ -273,4 +283,3 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
 pub(crate) fn coordinate(place: u64) -> [i64; 1] {
     [i64::try_from(place).unwrap_or(i64::MAX)] // no table holds that one
 }
-

@@ -38,7 +38,11 @@ pub(super) async fn selection(
             copy::runs(tile.unwrap_or_default(), 0, touched.runs(), size, &mut out);
             continue;
         }
-        let bytes = if touched.is_raw() { 0 } else { row.decoded_len(DECODED_CAP.min(most.max(SMALLEST)))? };
+        let bytes = if touched.is_raw() {
+            0
+        } else {
+            row.decoded_len(DECODED_CAP.min(most.max(SMALLEST)))?
+        };
         held = held.saturating_add(bytes).saturating_add(row.stored_byte_len());
         wave.push(touched);
         if held >= WAVE || wave.len() >= WAVE_CHUNKS {
@@ -61,7 +65,9 @@ pub(super) async fn chunk(
     if row.raw_byte_len() != tile {
         let (class, expected) = (Class::CountMismatch, Expected::Exactly(tile.into()));
         let found = row.raw_byte_len();
-        return Err(FormatError::new(class, Part::TetIndex, "raw_byte_len", 0, expected, found).into());
+        return Err(
+            FormatError::new(class, Part::TetIndex, "raw_byte_len", 0, expected, found).into()
+        );
     }
     row.decoded_len(DECODED_CAP.min(most))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;

@@ -21,7 +21,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zvf_format::tet::{
-    Axis, Directory, Element, File, Geometry, Index, Lookup, MemoryBudget, Need, Open, Places, Plan, Superblock,
+    Axis, Directory, Element, File, Geometry, Index, Lookup, MemoryBudget, Need, Open, Places,
+    Plan, Superblock,
 };
 use zvf_format::{FormatError, tet};
 

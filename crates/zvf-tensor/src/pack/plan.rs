@@ -51,12 +51,11 @@ pub(super) async fn array(
 ) -> Result<Vec<Part>, TensorError> {
     match doc.data_type.kind() {
         DataTypeKind::Fixed(_) => items(store, key, doc, options).await,
-        DataTypeKind::VariableLengthBytes if is_cells(doc) => {
-            cells(store, key, doc, options).await
-        }
+        DataTypeKind::VariableLengthBytes if is_cells(doc) => cells(store, key, doc, options).await,
         DataTypeKind::VariableLengthBytes if doc.rank() == 1 => rows(store, key, options).await,
         DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
-            let (class, expected) = (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
+            let (class, expected) =
+                (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
             let error = StoreError::refused(
                 class,
                 zvf_store::Op::Parse,
@@ -102,11 +101,7 @@ async fn cells(
     table_and_values(key, doc.rank(), table, &row, Content::Cells(cells, sized), options)
 }
 
-async fn rows(
-    store: &Store,
-    key: &Key,
-    options: &PackOptions,
-) -> Result<Vec<Part>, TensorError> {
+async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>, TensorError> {
     let Some(rows) = store.rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
@@ -171,9 +166,7 @@ async fn items(
     let chunk: Vec<u64> = doc.inner_chunk_shape().to_vec();
     let typed = carrier.and_then(|carrier| carrier.geometry(dense.shape(), &chunk));
     let tensor = match typed {
-        Some(geometry) => {
-            NewTensor::of(key.as_str(), geometry).compressed(options.compression)
-        }
+        Some(geometry) => NewTensor::of(key.as_str(), geometry).compressed(options.compression),
         None => strip(key.as_str(), Element::U8, &[bytes], options)?,
     };
     Ok(vec![Part { tensor, content: Content::Items(dense) }])
@@ -222,7 +215,8 @@ impl Row {
         };
         let carrier = text("dtype").and_then(|name| Carrier::of(name, None));
         let typed = shape.zip(carrier).and_then(|(shape, carrier)| {
-            let geometry = carrier.geometry(&[&[1], shape.as_slice()].concat(), &[&[1], shape.as_slice()].concat())?;
+            let geometry = carrier
+                .geometry(&[&[1], shape.as_slice()].concat(), &[&[1], shape.as_slice()].concat())?;
             Self::of_geometry(&geometry)
         });
         typed

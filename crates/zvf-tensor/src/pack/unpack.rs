@@ -102,9 +102,7 @@ pub async fn unpack(
 /// The paths above `nodes` that are none of them, outermost first.
 fn implied<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
     let nodes: BTreeSet<&str> = nodes.map(Key::as_str).collect();
-    let above = |node: &'k str| {
-        node.match_indices('/').filter_map(move |(at, _)| node.get(..at))
-    };
+    let above = |node: &'k str| node.match_indices('/').filter_map(move |(at, _)| node.get(..at));
     let mut missing = BTreeSet::new();
     for node in &nodes {
         missing.extend(above(node).filter(|path| !nodes.contains(path)).map(str::to_owned));
@@ -149,7 +147,8 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
     let mut before: Option<Vec<u64>> = None;
     for some in keys.chunks(AT_ONCE) {
         let wanted: Vec<ChunkKey> = some.iter().map(|(_, key)| *key).collect();
-        for ((index, _), payload) in some.iter().zip(cells.read_many(&wanted, Caching::Once).await) {
+        for ((index, _), payload) in some.iter().zip(cells.read_many(&wanted, Caching::Once).await)
+        {
             if doc.sharding().is_some() {
                 let moved = before.as_ref().is_some_and(|before| shard(before) != shard(index));
                 if let Some(before) = before.as_ref().filter(|_| moved) {
@@ -220,7 +219,12 @@ async fn items(dense: &Dense, array: &VerbatimArray) -> Result<(), TensorError> 
 }
 
 /// Writes a chunk, unless it holds nothing but the fill value.
-fn put(array: &VerbatimArray, index: &[u64], dense: &Dense, items: &Bytes) -> Result<(), TensorError> {
+fn put(
+    array: &VerbatimArray,
+    index: &[u64],
+    dense: &Dense,
+    items: &Bytes,
+) -> Result<(), TensorError> {
     let fill = dense.fill();
     if !fill.is_empty() && items.chunks(fill.len()).all(|item| item == fill) {
         return Ok(());

@@ -88,11 +88,7 @@ impl TensorAbout {
     }
 
     /// Gives the axis of this name, or number, a label for each index.
-    pub fn set_labels<L: Into<String>>(
-        &mut self,
-        axis: &str,
-        labels: impl IntoIterator<Item = L>,
-    ) {
+    pub fn set_labels<L: Into<String>>(&mut self, axis: &str, labels: impl IntoIterator<Item = L>) {
         let labels = labels.into_iter().map(Into::into).collect();
         self.coords.insert(axis.to_owned(), Coords { labels });
     }

@@ -16,7 +16,8 @@ use std::io::{Seek, SeekFrom, Write};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use serde_json::json;
 use zvf_format::tet::{
-    Codec, DatasetSpec, Element, Geometry, Layout, MemoryBudget, Run, Selection, Tile, encode_footer,
+    Codec, DatasetSpec, Element, Geometry, Layout, MemoryBudget, Run, Selection, Tile,
+    encode_footer,
 };
 use zvf_format::{Class, Expected, Found};
 use zvf_store::{Op, StoreError};
