@@ -94,7 +94,7 @@ async fn flush(
     }
     let fronts = |source: &Source<'_, '_>| {
         let end = source.start.saturating_add(frame.chunk_front(source.room));
-        Vec::from([source.start..end])
+        std::iter::once(source.start..end).collect::<Vec<_>>()
     };
     let fronts = read(array, &sources, &sources.iter().map(fronts).collect::<Vec<_>>()).await?;
     let mut layouts = Vec::with_capacity(sources.len());

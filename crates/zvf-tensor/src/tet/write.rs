@@ -212,6 +212,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// When all are written, `elements` has another length than the chunk, or it cannot be compressed or
     /// written.
     pub fn put_chunk(&mut self, elements: &[u8]) -> Result<(), TensorError> {
+        self.check_closed()?;
         let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
         self.check_len(elements.len())?;
         let packed = packed(elements, compression)?;
