@@ -7,6 +7,7 @@
 //! ```text
 //! hostile   blobs, each with the verdict it deserves
 //! golden    stores that other software wrote, with every fact known of them
+//! pack      the same stores, each in one file
 //! broken    the same, damaged: refused, read or survived, as told
 //! validate  both again, as the validator sees them
 //! migrated  golden stores of old formats, brought to the new one and asked the same
@@ -27,6 +28,7 @@ mod live_part;
 mod migrated_part;
 mod naive;
 mod npy;
+mod pack_part;
 mod peers;
 mod random;
 mod remote_part;
@@ -111,6 +113,7 @@ impl Conformance {
         let runtime = Runtime::new()?;
         for folder in &self.golden {
             golden_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+            pack_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             migrated_part::run(folder, self.only.as_deref(), &runtime, tally)?;

@@ -20,9 +20,11 @@ use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::migrate::Migrate;
 use crate::commands::object::Object;
+use crate::commands::pack::{Pack, Unpack};
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
 use crate::commands::repair::Repair;
+use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
@@ -30,7 +32,7 @@ use crate::session::Session;
 
 /// Look into Zarr Vectors stores, and get points, lines, graphs and meshes into and out of them.
 ///
-/// A store is a folder, or a URL: s3://bucket/prefix, http://host/path, and whichever other backends
+/// A store is a folder, a .tet file that a store was packed into, or a URL of either: s3://bucket/prefix, http://host/path, and whichever other backends
 /// this build has.
 #[derive(Debug, Parser)]
 #[command(name = "zvf", version, propagate_version = true, max_term_width = 100)]
@@ -96,6 +98,10 @@ enum Command {
     Unshard(Unshard),
     Recompress(Recompress),
     Migrate(Migrate),
+    Pack(Pack),
+    Unpack(Unpack),
+    #[command(subcommand)]
+    Tensor(Tensor),
     Validate(Validate),
     Repair(Repair),
     Completions(Completions),
@@ -129,6 +135,9 @@ impl Cli {
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,
                 Command::Migrate(command) => command.run(&session, &mut out).await,
+                Command::Pack(command) => command.run(&session, &mut out).await,
+                Command::Unpack(command) => command.run(&session, &mut out).await,
+                Command::Tensor(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
                 Command::Completions(command) => command.run(&mut out),
@@ -138,6 +147,7 @@ impl Cli {
         let done = runtime.block_on(interrupt.or_stopped(work));
         runtime.shutdown_background();
         let outcome = done?;
+        session.check_maps()?;
         out.flush()?;
         Ok(outcome)
     }

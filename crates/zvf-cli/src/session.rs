@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+#[cfg(all(unix, feature = "local"))]
+use zvf::StoreError;
 use zvf::inspect::advise;
 use zvf::{Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
@@ -17,11 +20,12 @@ use crate::interrupt::Interrupt;
 pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
+    mapped: Mutex<Vec<Store>>, // those whose bytes lie in a map
 }
 
 impl Session {
     pub(crate) const fn new(common: Common, interrupt: Interrupt) -> Self {
-        Self { common, interrupt }
+        Self { common, interrupt, mapped: Mutex::new(Vec::new()) }
     }
 
     /// Whether JSON is wanted.
@@ -45,8 +49,39 @@ impl Session {
 
     /// Opens a store for looking into it: somebody waits.
     pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
-        let options = self.common.options(Timeouts::Interactive);
-        zvf::open_store(address, options).await.with_context(|| format!("cannot open {address}"))
+        self.open(address, Timeouts::Interactive).await
+    }
+
+    /// Opens a store for going through all of it.
+    pub(crate) async fn batch_store(&self, address: &str) -> anyhow::Result<Store> {
+        self.open(address, Timeouts::Batch).await
+    }
+
+    /// Opens a store; a packed one of this machine is mapped.
+    async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
+        let options = self.common.options(timeouts);
+        let opened = async {
+            #[cfg(all(unix, feature = "local"))]
+            if let Some(path) = Store::pack_at(address) {
+                // Without it, a file that is cut short under the map would end the process.
+                zvf::store::signal::survive_sigbus()
+                    .map_err(|error| StoreError::io(zvf::store::Op::Open, error))?;
+                let store = Store::open_mapped_immutable(&path, options).await?;
+                self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
+                return Ok(store);
+            }
+            zvf::open_store(address, options).await
+        };
+        opened.await.with_context(|| format!("cannot open {address}"))
+    }
+
+    /// Whether everything that was read where it is mapped is what it was.
+    pub(crate) fn check_maps(&self) -> anyhow::Result<()> {
+        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        for store in &*mapped {
+            store.check_maps().map_err(zvf::Error::from)?;
+        }
+        Ok(())
     }
 
     /// Opens a store for checking it: what is wrong with it is not said in words yet.
@@ -64,8 +99,7 @@ impl Session {
 
     /// Opens a store for asking it, which may take long.
     pub(crate) async fn reader(&self, address: &str) -> anyhow::Result<Reader> {
-        let options = self.common.options(Timeouts::Batch);
-        zvf::open(address, options).await.with_context(|| format!("cannot open {address}"))
+        Ok(Reader::new(self.batch_store(address).await?))
     }
 
     /// Shows that something is going on, on a terminal, until it is dropped.

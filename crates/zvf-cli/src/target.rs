@@ -39,6 +39,11 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), out })
     }
 
+    /// Where its bytes go.
+    pub(crate) fn writer(&mut self) -> &mut dyn Write {
+        &mut self.out
+    }
+
     /// Gives the file its name.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let place = || format!("cannot write {}", self.path.display());

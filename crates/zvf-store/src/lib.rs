@@ -47,6 +47,7 @@ mod cache;
 mod codec;
 mod docs;
 mod error;
+mod file;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
@@ -64,14 +65,16 @@ mod shared;
 #[cfg(all(unix, feature = "map"))]
 pub mod signal;
 mod source;
+mod tet;
 
 pub use budget::{Budget, Reservation};
 pub use build::{
     Arrange, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport,
-    DenseSink, Moved, Rearrangement, RowPlan, RowReport, RowSink,
+    DenseSink, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray, VerbatimReport,
 };
 pub use codec::{Codecs, Partial};
 pub use error::{Op, Seen, StoreError};
+pub use file::RangedFile;
 pub use key::Key;
 pub use layout::{Cells, Dense, KeyTable, Rows};
 pub use level::LevelNode;
@@ -81,6 +84,7 @@ pub use open::Store;
 pub use options::{OpenOptions, Timeouts};
 pub use shared::Caching;
 pub use source::{Backend, IoStats};
+pub use tet::{TetDataset, TetFile};
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };

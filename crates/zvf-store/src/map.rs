@@ -32,6 +32,7 @@ use zvf_format::{Class, Expected, Found};
 
 use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
+use crate::file::RangedFile;
 use crate::num::{to_u64, to_usize};
 use crate::open::Store;
 use crate::options::OpenOptions;
@@ -174,7 +175,7 @@ impl MappedFile {
 }
 
 impl Store {
-    /// The store in the directory `path`, whose large files are read through memory maps: cells that are
+    /// The store in the directory or pack `path`, whose large files are read through memory maps: cells that are
     /// not compressed are then views of the file, without a copy. After an answer made of them, ask
     /// [`check_maps`](Self::check_maps).
     ///
@@ -189,6 +190,11 @@ impl Store {
     /// As [`open`](Self::open).
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+        if path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir() {
+            // SAFETY: the caller promises of every file of the store what is asked of this one.
+            let file = unsafe { MappedFile::mapped(path) }?;
+            return Self::open_pack(RangedFile::of_map(file)?, options).await;
+        }
         let budget = Budget::new(&options);
         let source = Source::mapped(path, &budget, Promise(()))?;
         Self::begin(source, budget, options).await

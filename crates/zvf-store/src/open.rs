@@ -25,6 +25,7 @@ use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::docs::Docs;
 use crate::error::{Op, StoreError};
+use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, Dense, Rows};
 use crate::level::LevelNode;
@@ -32,7 +33,8 @@ use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
-use crate::source::{self, Backend, Get, IoStats, Source};
+use crate::source::pack::Pack;
+use crate::source::{self, Backend, Get, IoStats, Place, Source};
 
 /// An open store, for reading.
 ///
@@ -65,9 +67,36 @@ impl Store {
     /// When there is no store, its root document cannot be used, its version is older than 0.6 or
     /// contradicts what is stored, it requires an unknown capability, or the backend fails.
     pub async fn open(address: &str, options: OpenOptions) -> Result<Self, StoreError> {
+        if Place::parse(address)?.is_pack() {
+            let file = RangedFile::open(address, &options).await?;
+            return Self::open_pack(file, options).await;
+        }
         let budget = Budget::new(&options);
         let source = Source::open(address, &budget, &options)?;
         Self::begin(source, budget, options).await
+    }
+
+    /// The store that is packed into `file`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and when the file is no `.tet` file, or not one of a packed store.
+    pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self, StoreError> {
+        let budget = Budget::new(&options);
+        let pack = Pack::open(file, budget.max_bytes()).await?;
+        Self::begin(Source::Pack(pack), budget, options).await
+    }
+
+    /// The file of this machine that `address` names, when it is that of a packed store, by its name.
+    #[must_use]
+    pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {
+        match Place::parse(address) {
+            Ok(place @ Place::Directory(_)) if place.is_pack() => match place {
+                Place::Directory(path) => Some(path),
+                Place::Remote(..) => None,
+            },
+            Ok(_) | Err(_) => None,
+        }
     }
 
     /// Whether the files that are mapped are what they were when the handle first read them. Nothing else
@@ -111,7 +140,7 @@ impl Store {
         source::backend(address, options)
     }
 
-    /// The store below `prefix` of the caller's own backend.
+    /// The store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
     ///
     /// # Errors
     ///
@@ -121,6 +150,10 @@ impl Store {
         prefix: &Path,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
+        if source::url::is_pack(prefix) {
+            let file = RangedFile::from_object_store(store, prefix, &options).await?;
+            return Self::open_pack(file, options).await;
+        }
         let budget = Budget::new(&options);
         let source = Source::from_object_store(store, prefix, &budget, &options);
         Self::begin(source, budget, options).await
@@ -314,6 +347,42 @@ impl Store {
         self.shared.source.list(&key).await
     }
 
+    /// The chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::cells`].
+    pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
+        self.cells_at(&key_of(path)?).await
+    }
+
+    /// The documents of all nodes as they are stored, each with the key of its node, in the order of their
+    /// keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`objects`](Self::objects), and when a document cannot be read.
+    pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>, StoreError> {
+        let objects = self.objects("").await?;
+        let mut documents = Vec::new();
+        for (object, _) in objects {
+            let node = match object.as_str().rsplit_once('/') {
+                None if object.as_str() == DOCUMENT => Key::root(),
+                Some((node, DOCUMENT)) => Key::root().below(node)?,
+                _ => continue,
+            };
+            documents.push((node, object));
+        }
+        let mut read = Vec::with_capacity(documents.len());
+        for some in documents.chunks(AT_ONCE) {
+            let objects: Vec<Key> = some.iter().map(|(_, object)| object.clone()).collect();
+            let texts = self.stored_objects(&objects).await?;
+            read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
+        }
+        read.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(read)
+    }
+
     /// The names below the node at `path`; an empty path is the root.
     ///
     /// # Errors
@@ -439,6 +508,9 @@ fn level_number(name: &str) -> Option<u32> {
     (number.to_string() == name).then_some(number)
 }
 
+const DOCUMENT: &str = "zarr.json";
+/// Documents that are read at once.
+const AT_ONCE: usize = 256;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 

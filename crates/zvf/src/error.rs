@@ -262,6 +262,18 @@ impl From<zvf_blosc::BloscError> for Error {
     }
 }
 
+#[cfg(feature = "tensor")]
+impl From<zvf_tensor::TensorError> for Error {
+    fn from(source: zvf_tensor::TensorError) -> Self {
+        if let (None, Some(store)) = (source.dataset(), source.store()) {
+            return store.clone().into();
+        }
+        let mut error = Self::new(source.class(), "tensor", source.to_string());
+        error.0.source = Some(source.into());
+        error
+    }
+}
+
 #[cfg(feature = "repair")]
 impl From<zvf_repair::RepairError> for Error {
     fn from(source: zvf_repair::RepairError) -> Self {

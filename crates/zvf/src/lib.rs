@@ -31,6 +31,7 @@
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
+//! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
@@ -38,7 +39,8 @@
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
 //! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended,
-//! `migrate` what brings older stores along. A feature adds items and changes none.
+//! `migrate` what brings older stores along, `tensor` dense arrays in one file and packed stores.
+//! A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -86,6 +88,8 @@ pub use zvf_query::{
 };
 #[cfg(feature = "repair")]
 pub use zvf_repair as repair;
+#[cfg(feature = "tensor")]
+pub use zvf_tensor as tensor;
 #[cfg(feature = "validate")]
 pub use zvf_validate as validate;
 #[cfg(feature = "write")]

@@ -6,6 +6,7 @@ mod create;
 mod faults;
 mod files;
 mod migrated;
+mod packed;
 mod rearranged;
 mod remote;
 mod stores;

@@ -86,6 +86,17 @@ impl<'a> Index<'a> {
     /// unknown codec, a raw payload of another length than its tile, or a span outside the payload
     /// area.
     pub fn parse(bytes: &'a [u8], payload_end: u64) -> Result<Self, FormatError> {
+        let (head, rows) = Self::parts(bytes)?;
+        let mut bad = rows.with_offsets().filter(|(_, row)| !row.is_sound(payload_end));
+        if let Some((at, row)) = bad.next() {
+            return Err(row.fault(payload_end).shifted(at));
+        }
+        let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
+        Ok(Self { rows, budget: head.budget(), reserved })
+    }
+
+    /// Header and rows, which are as many as the header says.
+    fn parts(bytes: &'a [u8]) -> Result<(&'a Head, Items<'a, Row>), FormatError> {
         let mut cur = Cursor::new(Part::TetIndex, bytes);
         let head = cur.one::<Head>("header")?;
         if head.magic != MAGIC {
@@ -99,15 +110,18 @@ impl<'a> Index<'a> {
         }
         let rows = cur.array::<Row>("rows", head.entry_count.get())?;
         cur.end()?;
-        let mut bad = rows.with_offsets().filter(|(_, row)| !row.is_sound(payload_end));
-        if let Some((at, row)) = bad.next() {
-            return Err(row.fault(payload_end).shifted(at));
-        }
-        Ok(Self {
-            rows,
-            budget: head.budget(),
-            reserved: [head.reserved_18.get().into(), head.reserved_24.get()],
-        })
+        Ok((head, rows))
+    }
+
+    /// Reads bytes that [`Index::parse`] accepted before and that did not change: no row is looked at again.
+    ///
+    /// # Errors
+    ///
+    /// When magic or version differ, or the bytes are not those of `entry_count` rows.
+    pub fn parse_again(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let (head, rows) = Self::parts(bytes)?;
+        let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
+        Ok(Self { rows, budget: head.budget(), reserved })
     }
 
     /// The index of a file without datasets, where no byte of it is stored.

@@ -9,7 +9,7 @@
 //! them).
 
 #[cfg(feature = "alloc")]
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
 use super::{Axis, File, Geometry, Index, MAX_RANK, Plan, Row, Selection};
@@ -32,9 +32,29 @@ use crate::{Class, Expected, FormatError, Part};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lookup<'a> {
+    rows: &'a [Row],
+    places: Places,
+}
+
+/// What a [`Lookup`] learned about the rows of one dataset, without the rows: kept beside a file that
+/// stays open, it makes the next lookup cost nothing. Cheap to clone.
+///
+/// ```
+/// use zvf_format::tet::{Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+///
+/// let row = Row::new(0, &[0], 136, 4, 4, Codec::Raw).unwrap();
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &[row]);
+/// let geometry = Geometry::new(Element::U8, &[4], &[4]).unwrap();
+/// let places = Lookup::new(&Index::parse(&bytes, 140)?, 0, &geometry, 0).places().clone();
+///
+/// let later = Lookup::of_places(&Index::parse_again(&bytes)?, &places);
+/// assert_eq!(later.row(&[0])?, &row);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Places {
     id: u32,
     geometry: Geometry,
-    rows: &'a [Row],
     place: Place,
 }
 
@@ -45,7 +65,7 @@ enum Place {
     InOrder(usize),
     /// Here: numbers of rows, in order of their coordinates.
     #[cfg(feature = "alloc")]
-    Sorted(Vec<u32>),
+    Sorted(Arc<[u32]>),
     /// Anywhere.
     #[cfg(not(feature = "alloc"))]
     Anywhere,
@@ -64,23 +84,35 @@ impl<'a> Lookup<'a> {
         let place = match in_order(rows, first, id, &geometry) {
             true => Place::InOrder(first),
             #[cfg(feature = "alloc")]
-            false => Place::Sorted(sorted(rows, id, geometry.rank())),
+            false => Place::Sorted(sorted(rows, id, geometry.rank()).into()),
             #[cfg(not(feature = "alloc"))]
             false => Place::Anywhere,
         };
-        Self { id, geometry, rows, place }
+        Self { rows, places: Places { id, geometry, place } }
+    }
+
+    /// The same lookup as the one that `places` are of, in the same index.
+    #[must_use]
+    pub fn of_places(index: &Index<'a>, places: &Places) -> Self {
+        Self { rows: index.rows(), places: places.clone() }
+    }
+
+    /// What was learned about the rows.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
     }
 
     /// The dataset's grid and tiles.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
-        &self.geometry
+        &self.places.geometry
     }
 
     /// Whether the rows lie side by side in grid order.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
-        matches!(self.place, Place::InOrder(_))
+        matches!(self.places.place, Place::InOrder(_))
     }
 
     /// The row of a chunk.
@@ -90,17 +122,17 @@ impl<'a> Lookup<'a> {
     /// When the coordinates are outside of the grid, there is no row for them, or more than one.
     pub fn row(&self, coords: &[u64]) -> Result<&'a Row, FormatError> {
         let missing = || self.refuse(Class::CountMismatch, "no row");
-        let position = self
-            .geometry
-            .position(coords)
-            .ok_or_else(|| self.refuse(Class::OutOfBounds, "coordinates outside of the grid"))?;
-        match &self.place {
+        let position =
+            self.places.geometry.position(coords).ok_or_else(|| {
+                self.refuse(Class::OutOfBounds, "coordinates outside of the grid")
+            })?;
+        match &self.places.place {
             Place::InOrder(first) => num::index(position)
                 .and_then(|position| self.rows.get(first.checked_add(position)?))
                 .ok_or_else(missing),
             #[cfg(feature = "alloc")]
             Place::Sorted(numbers) => {
-                let rank = self.geometry.rank();
+                let rank = self.places.geometry.rank();
                 let row = |number: &u32| self.rows.get(num::to_usize(*number));
                 let key = |number: &u32| row(number).map(Row::chunk_index);
                 let at = numbers.partition_point(|number| {
@@ -118,7 +150,7 @@ impl<'a> Lookup<'a> {
             }
             #[cfg(not(feature = "alloc"))]
             Place::Anywhere => {
-                let (id, rank) = (u64::from(self.id), self.geometry.rank());
+                let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
                 let mut here = self.rows.iter().filter(|row| {
                     row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords
                 });
@@ -137,7 +169,7 @@ impl<'a> Lookup<'a> {
     ///
     /// When [`Selection::new`] refuses the axes.
     pub fn select(&self, axes: &[Axis]) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::new(&self.geometry, axes)?))
+        Ok(Plan::new(self, Selection::new(&self.places.geometry, axes)?))
     }
 
     /// Plans reading all of it.
@@ -146,13 +178,13 @@ impl<'a> Lookup<'a> {
     ///
     /// When it has no elements.
     pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::all(&self.geometry)?))
+        Ok(Plan::new(self, Selection::all(&self.places.geometry)?))
     }
 
     /// A fault of the rows of this dataset.
     pub(super) fn refuse(&self, class: Class, found: &'static str) -> FormatError {
         let expected = Expected::Rule("one row for each tile");
-        let at = u64::from(self.id);
+        let at = u64::from(self.places.id);
         FormatError::new(class, Part::TetIndex, "chunk_index", at, expected, found)
     }
 }

@@ -55,7 +55,7 @@ pub use geometry::{Geometry, Tile};
 pub use index::{Codec, DECODED_CAP, Index, Row};
 #[cfg(feature = "alloc")]
 pub use layout::{DatasetSpec, Layout};
-pub use lookup::Lookup;
+pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
 pub use plan::{Plan, Touched, TouchedTiles};
 pub use rule::{Finding, Rule, Severity};

@@ -27,6 +27,7 @@ mod room;
 mod rows;
 mod shards;
 mod upload;
+mod verbatim;
 #[cfg(feature = "local")]
 mod work;
 
@@ -51,6 +52,7 @@ pub use self::rearrange::{Arrange, Moved, Rearrangement};
 use self::room::Room;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
+pub use self::verbatim::{VerbatimArray, VerbatimReport};
 #[cfg(feature = "local")]
 use self::work::Work;
 use crate::budget::Budget;
@@ -380,6 +382,38 @@ impl Build {
         self.object(document(&key)?, vec![doc.print().into()])
     }
 
+    /// The document of the group at `path` as it is given, not a byte changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`group`](Self::group), and when `text` is no document of a group.
+    pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<(), StoreError> {
+        let key = self.claim(path, State::Group)?;
+        GroupDoc::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))?;
+        self.object(document(&key)?, vec![text])
+    }
+
+    /// Says that there is a group at `path` without a document, as versions before 0.9 have them: it gets none.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken.
+    pub fn implied_group(&self, path: &str) -> Result<(), StoreError> {
+        self.claim(path, State::Group).map(drop)
+    }
+
+    /// The array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
+    /// says.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no path or is taken, `text` is no document of an array, or names a codec that is not
+    /// written here.
+    pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray, StoreError> {
+        let key = self.claim(path, State::Array(false))?;
+        VerbatimArray::begin(self.clone(), key.clone(), text).inspect_err(|_| self.release(&key))
+    }
+
     /// What a caller should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
@@ -404,7 +438,11 @@ impl Build {
     }
 
     /// [`publish`](Self::publish) with a root document as it is.
-    pub(crate) async fn publish_text(self, root: String) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
         self.finished()?;
         self.groups_between()?;
         self.check()?;
@@ -500,6 +538,11 @@ impl Build {
     fn copied(&self, key: Key, is_array: bool) {
         let state = if is_array { State::Array(true) } else { State::Group };
         locked(&self.0.nodes).insert(key, state);
+    }
+
+    /// Says that the array at `key` has its document.
+    fn written(&self, key: &Key) {
+        locked(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
 
     /// Gives a name back of which nothing was written.

@@ -33,7 +33,7 @@ pub use encode::Codecs;
 #[cfg(feature = "local")]
 pub(crate) use encode::join;
 pub(crate) use encode::{Encoder, len};
-pub(crate) use order::{swap, untranspose};
+pub(crate) use order::{swap, transpose, untranspose};
 
 /// What reading a part of a chunk costs.
 ///

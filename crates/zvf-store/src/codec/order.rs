@@ -39,6 +39,20 @@ pub(crate) fn untranspose(
     items
 }
 
+/// The items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
+/// is axis `order[i]` of the array.
+pub(crate) fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
+    let stored: Vec<usize> = order.iter().filter_map(|&axis| shape.get(axis).copied()).collect();
+    let mut back = vec![0; order.len()];
+    for (at, &axis) in order.iter().enumerate() {
+        if let Some(slot) = back.get_mut(axis) {
+            *slot = at;
+        }
+    }
+    // What is C order of the array is another order of the axes as they are stored.
+    untranspose(items, &stored, &back, width)
+}
+
 /// Bytes from one item to its neighbour along each axis of the array.
 fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     let mut steps = vec![0; shape.len()];
@@ -79,6 +93,7 @@ mod tests {
         ];
         for (shape, order, width, stored, items) in table {
             assert_eq!(untranspose(stored, shape, order, width), items, "{shape:?} {order:?}");
+            assert_eq!(transpose(items, shape, order, width), stored, "{shape:?} {order:?}");
         }
     }
 }

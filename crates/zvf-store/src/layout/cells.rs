@@ -19,7 +19,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::metadata::{ArrayDoc, Family, Object};
 use zvf_format::{Class, Expected, Found};
 
-use super::native::{Native, Wanted};
+use super::native::{Body, Native, Wanted};
+use super::packed::PackedCells;
 use super::part::slices;
 use super::shard::Shards;
 use super::table::KeyTable;
@@ -29,6 +30,7 @@ use crate::codec::{Coding, Packing, Partial};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::{Caching, Shared};
+use crate::source::Source;
 
 /// The chunks of one array of a level.
 ///
@@ -70,7 +72,7 @@ pub(crate) struct CellsCore {
 
 #[derive(Debug)]
 enum Layout {
-    Native(Native),
+    Native(Box<Native>),
     Tiny(Tiny),
 }
 
@@ -86,7 +88,16 @@ impl CellsCore {
                 .with_key(key));
         }
         let origin = origin(key, doc)?;
-        let array = Coding::of(doc)
+        let coding = Coding::of(doc);
+        // In a pack no codec is left to be undone.
+        let packed = if let Source::Pack(pack) = &shared.source
+            && coding.as_ref().map_or(true, is_framed)
+        {
+            Some(PackedCells::open(pack, key, doc.rank())?)
+        } else {
+            None
+        };
+        let array = coding
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
                     return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
@@ -96,7 +107,9 @@ impl CellsCore {
             })
             .map_err(|error| error.with_key(key));
         let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());
-        let layout = Layout::Native(Native::new(key.clone(), array, grid, origin, recorded));
+        let body = packed.map_or(Body::Zarr(array), Body::Packed);
+        let layout =
+            Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
     }
 
@@ -317,6 +330,9 @@ impl Cells {
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
+        if native.is_resident() {
+            return merged(wanted, native.read(&self.shared, &there).await);
+        }
         let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
         let there = &there;
         let fetch = |missing: Vec<usize>| async move {
@@ -355,6 +371,11 @@ fn merged<T>(
         Some(_) => answers.next().unwrap_or(Ok(None)),
     };
     wanted.into_iter().map(answer).collect()
+}
+
+/// Whether items are framed, as cells are.
+fn is_framed(coding: &Coding) -> bool {
+    coding.packing == Packing::Vlen
 }
 
 /// The key of the first chunk of the array.

@@ -22,6 +22,7 @@ use zvf_format::{Class, Expected, Found};
 
 use super::fill::fill_item;
 use super::grid::{Grid, bytes_of, filled};
+use super::packed::PackedDense;
 use super::shard::Shards;
 use super::tiny::flat;
 use super::zarr::{Stored, ZarrArray};
@@ -30,7 +31,7 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
 use crate::shared::{Caching, Shared};
-use crate::source::Get;
+use crate::source::{Get, Source};
 
 /// A standalone array of numbers, booleans or texts of a fixed width.
 ///
@@ -74,6 +75,7 @@ enum Body {
         big_endian: bool,
         content: OnceCell<Bytes>,
     },
+    Packed(PackedDense),
 }
 
 #[derive(Debug)]
@@ -96,6 +98,13 @@ impl DenseCore {
             );
         };
         let (shape, chunk) = (doc.shape.as_slice().into(), doc.inner_chunk_shape().into());
+        let grid = Grid { shape, chunk, width: dtype.size };
+        let fill = fill_item(doc.fill_value.fill(), *dtype);
+        if let Source::Pack(pack) = &shared.source {
+            let body = Body::Packed(PackedDense::open(pack, key, &grid)?);
+            let (key, attributes) = (key.clone(), doc.attributes.clone());
+            return Ok(Self { key, attributes, dtype: *dtype, grid, fill, body });
+        }
         let body = Coding::of(doc)
             .and_then(|coding| {
                 let Packing::Items { big_endian, order } = coding.packing else {
@@ -114,8 +123,8 @@ impl DenseCore {
             key: key.clone(),
             attributes: doc.attributes.clone(),
             dtype: *dtype,
-            grid: Grid { shape, chunk, width: dtype.size },
-            fill: fill_item(doc.fill_value.fill(), *dtype),
+            grid,
+            fill,
             body: Body::Chunked(body),
         })
     }
@@ -224,6 +233,7 @@ impl Dense {
         let bytes = self.check(&range)?;
         match &self.core.body {
             Body::Flat { .. } => self.flat_rows(&range).await,
+            Body::Packed(packed) => packed.rows(&self.core.grid, &range, bytes).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
             Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, &range, bytes).await,
         }

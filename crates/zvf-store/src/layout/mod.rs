@@ -12,6 +12,7 @@ mod dense;
 mod fill;
 mod grid;
 mod native;
+mod packed;
 mod part;
 mod rows;
 mod shard;

@@ -21,6 +21,7 @@ use zvf_format::metadata::KeyList;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
 
+use super::packed::PackedCells;
 use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
 use super::{blocks, part};
@@ -35,12 +36,20 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Native {
     key: Key,
-    array: Result<ZarrArray, StoreError>, // or why its codecs cannot be undone
-    grid: Box<[u64]>,                     // chunks along each axis
-    origin: Box<[i64]>,                   // the key of chunk 0, as many components
+    body: Body,
+    grid: Box<[u64]>,   // chunks along each axis
+    origin: Box<[i64]>, // the key of chunk 0, as many components
     recorded: Option<KeyList>,
     listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
     found: OnceCell<Arc<KeyTable>>,
+}
+
+/// Where the chunks are.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// In objects, or why their codecs cannot be undone.
+    Zarr(Result<ZarrArray, StoreError>),
+    Packed(PackedCells),
 }
 
 /// A chunk that is worth a request.
@@ -54,20 +63,31 @@ pub(crate) struct Wanted {
 }
 
 impl Native {
-    /// The chunks of `array` over `grid`, of which those in `recorded` hold something.
+    /// The chunks of `body` over `grid`, of which those in `recorded` hold something.
     pub(crate) fn new(
         key: Key,
-        array: Result<ZarrArray, StoreError>,
+        body: Body,
         grid: Box<[u64]>,
         origin: Box<[i64]>,
         recorded: Option<KeyList>,
     ) -> Self {
         let (listed, found) = (OnceLock::new(), OnceCell::new());
-        Self { key, array, grid, origin, recorded, listed, found }
+        Self { key, body, grid, origin, recorded, listed, found }
     }
 
     fn array(&self) -> Result<&ZarrArray, StoreError> {
-        self.array.as_ref().map_err(Clone::clone)
+        match &self.body {
+            Body::Zarr(array) => array.as_ref().map_err(Clone::clone),
+            Body::Packed(_) => {
+                let what = "stored bytes of chunks in a";
+                Err(StoreError::unsupported(Op::Read, what, "pack").with_key(&self.key))
+            }
+        }
+    }
+
+    /// Whether chunks are handed out where they lie.
+    pub(crate) fn is_resident(&self) -> bool {
+        if let Body::Packed(packed) = &self.body { packed.is_resident() } else { false }
     }
 
     /// What is stored of each of the chunks `keys`, encoded as it is; `None` where nothing is.
@@ -146,6 +166,11 @@ impl Native {
     }
 
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+        if let Body::Packed(packed) = &self.body {
+            let keys = packed.keys().await?;
+            let keys = keys.into_iter().filter(|key| self.index(key).is_ok_and(|i| i.is_some()));
+            return KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from);
+        }
         let (key, array) = (&self.key, self.array()?);
         if !shared.source.can_list() {
             shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
@@ -234,6 +259,9 @@ impl Native {
         shared: &Shared,
         wanted: &[Wanted],
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        if let Body::Packed(packed) = &self.body {
+            return packed.read(wanted.iter().map(|wanted| wanted.key.components())).await;
+        }
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
         let array = match self.array() {
             Ok(array) => array,
@@ -269,7 +297,13 @@ impl Native {
 
     /// What a part of a chunk costs.
     pub(crate) fn partial(&self) -> Partial {
-        self.array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
+        match &self.body {
+            Body::Zarr(array) => {
+                array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
+            }
+            Body::Packed(packed) if packed.reads_ranges() => Partial::Ranges,
+            Body::Packed(_) => Partial::Whole,
+        }
     }
 
     /// Whether parts are worth reading by themselves. Where requests are dear, a chunk of unknown length in
@@ -279,7 +313,7 @@ impl Native {
             Partial::Ranges => true,
             Partial::Whole => false,
             Partial::Blocks => {
-                let sharded = self.array.as_ref().is_ok_and(|array| array.shards.is_some());
+                let sharded = self.array().is_ok_and(|array| array.shards.is_some());
                 sharded || shared.source.merge_gap() < DEAR_REQUESTS
             }
         }
@@ -291,6 +325,11 @@ impl Native {
         shared: &Shared,
         wanted: &[(Wanted, &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+        if let Body::Packed(packed) = &self.body {
+            let asks: Vec<_> =
+                wanted.iter().map(|(wanted, ranges)| (wanted.key.components(), *ranges)).collect();
+            return packed.read_parts(&asks).await;
+        }
         let indexes: Vec<Vec<u64>> =
             wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
         let array = match self.array() {
@@ -325,6 +364,9 @@ impl Native {
         shared: &Shared,
         wanted: &[Wanted],
     ) -> Vec<Result<Option<u64>, StoreError>> {
+        if let Body::Packed(packed) = &self.body {
+            return packed.sizes(wanted.iter().map(|wanted| wanted.key.components())).await;
+        }
         let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
         let array = match self.array() {
             Ok(array) => array,

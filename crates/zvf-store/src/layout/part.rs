@@ -120,6 +120,16 @@ pub(super) fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
+/// The bytes `range` of a payload that is the bytes `payload` of something.
+pub(super) fn inside(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+    let whole = length(payload);
+    if range.start > range.end || range.end > whole {
+        return Err(out_of_payload(whole, range.end));
+    }
+    let at = |from: u64| payload.start.saturating_add(from);
+    Ok(at(range.start)..at(range.end))
+}
+
 /// The slices `ranges` of a payload that is in memory.
 pub(super) fn slices(
     place: &crate::key::Key,

@@ -24,6 +24,7 @@ use zvf_format::metadata::{ArrayDoc, GroupDoc, Object};
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
+use super::packed::{PackedCells, coordinate};
 use super::shard::Shards;
 use super::tiny::flat_many;
 use super::zarr::ZarrArray;
@@ -32,6 +33,7 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
 use crate::shared::{Caching, Shared};
+use crate::source::Source;
 
 /// A standalone array of rows of any length.
 ///
@@ -66,6 +68,7 @@ pub(crate) struct RowsCore {
 enum Body {
     Chunked { len: u64, chunk: u64, id: u32, array: Result<ZarrArray, StoreError> },
     Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
+    Packed { len: u64, cells: PackedCells },
 }
 
 /// Rows back to back, all of them.
@@ -89,6 +92,11 @@ impl RowsCore {
             return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
                 .with_key(key));
         };
+        if let Source::Pack(pack) = &shared.source {
+            let cells = PackedCells::open(pack, key, 1)?;
+            let body = Body::Packed { len, cells };
+            return Ok(Self { key: key.clone(), attributes: attributes.clone(), body });
+        }
         let array = Coding::of(doc)
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
@@ -140,7 +148,7 @@ impl Rows {
     /// When the rows lie in the form of family A and cannot be read.
     pub async fn count(&self) -> Result<u64, StoreError> {
         match &self.core.body {
-            Body::Chunked { len, .. } => Ok(*len),
+            Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
             Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
         }
     }
@@ -174,6 +182,11 @@ impl Rows {
             Body::Chunked { array: Err(error), .. } => Err(error.clone()),
             Body::Chunked { array: Ok(array), chunk, id, .. } => {
                 self.chunked(array, *chunk, *id, places).await
+            }
+            Body::Packed { cells, .. } => {
+                let coords: Vec<[i64; 1]> = places.iter().map(|&at| coordinate(at)).collect();
+                let rows = cells.read(coords.iter().map(<[i64; 1]>::as_slice)).await;
+                rows.into_iter().map(|row| row.map(Option::unwrap_or_default)).collect()
             }
             Body::Flat { .. } => {
                 let flat = self.flat().await?;

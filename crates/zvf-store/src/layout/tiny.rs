@@ -30,7 +30,7 @@ use crate::key::Key;
 use crate::notice::Notice;
 use crate::num::{to_u64, to_usize};
 use crate::shared::Shared;
-use crate::source::{Get, Got};
+use crate::source::{Get, Got, Source};
 
 /// One group of small arrays.
 #[derive(Debug)]
@@ -174,6 +174,12 @@ pub(crate) async fn flat_many(
     shared: &Shared,
     arrays: Vec<Result<Key, StoreError>>,
 ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    if let Source::Pack(pack) = &shared.source {
+        let content = |array: Result<Key, StoreError>| async move {
+            super::packed::flat(pack, &array?).await
+        };
+        return futures_util::future::join_all(arrays.into_iter().map(content)).await;
+    }
     let keys = |array: &Result<Key, StoreError>| -> Result<[Key; 2], StoreError> {
         let array = array.clone()?;
         Ok([document(&array)?, array.below("c/0")?])

@@ -10,6 +10,7 @@
 mod cloud;
 #[cfg(feature = "local")]
 mod local;
+pub(crate) mod pack;
 mod plan;
 pub(crate) mod remote;
 pub(crate) mod url;
@@ -24,6 +25,7 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 use self::local::Local;
 #[cfg(feature = "local")]
 pub(crate) use self::local::hop;
+use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
 use crate::budget::Budget;
@@ -37,6 +39,7 @@ pub(crate) enum Source {
     #[cfg(feature = "local")]
     Local(Local),
     Remote(Remote),
+    Pack(Pack),
 }
 
 /// Where a store lies that is no directory, for who replaces single objects of it.
@@ -64,17 +67,23 @@ impl Source {
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
         match Place::parse(address)? {
-            #[cfg(feature = "local")]
-            Place::Directory(path) => Ok(Self::Local(Local::open(&path, budget.clone())?)),
-            #[cfg(not(feature = "local"))]
-            Place::Directory(path) => {
-                let path = path.to_string_lossy();
-                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
-            }
+            Place::Directory(path) => Self::folder(&path, budget),
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, options)?;
                 Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))
             }
+        }
+    }
+
+    /// The directory `path` of this machine.
+    pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+        #[cfg(feature = "local")]
+        return Ok(Self::Local(Local::open(path, budget.clone())?));
+        #[cfg(not(feature = "local"))]
+        {
+            let _ = budget;
+            let path = path.to_string_lossy();
+            Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
         }
     }
 
@@ -94,6 +103,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.check(),
             Self::Remote(_) => Ok(()),
+            Self::Pack(pack) => pack.check(),
         }
     }
 
@@ -113,6 +123,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.read_many(gets).await,
             Self::Remote(remote) => remote.read_many(gets).await,
+            Self::Pack(pack) => pack.read_many(gets),
         }
     }
 
@@ -122,6 +133,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.merge_gap(),
             Self::Remote(remote) => remote.merge_gap(),
+            Self::Pack(_) => 0,
         }
     }
 
@@ -131,6 +143,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(_) => true,
             Self::Remote(remote) => remote.can_list(),
+            Self::Pack(_) => true,
         }
     }
 
@@ -140,6 +153,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.children(prefix).await,
             Self::Remote(remote) => remote.children(prefix).await,
+            Self::Pack(pack) => Ok(pack.children(prefix)),
         }
     }
 
@@ -149,6 +163,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.list(prefix).await,
             Self::Remote(remote) => remote.list(prefix).await,
+            Self::Pack(pack) => pack.list(prefix),
         }
     }
 
@@ -158,6 +173,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.stats(),
             Self::Remote(remote) => remote.stats(),
+            Self::Pack(pack) => pack.stats(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! data/brain.zarr, /data/…, file:///data/…       a directory of this machine       feature local
+//! …/brain.tet                                    a store in one file, anywhere below
 //! memory:                                        an empty store in memory
 //! s3://bucket/prefix (also s3a)                  S3 and its kin                     feature s3
 //! gs://bucket/prefix                             Google Cloud Storage               feature gcs
@@ -58,6 +59,23 @@ impl Place {
             Err(_) => Err(refused("a scheme that zvf knows, and a name after it", url.scheme())),
         }
     }
+}
+
+impl Place {
+    /// Whether a store in one file is meant: its name ends in `.tet`, and it is no directory.
+    pub(crate) fn is_pack(&self) -> bool {
+        match self {
+            Self::Directory(path) => {
+                path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir()
+            }
+            Self::Remote(_, _, path) => is_pack(path),
+        }
+    }
+}
+
+/// Whether the object at `path` is a store in one file, by its name.
+pub(crate) fn is_pack(path: &Path) -> bool {
+    path.as_ref().ends_with(".tet")
 }
 
 /// The backend that `scheme` and `url` name.

@@ -1,0 +1,63 @@
+//! The part that packs golden stores into one `.tet` file each and asks the same questions of that: once
+//! uncompressed and in memory, once compressed and read by ranges.
+
+use std::io::{Cursor, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use archives::Unpacked;
+use object_store::memory::InMemory;
+use object_store::{ObjectStoreExt as _, PutPayload};
+use tokio::runtime::Runtime;
+use zvf_store::{OpenOptions, RangedFile, Store};
+use zvf_tensor::{Compression, PackOptions, pack};
+
+use crate::corpus::{self, Golden};
+use crate::golden_part;
+use crate::report::Report;
+use crate::tally::Tally;
+
+/// Runs every golden store of `folder`.
+pub(crate) fn run(
+    folder: &Path,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    for golden in corpus::goldens(folder)? {
+        if only.is_some_and(|only| !golden.id.contains(only)) {
+            continue;
+        }
+        let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
+        for far in [false, true] {
+            let how = if far { "packed, by ranges" } else { "packed" };
+            let mut report = Report::new(format!("{} {how}", golden.id));
+            runtime.block_on(one(&mut report, &golden, unpacked.path(), far));
+            tally.add(report)?;
+        }
+    }
+    Ok(())
+}
+
+async fn one(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
+    let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
+    let Some(store) = report.keep("open", store) else { return };
+    let level = if far { Compression::Zstd(3) } else { Compression::None };
+    let options = PackOptions::default().compressed(level);
+    let packed = pack(&store, Cursor::new(Vec::new()), &options, |_| ()).await;
+    let Some((packed, _)) = report.keep("pack", packed) else { return };
+    let opened = open(packed.into_inner(), far).await;
+    if let Some(store) = report.keep("open packed", opened) {
+        golden_part::all(report, golden, &store, true).await;
+    }
+}
+
+async fn open(bytes: Vec<u8>, far: bool) -> anyhow::Result<Store> {
+    let options = OpenOptions::default();
+    if !far {
+        return Ok(Store::open_pack(RangedFile::of_bytes(bytes.into()), options).await?);
+    }
+    let memory = Arc::new(InMemory::new());
+    memory.put(&"a/pack.tet".into(), PutPayload::from(bytes)).await?;
+    Ok(Store::from_object_store(memory, &"a/pack.tet".into(), options).await?)
+}

@@ -1,0 +1,175 @@
+//! `zvf pack` and `zvf unpack`: a whole store in one `.tet` file, and back.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use zvf::store::{Build, BuildOptions};
+use zvf::tensor::{Compression, NewFile, PackOptions, Packed, Unpacked};
+use zvf::{Error, Timeouts};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+
+/// Write a whole store into one .tet file, which is then asked like the store.
+///
+/// Documents, cells and arrays are kept as they are, of any version and kind. Uncompressed, a cell is found by
+/// one search and read where it lies; the file can be copied, mapped and served as one. It is never changed:
+/// to edit, unpack it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf pack scan.zarrvectors scan.tet
+  zvf query scan.tet --bbox 0,0,0:100,100,100 --count
+  zvf pack s3://bucket/brain.zarrvectors brain.tet --zstd 9")]
+pub(crate) struct Pack {
+    /// The store: a folder or a URL.
+    store: String,
+    /// The new file, whose name ends in .tet.
+    file: PathBuf,
+    /// Compress in chunks of about 1 MiB with Zstandard at this level, -7 to 22.
+    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
+    zstd: Option<i32>,
+    /// Replace the file when it is there.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Write the store that is packed into a .tet file as a store of many files again.
+///
+/// Documents come back to the byte. Chunks are encoded as the documents of their arrays say.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf unpack scan.tet scan.zarrvectors
+  zvf unpack https://host/scan.tet scan.zarrvectors")]
+pub(crate) struct Unpack {
+    /// The packed store: a .tet file or its URL.
+    file: String,
+    /// The new store, which must not be there yet.
+    new: String,
+    /// Replace the new store when it is there. Only in folders.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Pack {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        if self.file.extension().is_none_or(|extension| extension != "tet") {
+            return Err(Usage::new("the name of a packed store ends in .tet").into());
+        }
+        let mut options = PackOptions::default();
+        if let Some(level) = self.zstd {
+            if !(-7..=22).contains(&level) {
+                let text = format!("zstd has levels -7 to 22, not {level}");
+                return Err(Usage::new(text).into());
+            }
+            options = options.compressed(Compression::Zstd(level));
+        }
+        let store = session.batch_store(&self.store).await?;
+        let failed = || format!("cannot write {}", self.file.display());
+        let new = NewFile::create(&self.file, self.overwrite).map_err(Error::from);
+        let mut new = new.with_context(failed)?;
+        let progress = session.progress("packing");
+        let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));
+        let buffered = BufWriter::with_capacity(BUFFER, new.file());
+        let packed = zvf::tensor::pack(&store, buffered, &options, told).await;
+        let (buffered, packed) = packed.map_err(Error::from).with_context(failed)?;
+        drop(buffered); // what it held was flushed
+        session.check_maps()?;
+        new.publish().map_err(Error::from).with_context(failed)?;
+        drop(progress);
+        let done = Done {
+            file: self.file.display().to_string(),
+            documents: packed.documents,
+            arrays: packed.arrays,
+            cells: packed.cells,
+            bytes: packed.bytes,
+        };
+        if session.json() {
+            table::json(&done, out)?;
+        } else {
+            writeln!(
+                out,
+                "{}: {}, {} of {}, {}",
+                done.file,
+                table::counted(done.documents, "document"),
+                table::counted(done.cells, "cell"),
+                table::counted(done.arrays, "array"),
+                table::bytes(done.bytes)
+            )?;
+        }
+        session.tell_notices(out, &store)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+impl Unpack {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let store = session.batch_store(&self.file).await?;
+        let options = BuildOptions {
+            replace: self.overwrite,
+            store: session.options(Timeouts::Batch),
+            ..BuildOptions::default()
+        };
+        let failed = || format!("cannot write {}", self.new);
+        let build =
+            Build::begin(&self.new, options).await.map_err(Error::from).with_context(failed)?;
+        let progress = session.progress("unpacking");
+        let told = |done: &Unpacked| progress.set(format!("{} chunks", done.chunks));
+        let done = zvf::tensor::unpack(&store, build, told).await;
+        let done = done.map_err(Error::from).with_context(failed)?;
+        drop(progress);
+        if session.json() {
+            let done = Back {
+                store: &self.new,
+                documents: done.documents,
+                chunks: done.chunks,
+                objects: done.objects,
+            };
+            table::json(&done, out)?;
+        } else {
+            writeln!(
+                out,
+                "{}: {}, {} in {}",
+                self.new,
+                table::counted(done.documents, "document"),
+                table::counted(done.chunks, "chunk"),
+                table::counted(done.objects, "object")
+            )?;
+        }
+        session.tell_notices(out, &store)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+/// What was packed.
+#[derive(Debug, Serialize)]
+struct Done {
+    file: String,
+    documents: u64,
+    arrays: u64,
+    cells: u64,
+    bytes: u64,
+}
+
+/// What was unpacked.
+#[derive(Debug, Serialize)]
+struct Back<'a> {
+    store: &'a str,
+    documents: u64,
+    chunks: u64,
+    objects: u64,
+}
+
+/// Bytes written at once.
+const BUFFER: usize = 1 << 20;

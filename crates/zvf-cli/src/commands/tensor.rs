@@ -1,0 +1,537 @@
+//! `zvf tensor`: dense arrays in `.tet` files and Caterva or B2ND frames.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use zvf::format::Class;
+use zvf::format::tet::{Codec, EscapedName};
+use zvf::store::RangedFile;
+use zvf::tensor::{Array, BlockArray, BlockValues, Memory, Slice, TensorFile, Weight};
+use zvf::{Error, Timeouts};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::{self, Table};
+use crate::target::NewFile;
+
+/// Look into dense arrays in one file: .tet, and frames of Caterva and B2ND.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tensor {
+    /// Show which arrays a file holds, and how they are cut.
+    #[command(after_help = EXAMPLES)]
+    Info(Info),
+    /// Show where each chunk of a .tet file lies: `info --chunks`.
+    #[command(after_help = EXAMPLES)]
+    Chunks(Chunks),
+    /// Print a slice, or write it to an npy file.
+    #[command(after_help = EXAMPLES)]
+    Get(Get),
+    /// Say what is wrong with a file; exit code 1 when something is.
+    #[command(after_help = EXAMPLES)]
+    Verify(Verify),
+}
+
+/// `info`.
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// The file, the folder of a sparse frame, or a URL of either.
+    file: String,
+    /// Show the chunks as well.
+    #[arg(long)]
+    chunks: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// `chunks`.
+#[derive(Args, Debug)]
+pub(crate) struct Chunks {
+    /// The file or its URL.
+    file: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which datasets, and how much of them.
+#[derive(Args, Debug)]
+struct Which {
+    /// Only datasets whose name holds this text, in any case.
+    #[arg(long, value_name = "TEXT")]
+    dataset: Option<String>,
+    /// How many chunks to list; 0 lists all.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 32)]
+    rows: usize,
+}
+
+/// `get`.
+#[derive(Args, Debug)]
+pub(crate) struct Get {
+    /// The file, the folder of a sparse frame, or a URL of either.
+    file: String,
+    /// The dataset of a .tet file; not needed where there is one only.
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// start:stop:step for each axis, with commas between: 1:7:2,:,3. A label is written @label.
+    #[arg(long, value_name = "SLICE")]
+    slice: Option<String>,
+    /// Write an npy file instead of printing.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// `verify`.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The file, the folder of a sparse frame, or a URL of either.
+    file: String,
+    /// Decode every chunk too.
+    #[arg(long)]
+    deep: bool,
+}
+
+/// What a file turned out to be.
+enum File {
+    Tet(TensorFile),
+    Blocks(BlockArray),
+}
+
+impl Tensor {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Info(Info { file, chunks, which }) => {
+                match open(session, &file).await? {
+                    File::Tet(tet) => info(session, &file, &tet, chunks, &which, out)?,
+                    File::Blocks(array) => block_info(session, &file, &array, out)?,
+                }
+                Ok(Outcome::Clean)
+            }
+            Self::Chunks(Chunks { file, which }) => match open(session, &file).await? {
+                File::Tet(tet) => {
+                    info(session, &file, &tet, true, &which, out)?;
+                    Ok(Outcome::Clean)
+                }
+                File::Blocks(_) => {
+                    let text = format!("{file} is no .tet file: its chunks have no index to show");
+                    Err(Usage::new(text).into())
+                }
+            },
+            Self::Get(get) => get.run(session, out).await,
+            Self::Verify(verify) => verify.run(session, out).await,
+        }
+    }
+}
+
+async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
+    let options = session.options(Timeouts::Interactive);
+    let opened = async {
+        match RangedFile::open(address, &options).await {
+            Ok(file) => {
+                let front = file.read(0..file.len().min(4)).await?;
+                if front.starts_with(b"TETR") || front.len() < 4 {
+                    return Ok(File::Tet(TensorFile::of_file(file).await?));
+                }
+                Ok(File::Blocks(BlockArray::of_file(file).await?))
+            }
+            Err(error) if error.class() == Class::NotFound => {
+                Ok(File::Blocks(BlockArray::open(address, &options).await?))
+            }
+            Err(error) => Err(Error::from(error)),
+        }
+    };
+    opened.await.with_context(|| format!("cannot open {address}"))
+}
+
+fn info(
+    session: &Session,
+    path: &str,
+    file: &TensorFile,
+    chunks: bool,
+    which: &Which,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let parsed = file.container().parsed().map_err(Error::from)?;
+    let rows = parsed.index().rows();
+    let chosen = |name: &str| {
+        let text = which.dataset.as_ref().map(|text| text.to_lowercase());
+        text.is_none_or(|text| name.to_lowercase().contains(&text))
+    };
+    let datasets: Vec<_> = file.tensors().filter(|tensor| chosen(tensor.name())).collect();
+    let of_dataset = |id: u64| datasets.iter().find(|tensor| u64::from(tensor.id()) == id);
+    let listed: Vec<_> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(at, row)| Some((at, row, of_dataset(row.dataset_id())?)))
+        .collect();
+    let most = if which.rows == 0 { listed.len() } else { which.rows };
+    let coords = |row: &zvf::format::tet::Row, rank: usize| -> Vec<u64> {
+        row.chunk_index().into_iter().take(rank).collect()
+    };
+    if session.json() {
+        let datasets: Vec<Value> = datasets
+            .iter()
+            .map(|tensor| {
+                json!({
+                    "id": tensor.id(),
+                    "name": tensor.name(),
+                    "dtype": tensor.element().map_or("?", zvf::format::tet::Element::name),
+                    "shape": tensor.shape(),
+                    "chunk_shape": tensor.chunk_shape(),
+                })
+            })
+            .collect();
+        let chunk =
+            |(_, row, tensor): &(usize, &zvf::format::tet::Row, &zvf::tensor::Tensor<'_>)| {
+                json!({
+                    "dataset_id": row.dataset_id(),
+                    "chunk_index": coords(row, tensor.shape().len()),
+                    "payload_offset": row.payload_offset(),
+                    "raw_byte_len": row.raw_byte_len(),
+                    "stored_byte_len": row.stored_byte_len(),
+                    "codec": codec(row),
+                })
+            };
+        let superblock = parsed.superblock();
+        let listed: Vec<Value> =
+            if chunks { listed.iter().map(chunk).collect() } else { Vec::new() };
+        let summary = json!({
+            "path": path,
+            "file_len": file.bytes().len(),
+            "filter": which.dataset,
+            "summary": {
+                "superblock": {
+                    "layout_version": 1,
+                    "dataset_count": superblock.dataset_count(),
+                    "flags": superblock.flags(),
+                    "chunk_index_offset": superblock.chunk_index_offset(),
+                    "chunk_index_length": superblock.chunk_index_length(),
+                },
+                "datasets": datasets,
+                "chunks": listed,
+                "file_execution": {
+                    "memory_budget_percent_bps": file.memory_budget().percent_bps(),
+                    "memory_budget_bytes": file.memory_budget().bytes(),
+                },
+                "metadata": file.metadata(),
+            },
+        });
+        return table::json(&summary, out);
+    }
+    writeln!(
+        out,
+        "{path}: {}, {}, {}",
+        table::bytes(file.bytes().len()),
+        table::counted(u64::from(parsed.directory().len()), "dataset"),
+        table::counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "chunk")
+    )?;
+    let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
+    for tensor in &datasets {
+        let chunks = tensor.dataset().geometry().map_or(0, |geometry| geometry.tile_count());
+        table.row(vec![
+            tensor.id().to_string(),
+            EscapedName(tensor.name()).to_string(),
+            tensor.element().map_or("?", zvf::format::tet::Element::name).to_owned(),
+            table::vector(tensor.shape()),
+            table::vector(tensor.chunk_shape()),
+            table::count(chunks),
+        ]);
+    }
+    table.print("", out)?;
+    if chunks {
+        writeln!(out)?;
+        let mut table =
+            Table::new(&[">#", "dataset", "coords", ">raw", ">stored", "codec", ">offset"]);
+        for (at, row, tensor) in listed.iter().take(most) {
+            let coords: Vec<String> =
+                coords(row, tensor.shape().len()).iter().map(u64::to_string).collect();
+            table.row(vec![
+                at.to_string(),
+                EscapedName(tensor.name()).to_string(),
+                coords.join(","),
+                row.raw_byte_len().to_string(),
+                row.stored_byte_len().to_string(),
+                codec(row).to_owned(),
+                row.payload_offset().to_string(),
+            ]);
+        }
+        table.print("", out)?;
+        if listed.len() > most {
+            writeln!(out, "{most} of {} chunks; -n 0 lists all", listed.len())?;
+        }
+    }
+    Ok(())
+}
+
+fn codec(row: &zvf::format::tet::Row) -> &'static str {
+    match row.codec() {
+        Codec::Raw => "raw",
+        Codec::Zstd => "zstd",
+    }
+}
+
+fn block_info(
+    session: &Session,
+    path: &str,
+    array: &BlockArray,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let geometry = array.geometry();
+    let names: Vec<String> = array
+        .metalayers()
+        .map_err(Error::from)?
+        .iter()
+        .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
+        .collect();
+    if session.json() {
+        let summary = json!({
+            "path": path,
+            "dtype": array.dtype(),
+            "item_size": array.item_size(),
+            "shape": array.shape(),
+            "chunk_shape": array.chunk_shape(),
+            "block_shape": array.block_shape(),
+            "chunks": geometry.chunk_count(),
+            "blocks_per_chunk": geometry.block_count(),
+            "metalayers": names,
+        });
+        return table::json(&summary, out);
+    }
+    let dtype = array.dtype().map_or_else(
+        || format!("items of {} bytes", array.item_size()),
+        |dtype| EscapedName(dtype).to_string(),
+    );
+    writeln!(out, "{path}: {dtype}")?;
+    writeln!(out, "shape        {}", table::vector(array.shape()))?;
+    let chunks = table::count(geometry.chunk_count());
+    writeln!(out, "chunk_shape  {}, {chunks} chunks", table::vector(array.chunk_shape()))?;
+    let blocks = table::count(geometry.block_count().into());
+    writeln!(out, "block_shape  {}, {blocks} blocks a chunk", table::vector(array.block_shape()))?;
+    for name in names {
+        writeln!(out, "metalayer    {}", EscapedName(&name))?;
+    }
+    Ok(())
+}
+
+impl Get {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let slice = match &self.slice {
+            None => Slice::all(),
+            Some(text) => text.parse().map_err(Error::from)?,
+        };
+        let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
+        let failed = || format!("cannot read {}", self.file);
+        match open(session, &self.file).await? {
+            File::Tet(file) => {
+                let mut tensors = file.tensors();
+                let tensor = match (&self.dataset, tensors.len()) {
+                    (Some(name), _) => file.tensor(name).map_err(Error::from)?,
+                    (None, 1) => tensors.next().ok_or_else(|| Usage::new("there is no dataset"))?,
+                    (None, many) => {
+                        let text =
+                            format!("{} has {many} datasets: name one with --dataset", self.file);
+                        return Err(Usage::new(text).into());
+                    }
+                };
+                let array = tensor.slice(&slice, &memory).await;
+                let array = array.map_err(Error::from).with_context(failed)?;
+                self.put(session, out, &Values::of_array(&array))?;
+            }
+            File::Blocks(array) => {
+                let values = array.slice(&slice, &memory).await;
+                let values = values.map_err(Error::from).with_context(failed)?;
+                self.put(session, out, &Values::of_blocks(&values))?;
+            }
+        }
+        Ok(Outcome::Clean)
+    }
+
+    fn put(
+        &self,
+        session: &Session,
+        out: &mut dyn Write,
+        values: &Values<'_>,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = &self.output {
+            let mut file = NewFile::create(path, session.interrupt())?;
+            values.npy(file.writer())?;
+            return file.finish();
+        }
+        if session.json() {
+            let elements: Vec<String> = values.texts().collect();
+            let value = json!({ "shape": values.shape, "dtype": values.descr, "values": elements });
+            return table::json(&value, out);
+        }
+        values.print(out)?;
+        Ok(())
+    }
+}
+
+/// Elements of a known or unknown type, and how they are called.
+struct Values<'a> {
+    shape: &'a [u64],
+    descr: String, // as NumPy has it
+    item: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    fn of_array(array: &'a Array) -> Self {
+        use zvf::format::tet::Element;
+        let descr = match array.element() {
+            Element::F16 => "<f2",
+            Element::F32 => "<f4",
+            Element::F64 => "<f8",
+            Element::I16 => "<i2",
+            Element::I32 => "<i4",
+            Element::I64 => "<i8",
+            Element::U8 => "|u1",
+            Element::U16 => "<u2",
+            Element::U32 => "<u4",
+            Element::U64 => "<u8",
+        };
+        let item = usize::try_from(array.element().size()).unwrap_or(1);
+        Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
+    }
+
+    fn of_blocks(values: &'a BlockValues) -> Self {
+        let item = usize::try_from(values.item_size()).unwrap_or(1);
+        let descr = values.dtype().map_or_else(|| format!("|V{item}"), str::to_owned);
+        Self { shape: values.shape(), descr, item, bytes: values.bytes() }
+    }
+
+    /// A file of NumPy: magic, version, header with the shape, elements.
+    fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
+        let comma = if self.shape.len() == 1 { "," } else { "" };
+        let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
+        let quoted = if self.descr.starts_with('[') {
+            self.descr.clone()
+        } else {
+            format!("'{}'", self.descr)
+        };
+        let mut header = format!(
+            "{{'descr': {quoted}, 'fortran_order': False, 'shape': ({}{comma}), }}",
+            shape.join(", ")
+        );
+        let fixed = 10_usize; // magic, version, length
+        let used = fixed.saturating_add(header.len()).saturating_add(1);
+        let padding = used.next_multiple_of(64).saturating_sub(used);
+        header.extend(std::iter::repeat_n(' ', padding));
+        header.push('\n');
+        let len = u16::try_from(header.len()).map_err(|_long| io::ErrorKind::InvalidData)?;
+        out.write_all(b"\x93NUMPY\x01\x00")?;
+        out.write_all(&len.to_le_bytes())?;
+        out.write_all(header.as_bytes())?;
+        out.write_all(self.bytes)
+    }
+
+    /// Elements as text, in order.
+    fn texts(&self) -> impl Iterator<Item = String> {
+        self.bytes.chunks_exact(self.item.max(1)).map(|item| text(&self.descr, item))
+    }
+
+    /// One line for each run along the last axis.
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let width = self.shape.last().copied().unwrap_or(1).max(1);
+        let width = usize::try_from(width).unwrap_or(usize::MAX);
+        let mut texts = self.texts().peekable();
+        while texts.peek().is_some() {
+            let line: Vec<String> = texts.by_ref().take(width).collect();
+            writeln!(out, "{}", line.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+/// One element as text; bytes in hexadecimal where the type is not one of numbers.
+fn text(descr: &str, item: &[u8]) -> String {
+    match (descr, item) {
+        ("<f4", &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
+        ("<f8", &[a, b, c, d, e, f, g, h]) => {
+            f64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
+        }
+        ("<i2", &[a, b]) => i16::from_le_bytes([a, b]).to_string(),
+        ("<i4", &[a, b, c, d]) => i32::from_le_bytes([a, b, c, d]).to_string(),
+        ("<i8", &[a, b, c, d, e, f, g, h]) => {
+            i64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
+        }
+        ("|u1" | "<u1", &[a]) => a.to_string(),
+        ("|i1" | "<i1", &[a]) => i8::from_le_bytes([a]).to_string(),
+        ("<u2", &[a, b]) => u16::from_le_bytes([a, b]).to_string(),
+        ("<u4", &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).to_string(),
+        ("<u8", &[a, b, c, d, e, f, g, h]) => {
+            u64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
+        }
+        _ => item.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+impl Verify {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
+        let file = match open(session, &self.file).await {
+            Ok(file) => file,
+            // A file that does not open was looked at, and that is what is wrong with it.
+            Err(error) => match broken(&error) {
+                Some(line) => return told(session, out, &self.file, &[("open".to_owned(), line)]),
+                None => return Err(error),
+            },
+        };
+        let mut faults = Vec::new();
+        match file {
+            File::Tet(file) => {
+                let found = file.verify(self.deep, &memory).await.map_err(Error::from)?;
+                for fault in found.iter().filter(|fault| fault.weight > Weight::Note) {
+                    faults.push((fault.rule.to_owned(), fault.error.to_string()));
+                }
+            }
+            File::Blocks(array) if self.deep => {
+                if let Err(error) = array.slice(&Slice::all(), &memory).await {
+                    if error.class().exit_code() != Class::Codec.exit_code() {
+                        return Err(Error::from(error).into());
+                    }
+                    faults.push(("read".to_owned(), error.to_string()));
+                }
+            }
+            File::Blocks(_) => {}
+        }
+        told(session, out, &self.file, &faults)
+    }
+}
+
+/// The line about a file whose bytes are wrong; `None` for other faults.
+fn broken(error: &anyhow::Error) -> Option<String> {
+    let fault = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
+    (fault.class().exit_code() == Class::Codec.exit_code()).then(|| fault.to_string())
+}
+
+fn told(
+    session: &Session,
+    out: &mut dyn Write,
+    path: &str,
+    faults: &[(String, String)],
+) -> anyhow::Result<Outcome> {
+    if session.json() {
+        let list: Vec<Value> =
+            faults.iter().map(|(rule, text)| json!({ "rule": rule, "text": text })).collect();
+        table::json(&json!({ "path": path, "ok": faults.is_empty(), "faults": list }), out)?;
+    } else if faults.is_empty() {
+        writeln!(out, "{path}: ok")?;
+    } else {
+        for (rule, text) in faults {
+            writeln!(out, "{path}: {rule}: {text}")?;
+        }
+    }
+    Ok(if faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
+}
+
+const EXAMPLES: &str = "Examples:
+  zvf tensor info volume.tet --chunks
+  zvf tensor get volume.tet --dataset grid --slice 0:10,:,3 --output part.npy
+  zvf tensor get image.b2nd --slice 0:64,0:64
+  zvf tensor verify volume.tet --deep";

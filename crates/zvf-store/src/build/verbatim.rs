@@ -1,0 +1,260 @@
+//! An array whose document is given, as it comes out of a pack: chunks in C order, encoded as it says.
+//!
+//! ```text
+//! items    a chunk in full: turned to the stored order of axes and bytes, then the codecs
+//! rows     a chunk of rows of any length: framed, then the codecs
+//! shards   chunks wait until theirs is closed
+//! ```
+//!
+//! The document is written with `finish`, not a byte changed. Not here: which chunks there are.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use zvf_format::metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
+use zvf_format::{Class, Expected, Found};
+
+use super::shards::{Shards, Whole};
+use super::{Build, locked};
+use crate::codec::{self, Codecs, Coding, Packing, swap, transpose};
+use crate::docs::document;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+
+/// An array being written under a document that is given.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
+/// use zvf_store::{Build, BuildOptions};
+///
+/// let text = br#"{"zarr_format":3,"node_type":"array","shape":[3],"data_type":"uint16",
+///     "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},
+///     "chunk_key_encoding":{"name":"default"},"fill_value":0,
+///     "codecs":[{"name":"bytes","configuration":{"endian":"big"}}]}"#;
+/// let build = Build::begin(&address, BuildOptions::default()).await?;
+/// let array = build.verbatim_array("0/numbers", text.as_slice().into())?;
+/// array.put_items(&[0], b"\x01\0\x02\0".as_slice().into())?;
+/// assert_eq!(array.finish()?.chunks, 1);
+/// # build.abandon().await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct VerbatimArray {
+    build: Build,
+    key: Key,
+    text: Bytes,
+    doc: ArrayDoc,
+    coding: Coding,
+    codecs: Codecs,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    shards: Option<Shards>,
+    report: VerbatimReport,
+}
+
+/// What was written of an array.
+///
+/// ```
+/// assert_eq!(zvf_store::VerbatimReport::default().chunks, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerbatimReport {
+    /// Chunks.
+    pub chunks: u64,
+    /// Bytes of the objects they are in.
+    pub stored_bytes: u64,
+    /// Those objects.
+    pub objects: u64,
+}
+
+impl VerbatimArray {
+    pub(super) fn begin(build: Build, key: Key, text: Bytes) -> Result<Self, StoreError> {
+        let named = |error: StoreError| error.with_key(&key);
+        let doc = ArrayDoc::parse(&text).map_err(|error| named(error.into()))?;
+        let coding = Coding::of(&doc).map_err(named)?;
+        let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
+        let packing = |kind: &CodecKind| {
+            matches!(
+                kind,
+                CodecKind::Transpose { .. } | CodecKind::Bytes { .. } | CodecKind::VlenBytes
+            )
+        };
+        let steps: Vec<_> = inner.iter().filter(|codec| !packing(codec.kind())).cloned().collect();
+        let codecs = Codecs::of(&steps).map_err(named)?;
+        if let Some(index) = coding.index
+            && (index.at_start || !index.checksum)
+        {
+            let (what, name) = ("shards with another index than zvf writes:", "index");
+            return Err(named(StoreError::unsupported(Op::Encode, what, name)));
+        }
+        let shards = match doc.sharding() {
+            None => None,
+            Some(_) => {
+                let inner = doc.inner_chunk_shape().iter();
+                let chunks = doc.chunk_shape.iter().zip(inner);
+                let shape: Vec<u64> =
+                    chunks.map(|(shard, chunk)| shard.checked_div(*chunk).unwrap_or(1)).collect();
+                Some(Shards::new(&shape, doc.rank()).map_err(named)?)
+            }
+        };
+        let state = Mutex::new(State { shards, report: VerbatimReport::default() });
+        Ok(Self { build, key, text, doc, coding, codecs, state })
+    }
+
+    /// The document.
+    #[must_use]
+    pub const fn document(&self) -> &ArrayDoc {
+        &self.doc
+    }
+
+    /// Writes the chunk at `index`: all of its items, little-endian and in C order.
+    ///
+    /// # Errors
+    ///
+    /// When the array holds rows, `items` is not as long as a chunk, or it cannot be encoded or written.
+    pub fn put_items(&self, index: &[u64], items: Bytes) -> Result<(), StoreError> {
+        let (Packing::Items { big_endian, order }, DataTypeKind::Fixed(dtype)) =
+            (&self.coding.packing, self.doc.data_type.kind())
+        else {
+            return Err(self.misfit("items of one size"));
+        };
+        let shape: Vec<usize> =
+            self.doc.inner_chunk_shape().iter().map(|&extent| to_usize(extent)).collect();
+        let width = to_usize(dtype.size);
+        let wanted = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
+        if wanted != Some(items.len()) {
+            let expected = Expected::Exactly(to_u64(wanted.unwrap_or(usize::MAX)).into());
+            let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
+            return Err(StoreError::refused(class, Op::Write, "bytes of a chunk", expected, found)
+                .with_key(&self.key));
+        }
+        let items = match order {
+            None => items,
+            Some(order) => transpose(&items, &shape, order, width).into(),
+        };
+        self.put(index, vec![swapped(items, *dtype, *big_endian)])
+    }
+
+    /// Writes the chunk at `index`, which holds these rows; those that are missing to fill it are empty.
+    ///
+    /// # Errors
+    ///
+    /// When the array holds items of one size, there are more rows than a chunk has, or they cannot be
+    /// encoded or written.
+    pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<(), StoreError> {
+        let inner = self.doc.inner_chunk_shape().iter();
+        let items = inner.copied().try_fold(1_u64, u64::checked_mul);
+        let fits = items.filter(|items| to_u64(rows.len()) <= *items);
+        let (Packing::Vlen, Some(items)) = (&self.coding.packing, fits) else {
+            return Err(self.misfit("no more rows than a chunk has"));
+        };
+        let number = |n: u64| {
+            let number = u32::try_from(n).map_err(|_wide| self.misfit("rows below 2^32 bytes"))?;
+            Ok::<_, StoreError>(Bytes::copy_from_slice(&number.to_le_bytes()))
+        };
+        let mut parts = vec![number(items)?];
+        for row in rows {
+            parts.push(number(to_u64(row.len()))?);
+            parts.push(row.clone());
+        }
+        let missing = to_usize(items.saturating_sub(to_u64(rows.len())));
+        if missing > 0 {
+            parts.push(vec![0; missing.saturating_mul(size_of::<u32>())].into());
+        }
+        self.put(index, parts)
+    }
+
+    /// Writes the shard that holds the chunk at `index`: all its chunks are there. Without shards there is
+    /// nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn close_shard(&self, index: &[u64]) -> Result<(), StoreError> {
+        let whole = locked(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
+        whole.map_or(Ok(()), |whole| self.write_shard(whole))
+    }
+
+    /// Writes what is left of the shards, then the document.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be written.
+    pub fn finish(self) -> Result<VerbatimReport, StoreError> {
+        loop {
+            let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
+            let Some(whole) = next else { break };
+            self.write_shard(whole)?;
+        }
+        self.build.object(document(&self.key)?, vec![self.text.clone()])?;
+        self.build.written(&self.key);
+        Ok(locked(&self.state).report)
+    }
+
+    fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<(), StoreError> {
+        let mut encoder = self.build.encoder();
+        let parts = self.codecs.encode(parts, &mut encoder);
+        self.build.give_back(encoder);
+        let parts = parts.map_err(|error| error.with_key(&self.key))?;
+        let stored = codec::len(&parts);
+        if self.doc.sharding().is_none() {
+            self.build.object(self.object(index)?, parts)?;
+            let report = &mut locked(&self.state).report;
+            report.chunks = report.chunks.saturating_add(1);
+            report.objects = report.objects.saturating_add(1);
+            report.stored_bytes = report.stored_bytes.saturating_add(stored);
+            return Ok(());
+        }
+        let kept = self.build.0.room.keep(stored)?;
+        let mut state = locked(&self.state);
+        if let Some(shards) = &mut state.shards {
+            shards.keep(index, parts, kept).map_err(|error| error.with_key(&self.key))?;
+        }
+        state.report.chunks = state.report.chunks.saturating_add(1);
+        Ok(())
+    }
+
+    fn write_shard(&self, whole: Whole) -> Result<(), StoreError> {
+        let key = self.object(&whole.index)?;
+        let parts = whole.assemble()?;
+        let stored = codec::len(&parts);
+        self.build.object(key, parts)?;
+        let report = &mut locked(&self.state).report;
+        report.objects = report.objects.saturating_add(1);
+        report.stored_bytes = report.stored_bytes.saturating_add(stored);
+        Ok(())
+    }
+
+    fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
+        let mut key = self.key.child("c")?;
+        for index in index {
+            key = key.child(&index.to_string())?;
+        }
+        Ok(key)
+    }
+
+    fn misfit(&self, rule: &'static str) -> StoreError {
+        let (class, expected) = (Class::InvalidArgument, Expected::Rule(rule));
+        StoreError::refused(class, Op::Write, "chunk", expected, "something else")
+            .with_key(&self.key)
+    }
+}
+
+/// Little-endian items in the byte order of the document.
+fn swapped(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
+    let unit = if dtype.kind == DtypeKind::Text { 4 } else { to_usize(dtype.size) };
+    if !big_endian || unit < 2 {
+        return items;
+    }
+    let mut items = Vec::from(items);
+    swap(&mut items, unit);
+    items.into()
+}

@@ -1,0 +1,320 @@
+//! One file, read by ranges, wherever it lies.
+//!
+//! ```text
+//! in memory     of_bytes                    handed out where it lies
+//! mapped        of_map                      handed out where it lies; ask check() afterwards
+//! on a disk     open(path)                  pread, neighbours in one
+//! elsewhere     open(URL), from_object_store ranges of one object, neighbours in one, of one version
+//! ```
+//!
+//! For containers that are one file: packs, tensors, frames. Not here: what is in them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_format::{Class, Expected, Found};
+
+use crate::budget::Budget;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+#[cfg(all(unix, feature = "map"))]
+use crate::map::MappedFile;
+use crate::num::{to_u64, to_usize};
+use crate::options::OpenOptions;
+use crate::source::{Get, IoStats, Place, Remote, Source, Version, url};
+
+/// A file that is read by ranges; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// use zvf_store::RangedFile;
+///
+/// let file = RangedFile::of_bytes(b"0123456789".as_slice().into());
+/// let parts = file.read_many(&[2..5, 9..10]).await;
+/// assert_eq!(parts.into_iter().collect::<Result<Vec<_>, _>>()?, ["234", "9"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RangedFile(Body);
+
+#[derive(Clone, Debug)]
+enum Body {
+    Held(Bytes),
+    #[cfg(all(unix, feature = "map"))]
+    Mapped {
+        file: MappedFile,
+        whole: Bytes,
+    },
+    Source {
+        source: Source,
+        key: Key,
+        size: u64,
+        version: Version,
+        tail: Bytes, // the last bytes, which opening read
+    },
+}
+
+impl RangedFile {
+    /// A file that is in memory.
+    #[must_use]
+    pub const fn of_bytes(bytes: Bytes) -> Self {
+        Self(Body::Held(bytes))
+    }
+
+    /// A file that is mapped. After what was made of its bytes, ask [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// When it is no longer the file that was mapped.
+    #[cfg(all(unix, feature = "map"))]
+    pub fn of_map(file: MappedFile) -> Result<Self, StoreError> {
+        let whole = Bytes::from_owner(file.view(0, file.len())?);
+        Ok(Self(Body::Mapped { file, whole }))
+    }
+
+    /// The file at `address`: a path, or a URL of one of the backends that this build has.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::NotFound`] when it is not there; otherwise when `address` is no path or URL of a file, or
+    /// the backend fails.
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+        let budget = Budget::new(options);
+        match Place::parse(address)? {
+            Place::Directory(path) => {
+                let name = path.file_name().and_then(|name| name.to_str());
+                let key = Key::root().child(name.unwrap_or_default())?;
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(std::path::Path::new("."));
+                Self::begin(Source::folder(folder, &budget)?, key).await
+            }
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, options)?;
+                Self::of_object(store, &path, budget, options).await
+            }
+        }
+    }
+
+    /// The object at `path` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        Self::of_object(store, path, Budget::new(options), options).await
+    }
+
+    async fn of_object(
+        store: Arc<dyn ObjectStore>,
+        path: &Path,
+        budget: Budget,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let (folder, name) = match path.as_ref().rsplit_once('/') {
+            Some((folder, name)) => (Path::from(folder), name),
+            None => (Path::default(), path.as_ref()),
+        };
+        let remote = Remote::new(store, folder, budget, options);
+        Self::begin(Source::Remote(remote), Key::root().child(name)?).await
+    }
+
+    async fn begin(source: Source, key: Key) -> Result<Self, StoreError> {
+        let got = source.read_many(&[Get::last(key.clone(), FIRST_READ)]).await.pop();
+        let Some(got) = got.unwrap_or(Ok(None))? else {
+            return Err(StoreError::absent(&key, "this file was asked for"));
+        };
+        let (size, version, tail) = (got.size, got.version, got.bytes);
+        Ok(Self(Body::Source { source, key, size, version, tail }))
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Body::Held(bytes) => to_u64(bytes.len()),
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { whole, .. } => to_u64(whole.len()),
+            Body::Source { size, .. } => *size,
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it where it lies, when that is in memory or in a map.
+    #[must_use]
+    pub const fn resident(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Body::Held(bytes) => Some(bytes),
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { whole, .. } => Some(whole),
+            Body::Source { .. } => None,
+        }
+    }
+
+    /// The bytes of each of `ranges`, in their order. What lies close together is read in one request.
+    ///
+    /// Each answer has its own fault: `Truncated` past the end of the file, `FileChanged` when it is not
+    /// the file that was opened, otherwise what the backend says.
+    pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes, StoreError>> {
+        let (source, key, version, tail) = match &self.0 {
+            Body::Source { source, key, version, tail, .. } => (source, key, version, tail),
+            Body::Held(whole) => return ranges.iter().map(|range| part(whole, range)).collect(),
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { whole, .. } => {
+                return ranges.iter().map(|range| part(whole, range)).collect();
+            }
+        };
+        let first = self.len().saturating_sub(to_u64(tail.len()));
+        let held = |range: &Range<u64>| range.start >= first && range.start <= range.end;
+        let gets: Vec<Get> = ranges
+            .iter()
+            .filter(|range| !held(range))
+            .map(|range| {
+                let len = range.end.saturating_sub(range.start);
+                Get::at(key.clone(), range.start, len).of(version.clone())
+            })
+            .collect();
+        let mut answers = source.read_many(&gets).await.into_iter();
+        let answer = |range: &Range<u64>| {
+            if held(range) {
+                let near = range.start.saturating_sub(first)..range.end.saturating_sub(first);
+                return part(tail, &near).map_err(|error| error.with_key(key));
+            }
+            match answers.next() {
+                Some(Ok(Some(got))) => Ok(got.bytes),
+                Some(Err(error)) => Err(error),
+                Some(Ok(None)) | None => Err(StoreError::absent(key, "this file was opened")),
+            }
+        };
+        ranges.iter().map(answer).collect()
+    }
+
+    /// The bytes of one range.
+    ///
+    /// # Errors
+    ///
+    /// As for each answer of [`read_many`](Self::read_many).
+    pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let answer = self.read_many(&[range]).await.pop();
+        answer.unwrap_or_else(|| Err(past_the_end(0, 0)))
+    }
+
+    /// Whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
+    /// that were handed out.
+    ///
+    /// # Errors
+    ///
+    /// `FileChanged`: what was made of its bytes is to be discarded.
+    pub fn check(&self) -> Result<(), StoreError> {
+        #[cfg(all(unix, feature = "map"))]
+        if let Body::Mapped { file, .. } = &self.0 {
+            return file.check();
+        }
+        Ok(())
+    }
+
+    /// What was asked of the backend so far; nothing for what is in memory or mapped.
+    #[must_use]
+    pub fn io_stats(&self) -> IoStats {
+        match &self.0 {
+            Body::Source { source, .. } => source.stats(),
+            Body::Held(_) => IoStats::default(),
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { .. } => IoStats::default(),
+        }
+    }
+}
+
+fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
+    let size = to_u64(whole.len());
+    if range.start > range.end || range.end > size {
+        return Err(past_the_end(size, range.end).with_span(range.start, range.end));
+    }
+    Ok(whole.slice(to_usize(range.start)..to_usize(range.end)))
+}
+
+fn past_the_end(size: u64, end: u64) -> StoreError {
+    let expected = Expected::AtLeast(end.into());
+    StoreError::refused(Class::Truncated, Op::Read, "size", expected, Found::from(size))
+}
+
+/// What opening reads of the end: the footer of most containers, and all of a small one.
+const FIRST_READ: u64 = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    const BYTES: &[u8] = b"0123456789";
+
+    #[tokio::test]
+    async fn the_same_bytes_from_everywhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        std::fs::write(&path, BYTES).unwrap();
+        let memory = Arc::new(InMemory::new());
+        memory.put(&"x/a.bin".into(), BYTES.into()).await.unwrap();
+        let options = OpenOptions::default();
+        let files = [
+            RangedFile::of_bytes(Bytes::from_static(BYTES)),
+            RangedFile::open(path.to_str().unwrap(), &options).await.unwrap(),
+            RangedFile::from_object_store(memory, &"x/a.bin".into(), &options).await.unwrap(),
+            #[cfg(all(unix, feature = "map"))]
+            RangedFile::of_map(MappedFile::mapped_immutable(&path).unwrap()).unwrap(),
+        ];
+        for file in files {
+            assert_eq!((file.len(), file.is_empty()), (10, false));
+            let parts = file.read_many(&[3..5, 0..0, 0..10, 9..10]).await;
+            let parts: Vec<_> = parts.into_iter().map(Result::unwrap).collect();
+            assert_eq!(parts, ["34", "", "0123456789", "9"]);
+            assert_eq!(file.read(8..11).await.unwrap_err().class(), Class::Truncated);
+            file.check().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn long_files_are_read_in_parts_of_one_version() {
+        let memory = Arc::new(InMemory::new());
+        let bytes: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
+        memory.put(&"a".into(), bytes.clone().into()).await.unwrap();
+        let options = OpenOptions::default();
+        let store = Arc::clone(&memory) as Arc<dyn ObjectStore>;
+        let file = RangedFile::from_object_store(store, &"a".into(), &options).await.unwrap();
+        assert!(file.resident().is_none());
+        assert_eq!(file.read(5..9).await.unwrap(), bytes[5..9]);
+        let requests = file.io_stats().requests;
+        assert_eq!(file.read(39_990..40_000).await.unwrap(), bytes[39_990..]);
+        assert_eq!(file.io_stats().requests, requests, "the end was read when it was opened");
+        memory.put(&"a".into(), vec![0; 40_000].into()).await.unwrap();
+        assert_eq!(file.read(5..9).await.unwrap_err().class(), Class::FileChanged);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_said() {
+        let error = RangedFile::open("/nowhere/a.tet", &OpenOptions::default()).await.unwrap_err();
+        assert_eq!(error.class(), Class::NotFound);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tet").to_str().unwrap().to_owned();
+        let error = RangedFile::open(&path, &OpenOptions::default()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "NotFound in a.tet, this file was asked for and it is not there"
+        );
+    }
+}

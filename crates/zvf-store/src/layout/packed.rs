@@ -1,0 +1,285 @@
+//! Arrays of a packed store: cells found in a table, everything else by the bytes of its dataset.
+//!
+//! ```text
+//! cells    table: binary search for the coordinates -> rows -> a slice of the values
+//! rows     the same, with one coordinate: the number of the row
+//! dense    the rows asked for are a slice, or a selection where chunks split other axes too
+//! ```
+//!
+//! In a pack that is mapped or in memory nothing is copied or kept; elsewhere the table of an array is
+//! read when its first cell is asked for. What has no row in the table is absent: an array may well list
+//! a chunk that was empty.
+//!
+//! Not here: which arrays there are.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use zvf_format::key::ChunkKey;
+use zvf_format::pack::CellTable;
+use zvf_format::tet::Axis;
+use zvf_format::{Class, Expected, Found};
+
+use super::grid::Grid;
+use super::part;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::num::to_usize;
+use crate::source::pack::Pack;
+use crate::tet::strip::Strip;
+
+/// The cells of one packed array.
+#[derive(Debug)]
+pub(crate) struct PackedCells {
+    pack: Pack,
+    key: Key,
+    rank: usize,
+    rows: u64,
+    row_len: u64,
+    values: Strip, // as many bytes as rows of that length
+    cells: Strip,
+    table: OnceCell<Bytes>,
+}
+
+impl PackedCells {
+    /// The cells of the array at `key`, each with `rank` coordinates.
+    pub(crate) fn open(pack: &Pack, key: &Key, rank: usize) -> Result<Self, StoreError> {
+        let found = pack.array(key, |array| {
+            let (values, cells) = (array.values().id(), array.cells().map(|cells| cells.id()));
+            let Some(cells) = cells.filter(|_| array.cell_rank() == rank) else {
+                let expected = Expected::Rule("a table of cells with a column for each axis");
+                let (class, what) = (Class::BadShape, "cells of a packed array");
+                return Err(StoreError::refused(class, Op::Parse, what, expected, "another"));
+            };
+            let strips = [strip(pack, values)?, strip(pack, cells)?];
+            Ok((array.rows(), array.row_len(), strips))
+        })?;
+        let (rows, row_len, [values, cells]) =
+            found.unwrap_or((0, 1, [Strip::EMPTY, Strip::EMPTY]));
+        let table = OnceCell::new();
+        Ok(Self { pack: pack.clone(), key: key.clone(), rank, rows, row_len, values, cells, table })
+    }
+
+    /// Whether cells are handed out where they lie.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.values.is_resident(self.pack.tet())
+    }
+
+    /// Whether a part of a cell is read without the rest.
+    pub(crate) const fn reads_ranges(&self) -> bool {
+        self.values.reads_ranges()
+    }
+
+    /// The payloads of the cells at `coords`.
+    pub(crate) async fn read(
+        &self,
+        coords: impl IntoIterator<Item = &[i64]>,
+    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+        let spans = self.spans(coords).await;
+        let ranges: Vec<Range<u64>> = spans.iter().flatten().flatten().cloned().collect();
+        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
+        let mut answers = self.values.read_many(tet, &ranges, most).await.into_iter();
+        let answer = |span: Result<Option<Range<u64>>, StoreError>| match span? {
+            None => Ok(None),
+            Some(_) => answers.next().transpose(),
+        };
+        let named = |answer: Result<_, StoreError>| answer.map_err(|e| e.with_key(&self.key));
+        spans.into_iter().map(answer).map(named).collect()
+    }
+
+    /// Parts of the cells at `coords`.
+    pub(crate) async fn read_parts(
+        &self,
+        asks: &[(&[i64], &[Range<u64>])],
+    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+        let spans = self.spans(asks.iter().map(|(coords, _)| *coords)).await;
+        let parts: Vec<Result<Option<Vec<Range<u64>>>, StoreError>> = spans
+            .into_iter()
+            .zip(asks)
+            .map(|(span, (_, ranges))| {
+                let Some(span) = span? else { return Ok(None) };
+                let inside = |range: &Range<u64>| part::inside(&span, range);
+                ranges.iter().map(inside).collect::<Result<_, _>>().map(Some)
+            })
+            .collect();
+        let flat: Vec<Range<u64>> = parts.iter().flatten().flatten().flatten().cloned().collect();
+        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
+        let mut answers = self.values.read_many(tet, &flat, most).await.into_iter();
+        let answer = |parts: Result<Option<Vec<Range<u64>>>, StoreError>| {
+            let Some(parts) = parts? else { return Ok(None) };
+            let pieces: Vec<_> = answers.by_ref().take(parts.len()).collect();
+            pieces.into_iter().collect::<Result<Vec<_>, _>>().map(Some)
+        };
+        let named = |answer: Result<_, StoreError>| answer.map_err(|e| e.with_key(&self.key));
+        parts.into_iter().map(answer).map(named).collect()
+    }
+
+    /// The lengths of the payloads at `coords`.
+    pub(crate) async fn sizes(
+        &self,
+        coords: impl IntoIterator<Item = &[i64]>,
+    ) -> Vec<Result<Option<u64>, StoreError>> {
+        let size = |span: Result<Option<Range<u64>>, StoreError>| {
+            Ok(span?.map(|span| span.end.saturating_sub(span.start)))
+        };
+        self.spans(coords).await.into_iter().map(size).collect()
+    }
+
+    /// The coordinates of all cells.
+    pub(crate) async fn keys(&self) -> Result<Vec<ChunkKey>, StoreError> {
+        let bytes = self.table().await?;
+        let table = self.parsed(&bytes)?;
+        let mut keys = Vec::with_capacity(table.len());
+        for cell in table.iter() {
+            let coords: Vec<i64> = cell.map_err(|e| self.about(e.into()))?.coords().collect();
+            keys.push(ChunkKey::new(&coords).map_err(|e| self.about(e.into()))?);
+        }
+        Ok(keys)
+    }
+
+    /// Where the payloads at `coords` lie among the values.
+    async fn spans(
+        &self,
+        coords: impl IntoIterator<Item = &[i64]>,
+    ) -> Vec<Result<Option<Range<u64>>, StoreError>> {
+        let bytes = self.table().await;
+        let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parsed(bytes));
+        let span = |coords: &[i64]| {
+            let table = table.as_ref().map_err(Clone::clone)?;
+            let cell = table.find(coords).map_err(|error| self.about(error.into()))?;
+            Ok(cell.map(|cell| {
+                let at = |row: u64| row.saturating_mul(self.row_len); // inside, as the table checked
+                at(cell.first())..at(cell.first().saturating_add(cell.count()))
+            }))
+        };
+        coords.into_iter().map(span).collect()
+    }
+
+    fn parsed<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
+        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.about(error.into()))
+    }
+
+    /// The table of cells: where it lies, or read once.
+    async fn table(&self) -> Result<Bytes, StoreError> {
+        let (tet, all) = (self.pack.tet(), 0..self.cells.len());
+        if let Some(bytes) = self.cells.resident(tet, &all) {
+            return Ok(bytes);
+        }
+        let most = self.pack.max_bytes();
+        let read = || async {
+            if all.end > most {
+                return Err(StoreError::limit(
+                    Op::Read,
+                    "bytes of a table of cells",
+                    most,
+                    all.end,
+                ));
+            }
+            self.cells.read(tet, all.clone(), most).await
+        };
+        let table = self.table.get_or_try_init(read).await;
+        table.cloned().map_err(|error| self.about(error))
+    }
+
+    fn about(&self, error: StoreError) -> StoreError {
+        error.with_key(&self.key)
+    }
+}
+
+/// The items of one packed array.
+#[derive(Debug)]
+pub(crate) struct PackedDense {
+    pack: Pack,
+    key: Key,
+    values: Option<Strip>, // none where chunks split other axes than the first
+}
+
+impl PackedDense {
+    /// The items of the array at `key` over `grid`.
+    pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self, StoreError> {
+        let expected = super::grid::bytes_of(&grid.shape, grid.width).unwrap_or(u64::MAX);
+        let found = pack.array(key, |array| {
+            let bytes = array.geometry().byte_len();
+            let by_bytes = array.geometry().rank() == 1;
+            if bytes != expected || (!by_bytes && array.rows() != grid.rows()) {
+                let expected = Expected::Exactly(expected.into());
+                let (class, what) = (Class::CountMismatch, "bytes of a packed array");
+                return Err(StoreError::refused(
+                    class,
+                    Op::Parse,
+                    what,
+                    expected,
+                    Found::from(bytes),
+                ));
+            }
+            let id = array.values().id();
+            let dataset = pack.tet().datasets().get(to_usize(id.into()));
+            dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))
+        })?;
+        let values = match found {
+            Some(values) => values,
+            None if expected == 0 => Some(Strip::EMPTY),
+            None => return Err(StoreError::absent(key, "the documents have this array")),
+        };
+        Ok(Self { pack: pack.clone(), key: key.clone(), values })
+    }
+
+    /// The rows `range` of the array over `grid`, which are `bytes` bytes.
+    pub(crate) async fn rows(
+        &self,
+        grid: &Grid,
+        range: &Range<u64>,
+        bytes: u64,
+    ) -> Result<Bytes, StoreError> {
+        if bytes == 0 {
+            return Ok(Bytes::new());
+        }
+        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
+        let read = async {
+            let Some(values) = &self.values else {
+                let Some(dataset) = self.pack.values(&self.key) else { return Ok(Bytes::new()) };
+                let mut axes: Vec<Axis> =
+                    dataset.shape().iter().map(|&extent| Axis::all(extent)).collect();
+                if let Some(first) = axes.first_mut() {
+                    *first = Axis { start: range.start, stop: range.end, step: 1 };
+                }
+                return tet.read(dataset, &axes, most).await;
+            };
+            let start = range.start.saturating_mul(grid.row_bytes().unwrap_or(0));
+            values.read(tet, start..start.saturating_add(bytes), most).await
+        };
+        read.await.map_err(|error| error.with_key(&self.key))
+    }
+}
+
+/// The content of the small array at `key`; `None` when there is no such array.
+pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreError> {
+    if !pack.has_node(key) {
+        return Ok(None);
+    }
+    let Some(dataset) = pack.values(key) else { return Ok(Some(Bytes::new())) };
+    let (tet, most) = (pack.tet(), pack.max_bytes());
+    let read = async {
+        match Strip::of(tet, dataset)? {
+            Some(strip) if strip.len() <= most => strip.read(tet, 0..strip.len(), most).await,
+            _ => tet.read_all(dataset, most).await,
+        }
+    };
+    read.await.map(Some).map_err(|error| error.with_key(key))
+}
+
+fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
+    let dataset = pack.tet().datasets().get(to_usize(id.into()));
+    let strip = dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))?;
+    strip.ok_or_else(|| {
+        let expected = Expected::Rule("one chunk, or several along the first axis");
+        let (class, what) = (Class::BadShape, "chunks of a packed array");
+        StoreError::refused(class, Op::Parse, what, expected, "several along another")
+    })
+}
+
+/// The number of a row as coordinates.
+pub(crate) fn coordinate(place: u64) -> [i64; 1] {
+    [i64::try_from(place).unwrap_or(i64::MAX)] // no table holds that one
+}

@@ -1,0 +1,183 @@
+//! A store packed into one `.tet` file.
+//!
+//! ```text
+//! zarr.json of a node    out of the dataset of documents, which opening reads
+//! chunks                 none: arrays are asked for by name, see `layout::packed`
+//! ```
+//!
+//! Documents are where a folder would have them, so that everything that is learned from documents and
+//! their names is learned from a pack too. Nothing else is an object here.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zvf_format::pack::{Contents, Documents, PackedArray};
+use zvf_format::{Class, Expected};
+
+use super::{ByteRange, Child, Get, Got, IoStats, Version};
+use crate::docs::document;
+use crate::error::{Op, StoreError};
+use crate::file::RangedFile;
+use crate::key::Key;
+use crate::num::{to_u64, to_usize};
+use crate::tet::{TetDataset, TetFile};
+
+/// An open pack; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Pack(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tet: TetFile,
+    nodes: BTreeMap<Box<str>, Bytes>, // documents, by the path of their node
+    max_bytes: u64,
+}
+
+impl Pack {
+    /// Reads directory and documents; nothing else is held, and no more than `max_bytes` at once.
+    pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self, StoreError> {
+        let tet = TetFile::open(file).await?;
+        let documents = {
+            let directory = tet.directory()?;
+            let id = Contents::parse(&directory)?.documents().id();
+            tet.datasets().get(to_usize(id.into()))
+        };
+        let Some(dataset) = documents else {
+            let expected = Expected::Rule("a dataset of the directory");
+            let class = Class::BadTag;
+            return Err(StoreError::refused(class, Op::Open, "documents", expected, "none"));
+        };
+        let text = tet.read_all(dataset, max_bytes.min(MOST_DOCUMENTS)).await?;
+        let mut nodes = BTreeMap::new();
+        for (path, value) in Documents::parse(&text)?.iter() {
+            let path = path.to_string();
+            let key = if path.is_empty() { Key::root() } else { Key::root().below(&path)? };
+            if nodes.insert(path.into_boxed_str(), text.slice_ref(value)).is_some() {
+                let expected = Expected::Rule("one document for each path");
+                let class = Class::Duplicate;
+                return Err(StoreError::refused(class, Op::Parse, "documents", expected, "two")
+                    .with_key(&document(&key)?));
+            }
+        }
+        Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
+    }
+
+    /// The file.
+    pub(crate) fn tet(&self) -> &TetFile {
+        &self.0.tet
+    }
+
+    /// Bytes that may be decoded at once.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.0.max_bytes
+    }
+
+    /// The dataset with the values of the array at `key`, when something of it is stored.
+    pub(crate) fn values(&self, key: &Key) -> Option<&TetDataset> {
+        self.0.tet.find(key.as_str())
+    }
+
+    /// Whether there is an array or group at `key`.
+    pub(crate) fn has_node(&self, key: &Key) -> bool {
+        self.0.nodes.contains_key(key.as_str())
+    }
+
+    /// What `look` makes of the datasets of the array at `key`, when something of it is stored.
+    pub(crate) fn array<T>(
+        &self,
+        key: &Key,
+        look: impl FnOnce(&PackedArray<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let about = |error: StoreError| error.with_key(key);
+        let directory = self.0.tet.directory().map_err(about)?;
+        let contents = Contents::parse(&directory).map_err(|error| about(error.into()))?;
+        let array = contents.array(key.as_str()).map_err(|error| about(error.into()))?;
+        array.as_ref().map(look).transpose().map_err(about)
+    }
+
+    pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+        gets.iter().map(|get| self.read(get)).collect()
+    }
+
+    fn read(&self, get: &Get) -> Result<Option<Got>, StoreError> {
+        let Some(bytes) = node_of(&get.key).and_then(|node| self.0.nodes.get(node)) else {
+            return Ok(None);
+        };
+        let size = to_u64(bytes.len());
+        let (start, end) = match get.range {
+            ByteRange::All => (0, size),
+            ByteRange::Last(len) => (size.saturating_sub(len), size),
+            ByteRange::At { start, len } => (start, start.saturating_add(len)),
+        };
+        if end > size || start > end {
+            let expected = Expected::AtLeast(end.into());
+            let (class, found) = (Class::Truncated, zvf_format::Found::from(size));
+            return Err(StoreError::refused(class, Op::Read, "size", expected, found)
+                .with_key(&get.key)
+                .with_span(start, end));
+        }
+        let bytes = bytes.slice(to_usize(start)..to_usize(end));
+        Ok(Some(Got { bytes, size, version: Version::of_size(size) }))
+    }
+
+    /// What lies directly below `prefix`: nodes, and the document of this one.
+    pub(crate) fn children(&self, prefix: &Key) -> Vec<Child> {
+        let mut children: Vec<Child> = Vec::new();
+        for (name, _) in self.below(prefix) {
+            let first = name.split('/').next().unwrap_or_default();
+            if !first.is_empty() && children.last().is_none_or(|last| last.name != first) {
+                children.push(Child { name: first.to_owned(), is_dir: true });
+            }
+        }
+        if self.has_node(prefix) {
+            children.push(Child { name: DOCUMENT.to_owned(), is_dir: false });
+        }
+        children.sort_unstable();
+        children.dedup();
+        children
+    }
+
+    /// The documents below `prefix`.
+    pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        let own = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
+        let mut found = Vec::new();
+        for (name, text) in own.into_iter().chain(self.below(prefix)) {
+            let node = if name.is_empty() { prefix.clone() } else { prefix.below(name)? };
+            found.push((document(&node)?, to_u64(text.len())));
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// The nodes below `prefix`, by what comes after it and a slash.
+    fn below<'a>(&'a self, prefix: &Key) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
+        let start = match prefix.is_root() {
+            true => String::new(),
+            false => format!("{prefix}/"),
+        };
+        let from = (Bound::Included(start.as_str()), Bound::Unbounded);
+        let range = self.0.nodes.range::<str, _>(from);
+        range.map_while(move |(path, text)| Some((path.strip_prefix(start.as_str())?, text)))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.0.tet.bytes().check()
+    }
+
+    pub(crate) fn stats(&self) -> IoStats {
+        self.0.tet.bytes().io_stats()
+    }
+}
+
+/// The path of the node whose document `key` is.
+fn node_of(key: &Key) -> Option<&str> {
+    let node = key.as_str().strip_suffix(DOCUMENT)?;
+    if node.is_empty() { Some("") } else { node.strip_suffix('/') }
+}
+
+const DOCUMENT: &str = "zarr.json";
+/// Documents of one store.
+const MOST_DOCUMENTS: u64 = 1 << 30;

@@ -1,0 +1,188 @@
+//! From a plan to its elements: what is fetched, decoded and copied.
+//!
+//! Chunks that cannot be copied from where they lie go in waves: as many at once as a fixed number of
+//! bytes allows, whatever the selection. A chunk is decoded to the length its row says and not a byte more;
+//! that length was compared with the tile by the plan.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zvf_format::tet::{Codec, DECODED_CAP, Plan, Row, Runs, Touched};
+use zvf_format::{Class, Expected, FormatError, Part};
+
+use super::{TetFile, copy};
+use crate::codec::{Caps, Chain, Job, Step, undo_many};
+use crate::error::{Op, StoreError};
+use crate::num::{to_u64, to_usize};
+
+/// The elements of `plan`, row-major.
+pub(super) async fn selection(
+    file: &TetFile,
+    plan: &Plan<'_, '_>,
+    most: u64,
+) -> Result<Bytes, StoreError> {
+    let len = plan.selection().byte_len();
+    if len > most {
+        return Err(StoreError::limit(Op::Read, "bytes of a selection", most, len));
+    }
+    let size = plan.selection().geometry().element().size();
+    let whole = file.bytes().resident();
+    let mut out = vec![0; to_usize(len)];
+    let (mut wave, mut held) = (Vec::new(), 0_u64);
+    for touched in plan.tiles() {
+        let touched = touched?;
+        let row = touched.row();
+        if let (Some(whole), true) = (whole, touched.is_raw()) {
+            let tile = whole.get(to_usize(row.payload_offset())..to_usize(row.payload_end()));
+            copy::runs(tile.unwrap_or_default(), 0, touched.runs(), size, &mut out);
+            continue;
+        }
+        let bytes = if touched.is_raw() {
+            0
+        } else {
+            row.decoded_len(DECODED_CAP.min(most.max(SMALLEST)))?
+        };
+        held = held.saturating_add(bytes).saturating_add(row.stored_byte_len());
+        wave.push(touched);
+        if held >= WAVE || wave.len() >= WAVE_CHUNKS {
+            flush(file, &wave, size, &mut out).await?;
+            wave.clear();
+            held = 0;
+        }
+    }
+    flush(file, &wave, size, &mut out).await?;
+    Ok(out.into())
+}
+
+/// What one chunk holds.
+pub(super) async fn chunk(
+    file: &TetFile,
+    row: &Row,
+    tile: u64,
+    most: u64,
+) -> Result<Bytes, StoreError> {
+    if row.raw_byte_len() != tile {
+        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tile.into()));
+        let found = row.raw_byte_len();
+        return Err(
+            FormatError::new(class, Part::TetIndex, "raw_byte_len", 0, expected, found).into()
+        );
+    }
+    row.decoded_len(DECODED_CAP.min(most))?;
+    let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
+    match row.codec() {
+        Codec::Raw => Ok(stored),
+        Codec::Zstd => {
+            let decoded = decoded(vec![(*row, stored)]).await.pop();
+            decoded.unwrap_or_else(|| Ok(Bytes::new()))
+        }
+    }
+}
+
+/// Fetches, decodes and copies some chunks.
+async fn flush(
+    file: &TetFile,
+    wave: &[Touched<'_>],
+    size: u64,
+    out: &mut [u8],
+) -> Result<(), StoreError> {
+    let mut asks: Vec<Range<u64>> = Vec::with_capacity(wave.len());
+    let mut counts = Vec::with_capacity(wave.len());
+    for touched in wave {
+        let before = asks.len();
+        match touched.is_raw() {
+            true => asks.extend(raw_ranges(touched, size)),
+            false => asks.push(touched.row().payload_offset()..touched.row().payload_end()),
+        }
+        counts.push(asks.len().saturating_sub(before));
+    }
+    let mut fetched = asks.iter().zip(file.bytes().read_many(&asks).await);
+    let mut packed = Vec::new();
+    for (touched, count) in wave.iter().zip(counts) {
+        for (range, bytes) in fetched.by_ref().take(count) {
+            let bytes = bytes?;
+            if touched.is_raw() {
+                let start = touched.row().payload_offset();
+                let skipped = range.start.saturating_sub(start);
+                let inside = range.end.saturating_sub(start);
+                copy_part(&bytes, skipped..inside, touched.runs(), size, out);
+            } else {
+                packed.push((*touched.row(), bytes));
+            }
+        }
+    }
+    let mut tiles = decoded(packed).await.into_iter();
+    for touched in wave.iter().filter(|touched| !touched.is_raw()) {
+        let tile = tiles.next().unwrap_or_else(|| Ok(Bytes::new()))?;
+        copy::runs(&tile, 0, touched.runs(), size, out);
+    }
+    Ok(())
+}
+
+/// Where the runs of a raw tile lie in the file: each by itself, or all in one when there are many.
+fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
+    let whole = touched.row().payload_offset()..touched.row().payload_end();
+    let start = touched.row().payload_offset();
+    let span = |run: zvf_format::tet::Run| {
+        let first = start.saturating_add(run.src);
+        first..first.saturating_add(reach(run.count, run.stride, size))
+    };
+    let spans: Vec<Range<u64>> = touched.runs().map(span).take(MANY_RUNS).collect();
+    if spans.len() < MANY_RUNS {
+        return spans;
+    }
+    Vec::from([whole])
+}
+
+/// Copies those runs that lie in this part of the tile.
+fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u8]) {
+    let here = |run: &zvf_format::tet::Run| {
+        let end = run.src.saturating_add(reach(run.count, run.stride, size));
+        run.src >= part.start && end <= part.end
+    };
+    for run in runs.filter(here) {
+        copy::one(bytes, part.start, &run, size, out);
+    }
+}
+
+/// Bytes from the first element of a run to the end of its last.
+const fn reach(count: u64, stride: u64, size: u64) -> u64 {
+    count.saturating_sub(1).saturating_mul(stride).saturating_add(size)
+}
+
+/// The tiles of zstd payloads, each with its row.
+pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, StoreError>> {
+    let chain = Arc::new(Chain::new(vec![Step::Zstd]));
+    let job = |(row, stored): &(Row, Bytes)| {
+        let raw = row.raw_byte_len();
+        let caps = Caps { chunk: raw, thread: raw };
+        Job { chain: Arc::clone(&chain), stored: stored.clone(), caps }
+    };
+    let undone = undo_many(packed.iter().map(job).collect()).await;
+    let checked = packed.iter().zip(undone).map(|((row, _), undone)| {
+        let at = |error: StoreError| error.with_span(row.payload_offset(), row.payload_end());
+        let wrong = |found: zvf_format::Found| {
+            let (class, expected) =
+                (Class::CountMismatch, Expected::Exactly(row.raw_byte_len().into()));
+            let (part, offset) = (Part::CodecStream, row.payload_offset());
+            at(FormatError::new(class, part, "zstd payload", offset, expected, found).into())
+        };
+        match undone {
+            Ok(tile) if to_u64(tile.len()) == row.raw_byte_len() => Ok(tile),
+            Ok(tile) => Err(wrong(tile.len().into())),
+            Err(error) if error.class() == Class::LimitExceeded => Err(wrong("more".into())),
+            Err(error) => Err(at(error)),
+        }
+    });
+    checked.collect()
+}
+
+/// Bytes that are fetched and decoded at once, but for one chunk that is larger.
+const WAVE: u64 = 32 << 20;
+/// Chunks of one wave.
+const WAVE_CHUNKS: usize = 4096;
+/// More runs than this are fetched with what lies between them.
+const MANY_RUNS: usize = 64;
+/// What may be decoded of a chunk whatever the limit of the result.
+const SMALLEST: u64 = 64 << 20;

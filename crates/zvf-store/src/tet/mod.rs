@@ -1,0 +1,363 @@
+//! A `.tet` file: what planning takes is in memory of its own, payloads stay where they lie.
+//!
+//! ```text
+//! open     the end, the prefix (superblock, directory, index), the JSON of a footer: copied, then checked
+//! select   -> plan -> raw tiles of a map or memory: runs copied out, nothing else read
+//!                     raw tiles elsewhere: the ranges that hold the runs, many at once
+//!                     zstd tiles: fetched, decoded on the rayon pool, runs copied out
+//! ```
+//!
+//! Opening looks at every row once; after that, a dataset is looked up through what was learned on its
+//! first use. Packs are read through this too ([`strip`]).
+//!
+//! Not here: writing, names with a meaning, labels, validation (`zvf-tensor`).
+
+mod copy;
+mod fetch;
+pub(crate) mod strip;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use zvf_format::tet::{
+    Axis, Directory, Element, File, Geometry, Index, Lookup, MemoryBudget, Need, Open, Places,
+    Plan, Superblock,
+};
+use zvf_format::{FormatError, tet};
+
+use crate::error::StoreError;
+use crate::file::RangedFile;
+use crate::num::{to_u64, to_usize};
+
+/// An open `.tet` file; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
+/// use zvf_format::tet::Axis;
+/// use zvf_store::{OpenOptions, RangedFile, TetFile};
+///
+/// let file = TetFile::open(RangedFile::open(path, &OpenOptions::default()).await?).await?;
+/// let grid = &file.datasets()[0];
+/// let axes = [Axis { start: 5, stop: 6, step: 1 }, Axis { start: 2, stop: 3, step: 1 }];
+/// assert_eq!(file.read(grid, &axes, 1 << 20).await?, 33.75_f32.to_le_bytes()[..]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TetFile(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    file: RangedFile,
+    prefix: Bytes, // checked when opened
+    tail: Bytes,
+    index_at: usize,
+    budget: MemoryBudget,
+    datasets: Vec<TetDataset>,
+    names: HashMap<Box<str>, usize>, // the first of each name
+}
+
+/// One dataset of a file.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
+/// # use zvf_store::{OpenOptions, RangedFile, TetFile};
+/// let file = TetFile::open(RangedFile::open(path, &OpenOptions::default()).await?).await?;
+/// let a = file.find("a").expect("it is there");
+/// assert_eq!((a.id(), a.shape(), a.chunk_shape()), (0, &[5][..], &[5][..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TetDataset {
+    id: u32,
+    name: Box<str>,
+    dtype: u32,
+    shape: Box<[u64]>,
+    chunk_shape: Box<[u64]>,
+    geometry: Result<Geometry, FormatError>,
+    first_row: u64, // where its rows are, when they are where writers put them
+    places: OnceLock<Places>,
+}
+
+impl TetFile {
+    /// Reads what planning takes.
+    ///
+    /// # Errors
+    ///
+    /// When a rule from O1 to O9 of the format is broken, or the file cannot be read.
+    pub async fn open(file: RangedFile) -> Result<Self, StoreError> {
+        let len = file.len();
+        let mut need = Need { prefix: len.min(FIRST_PREFIX), tail: 0 };
+        loop {
+            let tail_at = len.saturating_sub(need.tail);
+            let mut parts = file.read_many(&[0..need.prefix, tail_at..len]).await.into_iter();
+            let mut next = || parts.next().unwrap_or_else(|| Ok(Bytes::new()));
+            // Copied before they are checked: bytes of a map may be others the next time.
+            let [prefix, tail] = [owned(next()?, &file), owned(next()?, &file)];
+            file.check()?;
+            match File::open(&prefix, &tail, len)? {
+                Open::More(more) => need = more,
+                Open::Ready(open) => {
+                    let datasets = datasets(&open);
+                    let index_at = to_usize(open.superblock().chunk_index_offset());
+                    let budget = open.index().memory_budget();
+                    let end = to_usize(open.superblock().prefix_len()).min(prefix.len());
+                    let prefix = prefix.slice(..end);
+                    return Ok(Self::new(file, prefix, tail, index_at, budget, datasets));
+                }
+            }
+        }
+    }
+
+    fn new(
+        file: RangedFile,
+        prefix: Bytes,
+        tail: Bytes,
+        index_at: usize,
+        budget: MemoryBudget,
+        datasets: Vec<TetDataset>,
+    ) -> Self {
+        let mut names = HashMap::with_capacity(datasets.len());
+        for (at, dataset) in datasets.iter().enumerate() {
+            names.entry(dataset.name.clone()).or_insert(at);
+        }
+        Self(Arc::new(Inner { file, prefix, tail, index_at, budget, datasets, names }))
+    }
+
+    /// The bytes it is made of.
+    #[must_use]
+    pub fn bytes(&self) -> &RangedFile {
+        &self.0.file
+    }
+
+    /// Superblock, directory, index and footer, parsed and checked again.
+    ///
+    /// # Errors
+    ///
+    /// None that opening did not have.
+    pub fn parsed(&self) -> Result<File<'_>, StoreError> {
+        match File::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
+            Open::Ready(file) => Ok(file),
+            // Opening ended with these very bytes.
+            Open::More(_) => Ok(File::parse(&self.0.prefix)?),
+        }
+    }
+
+    /// The directory, parsed again.
+    pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
+        let count = u32::try_from(self.0.datasets.len()).unwrap_or(u32::MAX); // they are counted in 32 bits
+        if count == 0 {
+            return Ok(self.parsed()?.directory());
+        }
+        let bytes = self.0.prefix.get(to_usize(Superblock::LEN)..).unwrap_or_default();
+        Ok(Directory::parse(bytes, count, self.0.file.len())?)
+    }
+
+    /// The datasets, by id.
+    #[must_use]
+    pub fn datasets(&self) -> &[TetDataset] {
+        &self.0.datasets
+    }
+
+    /// The first dataset of exactly this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&TetDataset> {
+        self.0.datasets.get(*self.0.names.get(name)?)
+    }
+
+    /// What the file asks readers to stay within.
+    #[must_use]
+    pub fn memory_budget(&self) -> MemoryBudget {
+        self.0.budget
+    }
+
+    /// The rows of a dataset of this file.
+    ///
+    /// # Errors
+    ///
+    /// When its type or extents are impossible.
+    pub fn lookup(&self, dataset: &TetDataset) -> Result<Lookup<'_>, StoreError> {
+        let index = Index::parse_again(self.0.prefix.get(self.0.index_at..).unwrap_or_default())?;
+        if let Some(places) = dataset.places.get() {
+            return Ok(Lookup::of_places(&index, places));
+        }
+        let geometry = dataset.geometry()?;
+        let lookup = Lookup::new(&index, dataset.id, &geometry, dataset.first_row);
+        // When another thread was faster, it learned the same.
+        let _known = dataset.places.set(lookup.places().clone());
+        Ok(lookup)
+    }
+
+    /// The elements that `axes` select, row-major and little-endian, when they are at most `most` bytes and
+    /// each chunk that has to be decoded for them is too. An empty selection reads nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the selection does not fit the dataset; [`LimitExceeded`](zvf_format::Class::LimitExceeded),
+    /// before anything is read, when it is larger than `most`; otherwise when a chunk has no row, cannot be
+    /// read, or does not decode to what its row says.
+    pub async fn read(
+        &self,
+        dataset: &TetDataset,
+        axes: &[Axis],
+        most: u64,
+    ) -> Result<Bytes, StoreError> {
+        let lookup = self.lookup(dataset)?;
+        let plan = lookup.select(axes)?;
+        let out = fetch::selection(self, &plan, most).await?;
+        self.0.file.check()?;
+        Ok(out)
+    }
+
+    /// All elements of a dataset, as [`read`](Self::read) gives them.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub async fn read_all(&self, dataset: &TetDataset, most: u64) -> Result<Bytes, StoreError> {
+        if dataset.geometry()?.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let axes: Vec<Axis> = dataset.shape.iter().map(|&extent| Axis::all(extent)).collect();
+        self.read(dataset, &axes, most).await
+    }
+
+    /// What one chunk holds, decoded.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); `coords` are those of a chunk of the grid.
+    pub async fn read_chunk(
+        &self,
+        dataset: &TetDataset,
+        coords: &[u64],
+        most: u64,
+    ) -> Result<Bytes, StoreError> {
+        let lookup = self.lookup(dataset)?;
+        let row = *lookup.row(coords)?;
+        let tile = lookup.geometry().tile(coords).map_or(0, |tile| tile.byte_len());
+        fetch::chunk(self, &row, tile, most).await
+    }
+
+    /// Bytes of the file where they lie, when that is in memory or in a map.
+    fn resident(&self, span: tet::Span) -> Option<Bytes> {
+        let whole = self.0.file.resident()?;
+        let end = to_usize(span.offset.checked_add(span.len)?);
+        let start = to_usize(span.offset);
+        (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
+    }
+
+    /// The elements that `plan` selects as one span of the file, where they lie: nothing is copied. After
+    /// use, ask [`RangedFile::check`] of [`bytes`](Self::bytes).
+    ///
+    /// `None` when they do not lie side by side in their order, or are not in memory or in a map.
+    #[must_use]
+    pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
+        let span = plan.dense().or_else(|| plan.strided()?.as_dense())?;
+        self.resident(span)
+    }
+
+    /// The elements that `plan` selects in the order of the chunks, where they lie: good for what does not
+    /// depend on the order, and for nothing that has a shape.
+    #[must_use]
+    pub fn byte_stream(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
+        self.resident(plan.byte_stream()?)
+    }
+
+    /// The selection inside of one raw chunk: its bytes from the first element on, where they lie, and how
+    /// it strides through them.
+    #[must_use]
+    pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
+        let view = plan.strided()?;
+        let strides = view.shape().iter().zip(view.strides());
+        let size = plan.selection().geometry().element().size();
+        let reach = strides.fold(size, |reach, (n, stride)| {
+            reach.saturating_add(n.saturating_sub(1).saturating_mul(*stride))
+        });
+        let bytes = self.resident(tet::Span { offset: view.offset(), len: reach })?;
+        Some((bytes, view))
+    }
+}
+
+impl TetDataset {
+    /// Its position in the directory, by which index rows refer to it.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Its name as stored: any text, not to be shown or used as a path as it is.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tag of its element type, known or not.
+    #[must_use]
+    pub const fn dtype(&self) -> u32 {
+        self.dtype
+    }
+
+    /// Its element type, or `None` when the tag is unknown.
+    #[must_use]
+    pub const fn element(&self) -> Option<Element> {
+        Element::from_tag(self.dtype)
+    }
+
+    /// Its extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The extents of one chunk, which may exceed those of the dataset.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &[u64] {
+        &self.chunk_shape
+    }
+
+    /// Grid and tiles.
+    ///
+    /// # Errors
+    ///
+    /// When its type is unknown or its extents are impossible.
+    pub fn geometry(&self) -> Result<Geometry, StoreError> {
+        Ok(self.geometry?)
+    }
+}
+
+fn datasets(file: &File<'_>) -> Vec<TetDataset> {
+    let mut first_row = 0_u64;
+    let dataset = |dataset: tet::Dataset<'_>| {
+        let geometry = dataset.geometry();
+        let this = first_row;
+        let rows = geometry.as_ref().map_or(0, Geometry::tile_count);
+        first_row = first_row.saturating_add(rows);
+        TetDataset {
+            id: dataset.id(),
+            name: dataset.name().into(),
+            dtype: dataset.dtype(),
+            shape: dataset.shape().collect(),
+            chunk_shape: dataset.chunk_shape().collect(),
+            geometry,
+            first_row: this,
+            places: OnceLock::new(),
+        }
+    };
+    file.directory().iter().map(dataset).collect()
+}
+
+/// Bytes that nobody else can change.
+fn owned(bytes: Bytes, file: &RangedFile) -> Bytes {
+    let held = file.resident().is_some_and(|whole| to_u64(whole.len()) == file.len());
+    if held { Bytes::copy_from_slice(&bytes) } else { bytes }
+}
+
+/// What opening reads of the start, before it knows how long the index is.
+const FIRST_PREFIX: u64 = Superblock::LEN + (16 << 10);

@@ -1,0 +1,191 @@
+//! Strips: datasets whose payloads are their bytes in order, read by byte range.
+//!
+//! A dataset is one when its chunks split the first axis only; then any run of rows is a run of bytes.
+//! Raw chunks that lie side by side are one span of the file: a part of it is a slice.
+//!
+//! Not here: which bytes belong to which cell.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use zvf_format::tet::{Codec, Row, Span};
+use zvf_format::{Class, Expected, Found};
+
+use super::{TetDataset, TetFile, fetch};
+use crate::error::{Op, StoreError};
+use crate::num::{to_u64, to_usize};
+
+/// The bytes of one dataset, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Strip {
+    len: u64,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    /// All of them side by side in the file.
+    Span(u64),
+    /// In chunks of so many bytes, but for the last.
+    Chunks { step: u64, rows: Vec<Row> },
+}
+
+impl Strip {
+    /// Nothing.
+    pub(crate) const EMPTY: Self = Self { len: 0, form: Form::Span(0) };
+
+    /// The bytes of `dataset`; `None` when its chunks split another axis.
+    pub(crate) fn of(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>, StoreError> {
+        let geometry = dataset.geometry()?;
+        if geometry.is_empty() {
+            return Ok(Some(Self::EMPTY));
+        }
+        if geometry.counts().iter().skip(1).any(|count| *count != 1) {
+            return Ok(None);
+        }
+        let lookup = file.lookup(dataset)?;
+        let plan = lookup.select_all()?;
+        let len = geometry.byte_len();
+        if let Some(Span { offset, .. }) = plan.dense() {
+            return Ok(Some(Self { len, form: Form::Span(offset) }));
+        }
+        let mut rows = Vec::new();
+        for touched in plan.tiles() {
+            rows.push(*touched?.row());
+        }
+        let step = rows.first().map_or(1, Row::raw_byte_len).max(1);
+        Ok(Some(Self { len, form: Form::Chunks { step, rows } }))
+    }
+
+    /// How many bytes there are.
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The bytes `range`, where they lie.
+    pub(crate) fn resident(&self, file: &TetFile, range: &Range<u64>) -> Option<Bytes> {
+        let Form::Span(offset) = self.form else { return None };
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
+        file.resident(Span { offset: offset.checked_add(range.start)?, len })
+    }
+
+    /// Whether parts of it are handed out where they lie.
+    pub(crate) fn is_resident(&self, file: &TetFile) -> bool {
+        matches!(self.form, Form::Span(_)) && file.bytes().resident().is_some()
+    }
+
+    /// Whether a part of it is read without the rest.
+    pub(crate) const fn reads_ranges(&self) -> bool {
+        matches!(self.form, Form::Span(_))
+    }
+
+    /// The bytes of each of `ranges`, in their order; chunks of no more than `most` bytes are decoded.
+    pub(crate) async fn read_many(
+        &self,
+        file: &TetFile,
+        ranges: &[Range<u64>],
+        most: u64,
+    ) -> Vec<Result<Bytes, StoreError>> {
+        let inside = |range: &Range<u64>| range.start <= range.end && range.end <= self.len;
+        match &self.form {
+            Form::Span(offset) => {
+                let shifted = |range: &Range<u64>| {
+                    offset.saturating_add(range.start)..offset.saturating_add(range.end)
+                };
+                let asks: Vec<Range<u64>> =
+                    ranges.iter().filter(|range| inside(range)).map(shifted).collect();
+                let mut answers = file.bytes().read_many(&asks).await.into_iter();
+                let answer = |range: &Range<u64>| match inside(range) {
+                    true => answers.next().unwrap_or_else(|| Err(self.outside(range))),
+                    false => Err(self.outside(range)),
+                };
+                ranges.iter().map(answer).collect()
+            }
+            Form::Chunks { step, rows } => {
+                let place = |at: u64| to_usize(at.checked_div(*step).unwrap_or(0));
+                let mut touched: Vec<usize> = Vec::new();
+                for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
+                    touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
+                }
+                let chunks = read_chunks(file, rows, touched, most).await;
+                let answer = |range: &Range<u64>| match inside(range) {
+                    true => assemble(range, *step, &chunks),
+                    false => Err(self.outside(range)),
+                };
+                ranges.iter().map(answer).collect()
+            }
+        }
+    }
+
+    /// One range of it.
+    pub(crate) async fn read(
+        &self,
+        file: &TetFile,
+        range: Range<u64>,
+        most: u64,
+    ) -> Result<Bytes, StoreError> {
+        let answer = self.read_many(file, std::slice::from_ref(&range), most).await.pop();
+        answer.unwrap_or_else(|| Err(self.outside(&range)))
+    }
+
+    fn outside(&self, range: &Range<u64>) -> StoreError {
+        let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
+        StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+    }
+}
+
+type Chunks = BTreeMap<usize, Result<Bytes, StoreError>>;
+
+/// What each of the `wanted` chunks holds.
+async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most: u64) -> Chunks {
+    wanted.sort_unstable();
+    wanted.dedup();
+    let row_of = |place: &usize| Some((*place, *rows.get(*place)?));
+    let wanted: Vec<(usize, Row)> = wanted.iter().filter_map(row_of).collect();
+    let ranges: Vec<_> =
+        wanted.iter().map(|(_, row)| row.payload_offset()..row.payload_end()).collect();
+    let stored = file.bytes().read_many(&ranges).await;
+    let mut chunks = Chunks::new();
+    let (mut places, mut packed) = (Vec::new(), Vec::new());
+    for ((place, row), stored) in wanted.into_iter().zip(stored) {
+        let capped = row.decoded_len(most).map_err(StoreError::from);
+        match capped.and(stored) {
+            Ok(stored) if row.codec() == Codec::Zstd => {
+                places.push(place);
+                packed.push((row, stored));
+            }
+            other => drop(chunks.insert(place, other)),
+        }
+    }
+    let undone = fetch::decoded(packed).await;
+    chunks.extend(places.into_iter().zip(undone));
+    chunks
+}
+
+/// The bytes `range` out of the chunks that hold them.
+fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Bytes, StoreError> {
+    let mut pieces = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let place = at.checked_div(step).unwrap_or(0);
+        let start = place.saturating_mul(step);
+        let Some(chunk) = chunks.get(&to_usize(place)) else { break };
+        let chunk = chunk.as_ref().map_err(Clone::clone)?;
+        let end = range.end.min(start.saturating_add(to_u64(chunk.len())));
+        if end <= at {
+            break;
+        }
+        let [from, to] = [at, end].map(|at| to_usize(at.saturating_sub(start)));
+        pieces.push(chunk.slice(from..to));
+        at = end;
+    }
+    match pieces.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => {
+            let mut all = BytesMut::new();
+            pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+            Ok(all.freeze())
+        }
+    }
+}

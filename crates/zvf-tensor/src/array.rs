@@ -1,0 +1,260 @@
+//! Elements in memory: a result, or a view of a file.
+//!
+//! Elements are little-endian and row-major, as they are stored. They become numbers in place where the
+//! machine has that byte order and the address fits the type; otherwise they are copied into numbers. They
+//! are never handed out in another order.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zvf_format::tet::{Element, StridedView};
+use zvf_store::RangedFile;
+
+/// A number that elements can be.
+///
+/// ```
+/// use zvf_format::tet::Element;
+/// use zvf_tensor::Value;
+///
+/// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (Element::F32, 1.5));
+/// ```
+pub trait Value: FromBytes + IntoBytes + Immutable + Copy {
+    /// The type of elements that are such numbers.
+    const ELEMENT: Element;
+
+    /// The number that lies in memory little-endian as this one.
+    #[must_use]
+    fn of_le(self) -> Self;
+}
+
+impl Value for f32 {
+    const ELEMENT: Element = Element::F32;
+    fn of_le(self) -> Self {
+        Self::from_bits(u32::from_le(self.to_bits()))
+    }
+}
+
+impl Value for f64 {
+    const ELEMENT: Element = Element::F64;
+    fn of_le(self) -> Self {
+        Self::from_bits(u64::from_le(self.to_bits()))
+    }
+}
+
+impl Value for i16 {
+    const ELEMENT: Element = Element::I16;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+impl Value for i32 {
+    const ELEMENT: Element = Element::I32;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+impl Value for i64 {
+    const ELEMENT: Element = Element::I64;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+impl Value for u8 {
+    const ELEMENT: Element = Element::U8;
+    fn of_le(self) -> Self {
+        self
+    }
+}
+
+impl Value for u16 {
+    const ELEMENT: Element = Element::U16;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+impl Value for u32 {
+    const ELEMENT: Element = Element::U32;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+impl Value for u64 {
+    const ELEMENT: Element = Element::U64;
+    fn of_le(self) -> Self {
+        Self::from_le(self)
+    }
+}
+
+/// Elements that were read.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
+/// # use zvf_tensor::{Memory, Slice, TensorFile};
+/// let file = TensorFile::open(path, &Default::default()).await?;
+/// let array = file.tensor("a")?.slice(&Slice::all(), &Memory::default()).await?;
+/// assert_eq!(array.values::<f32>().unwrap()[..2], [-3.0, -2.5]);
+/// assert!(array.values::<i32>().is_none(), "these are no integers");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    element: Element,
+    shape: Vec<u64>,
+    bytes: Bytes, // as many elements as the shape has
+}
+
+impl Array {
+    pub(crate) const fn new(element: Element, shape: Vec<u64>, bytes: Bytes) -> Self {
+        Self { element, shape, bytes }
+    }
+
+    /// The type of an element.
+    #[must_use]
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The elements, little-endian and row-major.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The elements as numbers, in place where that can be; `None` when they are of another type.
+    #[must_use]
+    pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
+        numbers(self.element, &self.bytes)
+    }
+}
+
+/// Elements of a file where they lie. Keeps the file mapped.
+///
+/// ```
+/// # fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
+/// # let bytes = std::fs::read(path).unwrap();
+/// use zvf_tensor::{Slice, TensorFile};
+///
+/// let file = TensorFile::of_bytes(bytes.into())?;
+/// let view = file.tensor("a")?.dense(&Slice::all())?.expect("one chunk is always dense");
+/// assert_eq!(view.values::<f32>().unwrap()[4], -1.0);
+/// assert!(view.still_valid());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct View {
+    file: RangedFile,
+    element: Element,
+    shape: Vec<u64>,
+    strides: Option<Vec<u64>>, // in bytes; none where elements lie side by side
+    bytes: Bytes,
+}
+
+impl View {
+    pub(crate) const fn new(
+        file: RangedFile,
+        element: Element,
+        shape: Vec<u64>,
+        bytes: Bytes,
+    ) -> Self {
+        Self { file, element, shape, strides: None, bytes }
+    }
+
+    pub(crate) fn strided(
+        file: RangedFile,
+        element: Element,
+        view: &StridedView,
+        bytes: Bytes,
+    ) -> Self {
+        let (shape, strides) = (view.shape().to_vec(), Some(view.strides().to_vec()));
+        Self { file, element, shape, strides, bytes }
+    }
+
+    /// The type of an element.
+    #[must_use]
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
+    /// The extents. Of a byte stream, how many elements there are.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Bytes from one index to the next along each axis, counted from the first byte; `None` where the
+    /// elements lie side by side.
+    #[must_use]
+    pub fn strides(&self) -> Option<&[u64]> {
+        self.strides.as_deref()
+    }
+
+    /// The bytes: the elements, or with strides from the first of them to the last.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The elements as numbers, in place where that can be, else copied; `None` when they are of another
+    /// type, or do not lie side by side.
+    #[must_use]
+    pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
+        if self.strides.is_some() {
+            return None;
+        }
+        numbers(self.element, &self.bytes)
+    }
+
+    /// Whether the file is still the one that was opened: ask after use, and discard what came of it when it
+    /// is not.
+    #[must_use]
+    pub fn still_valid(&self) -> bool {
+        self.file.check().is_ok()
+    }
+}
+
+/// `bytes` as numbers: in place, or copied where address or byte order do not fit.
+fn numbers<T: Value>(element: Element, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
+    if T::ELEMENT != element {
+        return None;
+    }
+    if cfg!(target_endian = "little")
+        && let Ok(values) = <[T]>::ref_from_bytes(bytes)
+    {
+        return Some(Cow::Borrowed(values));
+    }
+    let value = |bytes: &[u8]| T::read_from_bytes(bytes).ok().map(Value::of_le);
+    bytes.chunks_exact(size_of::<T>()).map(value).collect::<Option<Vec<T>>>().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_addresses_are_copied() {
+        let bytes: Vec<u8> = (0..17).collect();
+        for at in 0..4 {
+            let found = numbers::<u32>(Element::U32, &bytes[at..at + 8]).unwrap();
+            let first = 0x0302_0100_u32 + 0x0101_0101 * at as u32;
+            assert_eq!(found[..], [first, first + 0x0404_0404], "{at}");
+        }
+        assert!(numbers::<u32>(Element::F32, &bytes).is_none());
+    }
+}

@@ -1,0 +1,443 @@
+//! An open frame: its geometry, where its chunks are, and what users put beside them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_blosc::{Chunk, Decoder, Layout, Stored};
+use zvf_format::caterva::{
+    ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer, Geometry,
+};
+use zvf_format::tet::MemoryBudget;
+use zvf_format::{Class, Expected};
+use zvf_store::{OpenOptions, RangedFile};
+
+use super::fetch;
+use super::values::BlockValues;
+use crate::error::TensorError;
+use crate::memory::Memory;
+use crate::num::to_usize;
+use crate::slice::Slice;
+
+/// An open Caterva or B2ND array; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/cat_seed_2d_i4.caterva");
+/// use zvf_tensor::BlockArray;
+///
+/// let array = BlockArray::open(path, &Default::default()).await?;
+/// assert_eq!((array.shape(), array.chunk_shape(), array.block_shape()), (&[7, 5][..], &[4, 3][..], &[2, 2][..]));
+/// assert_eq!(array.dtype(), None, "Caterva knows the size of an item and not its type");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct BlockArray(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    file: RangedFile,
+    start: u64, // of the frame in the file
+    container: Container,
+    header: Bytes, // checked when opened, as the tail was
+    tail: Bytes,
+    offsets: Option<Offsets>, // none without chunks
+    geometry: Geometry,
+    dtype: Option<Box<str>>,
+    folder: Option<Folder>, // of a sparse frame
+}
+
+/// The offsets chunk, decoded as entries are asked for.
+#[derive(Debug)]
+struct Offsets {
+    layout: Layout,
+    stored: Bytes,
+}
+
+/// Where the chunk files of a sparse frame are.
+#[derive(Debug)]
+enum Folder {
+    Address(String, OpenOptions),
+    Objects(Arc<dyn ObjectStore>, Path, OpenOptions),
+}
+
+impl BlockArray {
+    /// The array at `address`: a path or URL of a frame, or of the directory of a sparse one.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there, is no frame of an array, or cannot be read.
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
+        match RangedFile::open(address, options).await {
+            Ok(file) => Self::of_file(file).await,
+            Err(error) if error.class() == Class::NotFound => {
+                let address = address.trim_end_matches('/');
+                let index = format!("{address}/{INDEX}");
+                let file = RangedFile::open(&index, options).await.map_err(|_no_folder| error)?;
+                let folder = Folder::Address(address.to_owned(), options.clone());
+                Self::sparse(file, folder).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The frame, or the sparse frame, at `path` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, TensorError> {
+        match RangedFile::from_object_store(Arc::clone(&store), path, options).await {
+            Ok(file) => Self::of_file(file).await,
+            Err(error) if error.class() == Class::NotFound => {
+                let index = Path::from(format!("{path}/{INDEX}"));
+                let file = RangedFile::from_object_store(Arc::clone(&store), &index, options).await;
+                let file = file.map_err(|_no_folder| error)?;
+                Self::sparse(file, Folder::Objects(store, path.clone(), options.clone())).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The frame that `file` is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
+        let container = Container::File(file.len());
+        Self::begin(file, 0, container, None).await
+    }
+
+    /// The frame that begins at byte `start` of a larger file.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
+        let container = Container::Embedded(file.len().saturating_sub(start));
+        Self::begin(file, start, container, None).await
+    }
+
+    async fn sparse(file: RangedFile, folder: Folder) -> Result<Self, TensorError> {
+        let container = Container::Directory(file.len());
+        Self::begin(file, 0, container, Some(folder)).await
+    }
+
+    async fn begin(
+        file: RangedFile,
+        start: u64,
+        container: Container,
+        folder: Option<Folder>,
+    ) -> Result<Self, TensorError> {
+        let read = async |range: std::ops::Range<u64>| {
+            let shifted = start.saturating_add(range.start)..start.saturating_add(range.end);
+            // Copied before they are checked: bytes of a map may be others the next time.
+            file.read(shifted).await.map(|bytes| Bytes::copy_from_slice(&bytes))
+        };
+        let room = file.len().saturating_sub(start);
+        let front = read(0..room.min(FRONT)).await?;
+        let fixed = FixedHeader::parse(&front)?;
+        fixed.check_container(container)?;
+        let header = read(fixed.header_range()).await?;
+        let tail = read(fixed.tail_range()).await?;
+        let (geometry, dtype, offsets) = {
+            let frame = Frame::open(container, &header, &tail)?;
+            let offsets = match frame.offsets_head() {
+                None => None,
+                Some(head) => {
+                    let end = frame.trailer_range().start;
+                    let head = ChunkHeader::parse(&read(head.start..head.end.min(end)).await?)?;
+                    let stored = read(frame.offsets_range(&head)?).await?;
+                    let chunk = Chunk::parse(&stored)?;
+                    let layout = chunk.layout().clone();
+                    Some(Offsets { layout, stored: stored.clone() })
+                }
+            };
+            let dtype = frame.metalayer().dtype_text().map(Into::into);
+            (*frame.geometry(), dtype, offsets)
+        };
+        file.check()?;
+        let array = Self(Arc::new(Inner {
+            file,
+            start,
+            container,
+            header,
+            tail,
+            offsets,
+            geometry,
+            dtype,
+            folder,
+        }));
+        array.check_places()?;
+        Ok(array)
+    }
+
+    /// Whether every entry of the offsets chunk is a place that can be.
+    fn check_places(&self) -> Result<(), TensorError> {
+        let frame = self.frame()?;
+        let mut places = self.places();
+        (0..self.0.geometry.chunk_count())
+            .try_for_each(|number| places.get(&frame, number).map(drop))
+    }
+
+    pub(super) fn frame(&self) -> Result<Frame<'_>, TensorError> {
+        Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
+    }
+
+    /// A way to the places of chunks, best in the order of their numbers.
+    pub(super) fn places(&self) -> Places<'_> {
+        let decoder = Decoder::new(LARGEST_WINDOW);
+        Places { offsets: self.0.offsets.as_ref(), decoder, window: Vec::new(), first: 0 }
+    }
+
+    pub(super) fn file(&self) -> &RangedFile {
+        &self.0.file
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.0.start
+    }
+
+    /// The file of one chunk of a sparse frame.
+    pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile, TensorError> {
+        let opened = match &self.0.folder {
+            Some(Folder::Address(address, options)) => {
+                RangedFile::open(&format!("{address}/{name}"), options).await
+            }
+            Some(Folder::Objects(store, path, options)) => {
+                let path = Path::from(format!("{path}/{name}"));
+                RangedFile::from_object_store(Arc::clone(store), &path, options).await
+            }
+            None => {
+                let expected = Expected::Rule("a chunk in the frame");
+                return Err(TensorError::refused(
+                    Class::BadTag,
+                    "chunk",
+                    expected,
+                    "one in a file",
+                ));
+            }
+        };
+        Ok(opened?)
+    }
+
+    /// How the array is cut and stored.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.0.geometry
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        self.0.geometry.shape().as_slice()
+    }
+
+    /// The extents of a chunk.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &[u64] {
+        self.0.geometry.chunkshape().as_slice()
+    }
+
+    /// The extents of a block.
+    #[must_use]
+    pub fn block_shape(&self) -> &[u64] {
+        self.0.geometry.blockshape().as_slice()
+    }
+
+    /// Bytes of an item.
+    #[must_use]
+    pub fn item_size(&self) -> u32 {
+        self.0.geometry.item_size()
+    }
+
+    /// What NumPy calls the type of an item, where the array says it.
+    #[must_use]
+    pub fn dtype(&self) -> Option<&str> {
+        self.0.dtype.as_deref()
+    }
+
+    /// The metalayers of the header but for the array's own: name and content, as they are.
+    ///
+    /// # Errors
+    ///
+    /// None that opening did not have.
+    pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
+        let frame = self.frame()?;
+        let own = frame.metalayer().name().text().as_bytes();
+        let entries = frame.header().metalayers().filter(|entry| entry.name != own);
+        let entry = |entry: zvf_format::caterva::Entry<'_>| {
+            (entry.name.to_vec(), self.0.header.slice_ref(entry.content))
+        };
+        Ok(entries.map(entry).collect())
+    }
+
+    /// The user's metadata in the trailer: name and content, decoded.
+    ///
+    /// # Errors
+    ///
+    /// When the trailer cannot be read, or an entry does not decode to at most `most` bytes.
+    pub async fn user_metadata(&self, most: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
+        let range = self.frame()?.trailer_range();
+        let at = |from: u64| self.0.start.saturating_add(from);
+        let trailer = self.0.file.read(at(range.start)..at(range.end)).await?;
+        let trailer = FrameTrailer::parse(&trailer)?;
+        let entry = |entry: zvf_format::caterva::Entry<'_>| {
+            Ok((entry.name.to_vec(), Chunk::parse(entry.content)?.decode_all(most)?))
+        };
+        trailer.entries().map(entry).collect()
+    }
+
+    /// How many chunks and blocks a slice needs.
+    ///
+    /// # Errors
+    ///
+    /// When it does not fit the array.
+    pub fn touched(&self, slice: &Slice) -> Result<(u64, u64), TensorError> {
+        let (start, stop, _) = self.bounds(slice)?;
+        let selection = self.0.geometry.select(&start, &stop)?;
+        Ok((selection.chunks_touched(), selection.blocks_touched()))
+    }
+
+    /// The items of a slice. With steps, the blocks around them are decoded; a slice without items reads
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded, when it is
+    /// more than `memory` allows; otherwise when a chunk or a block of it is damaged or cannot be read.
+    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues, TensorError> {
+        let (start, stop, steps) = self.bounds(slice)?;
+        let most = memory.limit(MemoryBudget::DEFAULT);
+        let selection = self.0.geometry.select(&start, &stop)?;
+        if selection.bytes() > most {
+            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+            let found = zvf_format::Found::from(selection.bytes());
+            return Err(TensorError::refused(class, "bytes of a selection", expected, found));
+        }
+        let bytes = fetch::selection(self, &selection, most).await?;
+        self.0.file.check()?;
+        let shape = selection.extent().as_slice().to_vec();
+        let (shape, bytes) = match steps.iter().all(|step| *step == 1) {
+            true => (shape, bytes),
+            false => every(&bytes, &shape, &steps, to_usize(self.item_size().into())),
+        };
+        let (item_size, dtype) = (self.item_size(), self.0.dtype.clone());
+        Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
+    }
+
+    /// Start, stop and step along each axis.
+    #[expect(clippy::type_complexity, reason = "three lists of one length, taken apart at once")]
+    fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), TensorError> {
+        let axes = slice.axes(self.shape(), |_, _| None)?;
+        if axes.iter().any(|axis| axis.step == 0) {
+            return Err(TensorError::request("step", "at least 1", "0"));
+        }
+        let starts = axes.iter().map(|axis| axis.start).collect();
+        let stops = axes.iter().map(|axis| axis.stop).collect();
+        Ok((starts, stops, axes.iter().map(|axis| axis.step).collect()))
+    }
+}
+
+/// The places of chunks, decoded a window at a time.
+pub(super) struct Places<'a> {
+    offsets: Option<&'a Offsets>,
+    decoder: Decoder,
+    window: Vec<u8>,
+    first: u64, // byte of the decoded offsets that the window starts at
+}
+
+impl Places<'_> {
+    /// Where chunk `number` is.
+    pub(super) fn get(
+        &mut self,
+        frame: &Frame<'_>,
+        number: u64,
+    ) -> Result<ChunkPlace, TensorError> {
+        let at = number.saturating_mul(ENTRY);
+        let entry = match self.entry(at) {
+            Some(entry) => entry,
+            None => {
+                self.fill(at)?;
+                self.entry(at).ok_or_else(|| {
+                    let expected = Expected::Rule("an entry for each chunk");
+                    TensorError::refused(Class::CountMismatch, "offsets", expected, "fewer")
+                })?
+            }
+        };
+        Ok(frame.place(entry)?)
+    }
+
+    fn entry(&self, at: u64) -> Option<[u8; 8]> {
+        let from = to_usize(at.checked_sub(self.first)?);
+        self.window.get(from..)?.first_chunk::<8>().copied()
+    }
+
+    fn fill(&mut self, at: u64) -> Result<(), TensorError> {
+        let Some(offsets) = self.offsets else { return Ok(()) };
+        let len = offsets.layout.decoded_len();
+        // From the start of a block, so that none is decoded twice.
+        let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
+        let start = at.saturating_sub(at.checked_rem(step).unwrap_or(0));
+        let end = start.saturating_add(step).min(len);
+        let stored = Stored::whole(&offsets.stored);
+        self.window = self.decoder.decode_range(&offsets.layout, &stored, start.min(end)..end)?;
+        self.first = start;
+        Ok(())
+    }
+}
+
+/// Every so many items along each axis.
+fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
+    let counts: Vec<u64> =
+        shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
+    let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n));
+    let mut out = Vec::with_capacity(to_usize(total).saturating_mul(item));
+    let mut at = vec![0_u64; shape.len()];
+    for _ in 0..total {
+        let mut place = 0_u64;
+        for ((at, step), extent) in at.iter().zip(steps).zip(shape) {
+            place = place.saturating_mul(*extent).saturating_add(at.saturating_mul(*step));
+        }
+        let from = to_usize(place).saturating_mul(item);
+        out.extend_from_slice(bytes.get(from..from.saturating_add(item)).unwrap_or_default());
+        for (at, count) in at.iter_mut().zip(&counts).rev() {
+            *at = at.saturating_add(1);
+            if *at < *count {
+                break;
+            }
+            *at = 0;
+        }
+    }
+    (counts, out)
+}
+
+const INDEX: &str = "chunks.b2frame";
+/// The fixed part of a header, with some of what follows it.
+const FRONT: u64 = 512;
+const ENTRY: u64 = 8;
+/// Decoded bytes of the offsets chunk that are held at once: a block of it, as others write it.
+const WINDOW: u64 = 16 << 10;
+/// The same for blocks that others write larger.
+const LARGEST_WINDOW: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_other_item() {
+        let bytes: Vec<u8> = (0..15).collect();
+        assert_eq!(every(&bytes, &[3, 5], &[2, 2], 1), (vec![2, 3], vec![0, 2, 4, 10, 12, 14]));
+        assert_eq!(every(&bytes[..12], &[2, 2], &[1, 2], 3), (vec![2, 1], vec![0, 1, 2, 6, 7, 8]));
+        assert_eq!(every(&bytes, &[0, 5], &[2, 2], 1), (vec![0, 3], Vec::new()));
+    }
+}

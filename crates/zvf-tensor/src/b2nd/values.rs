@@ -1,0 +1,52 @@
+//! Items that were read of a block array.
+
+use bytes::Bytes;
+
+/// Items in C order, as they are stored.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd");
+/// use zvf_tensor::{BlockArray, Memory};
+///
+/// let array = BlockArray::open(path, &Default::default()).await?;
+/// let row = array.slice(&"4:5,0:5".parse()?, &Memory::default()).await?;
+/// assert_eq!((row.shape(), row.item_size(), row.dtype()), (&[1, 5][..], 4, Some("<i4")));
+/// assert_eq!(row.bytes()[..8], [20, 0, 0, 0, 21, 0, 0, 0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockValues {
+    pub(super) shape: Vec<u64>,
+    pub(super) item_size: u32,
+    pub(super) dtype: Option<Box<str>>,
+    pub(super) bytes: Bytes, // as many items as the shape has
+}
+
+impl BlockValues {
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Bytes of one item.
+    #[must_use]
+    pub const fn item_size(&self) -> u32 {
+        self.item_size
+    }
+
+    /// What NumPy calls the type of an item, where the array says it: `<i4`, or a list of fields.
+    #[must_use]
+    pub fn dtype(&self) -> Option<&str> {
+        self.dtype.as_deref()
+    }
+
+    /// The items, in C order.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}

@@ -1,0 +1,146 @@
+//! What can go wrong with a file of tensors.
+//!
+//! The layers below say what, where, expected and found; this one adds which dataset it is about. Names
+//! are shown with control characters escaped.
+
+use std::error::Error;
+use std::fmt;
+
+use zvf_blosc::BloscError;
+use zvf_format::tet::{EscapedName, Rule};
+use zvf_format::{Class, Expected, FormatError};
+use zvf_store::{Op, Seen, StoreError};
+
+/// A fault of a container, of a file, or of a request.
+///
+/// ```
+/// use zvf_tensor::{Slice, TensorError};
+///
+/// let error: TensorError = "1:x".parse::<Slice>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "InvalidArgument, slice: expected start:stop:step for each axis, found \"x\"",
+/// );
+/// ```
+#[derive(Clone, Debug)]
+pub struct TensorError(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    dataset: Option<Box<str>>,
+    fault: Fault,
+}
+
+#[derive(Clone, Debug)]
+enum Fault {
+    Store(StoreError),
+    Blosc(BloscError),
+}
+
+impl TensorError {
+    /// The kind of fault.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match &self.0.fault {
+            Fault::Store(source) => source.class(),
+            Fault::Blosc(source) => source.class(),
+        }
+    }
+
+    /// The dataset it is about, as its name is stored.
+    #[must_use]
+    pub fn dataset(&self) -> Option<&str> {
+        self.0.dataset.as_deref()
+    }
+
+    /// The rule of the `.tet` format that is broken, when it is one.
+    #[must_use]
+    pub fn rule(&self) -> Option<Rule> {
+        self.store().and_then(StoreError::format).and_then(Rule::of)
+    }
+
+    /// The fault of the layer below that reads files.
+    #[must_use]
+    pub fn store(&self) -> Option<&StoreError> {
+        match &self.0.fault {
+            Fault::Store(source) => Some(source),
+            Fault::Blosc(_) => None,
+        }
+    }
+
+    /// The same fault, of this dataset, unless it names one.
+    pub(crate) fn of(mut self, dataset: &str) -> Self {
+        self.0.dataset.get_or_insert_with(|| dataset.into());
+        self
+    }
+
+    /// A request that makes no sense.
+    pub(crate) fn request(what: &'static str, rule: &'static str, found: impl Into<Seen>) -> Self {
+        Self::refused(Class::InvalidArgument, what, Expected::Rule(rule), found)
+    }
+
+    /// A value that is not what it must be.
+    pub(crate) fn refused(
+        class: Class,
+        what: &'static str,
+        expected: Expected,
+        found: impl Into<Seen>,
+    ) -> Self {
+        StoreError::refused(class, Op::Parse, what, expected, found).into()
+    }
+}
+
+impl From<StoreError> for TensorError {
+    fn from(source: StoreError) -> Self {
+        Self(Box::new(Inner { dataset: None, fault: Fault::Store(source) }))
+    }
+}
+
+impl From<FormatError> for TensorError {
+    fn from(source: FormatError) -> Self {
+        StoreError::from(source).into()
+    }
+}
+
+impl From<BloscError> for TensorError {
+    fn from(source: BloscError) -> Self {
+        Self(Box::new(Inner { dataset: None, fault: Fault::Blosc(source) }))
+    }
+}
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(dataset) = &self.0.dataset {
+            write!(f, "dataset {}: ", EscapedName(dataset))?;
+        }
+        match &self.0.fault {
+            Fault::Store(source) => source.fmt(f),
+            Fault::Blosc(source) => source.fmt(f),
+        }
+    }
+}
+
+impl Error for TensorError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0.fault {
+            Fault::Store(source) => source.source(),
+            Fault::Blosc(source) => source.source(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_is_named_once_and_escaped() {
+        let error = TensorError::request("slice", "one", "two").of("a\nb").of("c");
+        assert_eq!(
+            error.to_string(),
+            "dataset a\\nb: InvalidArgument, slice: expected one, found \"two\""
+        );
+        assert_eq!((error.dataset(), error.class()), (Some("a\nb"), Class::InvalidArgument));
+        assert!(error.rule().is_none() && error.source().is_none());
+    }
+}

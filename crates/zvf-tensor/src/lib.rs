@@ -1,0 +1,65 @@
+//! Dense arrays in one file: `.tet` containers and Caterva/B2ND frames, read by slices and written.
+//!
+//! Both formats have the idea that a store of this family has too: an index from coordinates to byte
+//! spans, so that a slice reads only what it needs. A whole store also packs into one `.tet` file, which is
+//! then opened like the store.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), zvf_tensor::TensorError> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
+//! use zvf_tensor::{Memory, Slice, TensorFile};
+//!
+//! let file = TensorFile::open(path, &Default::default()).await?;
+//! let part = file.tensor("grid")?.slice(&"1:7:2,1:4".parse::<Slice>()?, &Memory::default()).await?;
+//! assert_eq!(part.shape(), [3, 3]);
+//! assert_eq!(part.values::<f32>().unwrap()[..4], [7.5, 8.75, 10.0, 20.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * [`TensorFile`] and [`Tensor`] read `.tet`, [`TetWriter`] writes it.
+//! * [`BlockArray`] reads Caterva and B2ND arrays, down to the blocks that a slice needs.
+//! * [`pack`] makes one file of a store, [`unpack`] a store of such a file.
+//!
+//! This crate starts no runtime: what lies on a network needs the caller's tokio, and what is compressed is
+//! decoded on the current rayon pool.
+//!
+//! Not here: geometry. Cells, arrays and documents of a store are packed as they are.
+//!
+//! # Features
+//!
+//! `local` (default) reads files of this machine, `map` reads them where they are mapped.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod array;
+mod b2nd;
+mod error;
+mod memory;
+mod num;
+mod pack;
+mod publish;
+mod slice;
+mod tet;
+
+pub use array::{Array, Value, View};
+pub use b2nd::{BlockArray, BlockValues};
+pub use error::TensorError;
+pub use memory::Memory;
+pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};
+pub use publish::NewFile;
+pub use slice::{Bound, Cut, Slice};
+pub use tet::{
+    Compression, Fault, Metadata, NewTensor, Tensor, TensorAbout, TensorFile, TetWriter, Weight,
+};

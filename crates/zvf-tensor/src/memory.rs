@@ -1,0 +1,74 @@
+//! How much memory a result may take.
+//!
+//! ```text
+//! the caller's bytes, the file's bytes, the caller's share, the file's share, a quarter
+//! ```
+//!
+//! Shares are of what the system says is free, or of a fixed amount where it says nothing. What a file wishes
+//! for can only lower what the host allows. Views of a map do not count.
+
+use zvf_format::tet::MemoryBudget;
+
+/// The limits of one read.
+///
+/// ```
+/// use zvf_tensor::Memory;
+///
+/// let memory = Memory { ceiling: Some(1 << 20), ..Memory::default() };
+/// assert!(memory.limit(Default::default()) <= 1 << 20);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What the caller wishes.
+    pub wish: MemoryBudget,
+    /// What the host allows, whatever a file wishes.
+    pub ceiling: Option<u64>,
+}
+
+impl Memory {
+    /// A limit of so many bytes, whatever the file says.
+    #[must_use]
+    pub const fn of_bytes(bytes: u32) -> Self {
+        Self { wish: MemoryBudget::new(0, bytes), ceiling: None }
+    }
+
+    /// The limit for a file with this wish.
+    #[must_use]
+    pub fn limit(&self, file: MemoryBudget) -> u64 {
+        self.wish.within(file, free_memory(), self.ceiling)
+    }
+}
+
+/// What the system can give, where it says so.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    available(&text)
+}
+
+/// The bytes in the line that says what is available.
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    number.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:     5 kB\n"), Some(5 << 10));
+        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert_eq!(available("MemAvailable: many\n"), None);
+    }
+
+    #[test]
+    fn the_first_wish_decides() {
+        let file = MemoryBudget::new(0, 777);
+        assert_eq!(Memory::of_bytes(5).limit(file), 5);
+        assert_eq!(Memory::default().limit(file), 777);
+        let low = Memory { ceiling: Some(3), ..Memory::default() };
+        assert_eq!(low.limit(file), 3);
+    }
+}

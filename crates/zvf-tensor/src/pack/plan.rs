@@ -1,0 +1,249 @@
+//! What becomes of each array of a store.
+//!
+//! Sizes of cells are asked for first, because the directory of the file comes before them; the cells are
+//! read when they are written.
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, DtypeKind};
+use zvf_format::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
+use zvf_format::tet::{Element, Geometry};
+use zvf_format::{Class, Expected};
+use zvf_store::{Cells, Dense, Key, Rows, Store, StoreError};
+
+use super::write::PackOptions;
+use crate::error::TensorError;
+use crate::num::to_u64;
+use crate::tet::NewTensor;
+
+/// One dataset of the pack, and where its bytes come from.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) tensor: NewTensor,
+    pub(super) content: Content,
+}
+
+/// The bytes of a dataset.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// These.
+    Bytes(Vec<u8>),
+    /// The payloads of these cells, each as long as it says.
+    Cells(Cells, Vec<(ChunkKey, u64)>),
+    /// These rows, each as long as it says.
+    Rows(Rows, Vec<(u64, u64)>),
+    /// The items of an array.
+    Items(Dense),
+}
+
+/// The dataset of the documents.
+pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part, TensorError> {
+    let len = to_u64(text.len());
+    let tensor = strip(DOCUMENTS, Element::U8, &[len], options)?;
+    Ok(Part { tensor, content: Content::Bytes(text) })
+}
+
+/// The datasets of the array of `doc` at `key`: none when nothing of it is stored.
+pub(super) async fn array(
+    store: &Store,
+    key: &Key,
+    doc: &ArrayDoc,
+    options: &PackOptions,
+) -> Result<Vec<Part>, TensorError> {
+    match doc.data_type.kind() {
+        DataTypeKind::Fixed(_) => items(store, key, doc, options).await,
+        DataTypeKind::VariableLengthBytes if is_cells(doc) => cells(store, key, doc, options).await,
+        DataTypeKind::VariableLengthBytes if doc.rank() == 1 => rows(store, key, options).await,
+        DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
+            let (class, expected) =
+                (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
+            let error = StoreError::refused(
+                class,
+                zvf_store::Op::Parse,
+                "data_type of an array to be packed",
+                expected,
+                "another one",
+            );
+            Err(error.with_key(key).into())
+        }
+    }
+}
+
+/// Whether each chunk of an array of bytes is one cell of a grid.
+pub(super) fn is_cells(doc: &ArrayDoc) -> bool {
+    let alone = doc.inner_chunk_shape().iter().all(|&items| items == 1);
+    let over_grid = doc.rank() > 1
+        || doc.nonempty_chunks.is_some()
+        || doc.attributes.contains_key("chunk_grid_origin");
+    alone && over_grid
+}
+
+async fn cells(
+    store: &Store,
+    key: &Key,
+    doc: &ArrayDoc,
+    options: &PackOptions,
+) -> Result<Vec<Part>, TensorError> {
+    let Some(cells) = store.cells(key.as_str()).await? else { return Ok(Vec::new()) };
+    let present = cells.presence().await?;
+    let keys: Vec<ChunkKey> = present.iter().collect();
+    let mut sized = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(AT_ONCE) {
+        for (key, size) in keys.iter().zip(cells.sizes(keys).await) {
+            if let Some(size) = size?.filter(|size| *size > 0) {
+                sized.push((*key, size));
+            }
+        }
+    }
+    let axes = store.root().axes().len();
+    let row = Row::of(doc, axes, sized.iter().map(|(_, size)| *size));
+    let spans = sized.iter().map(|(key, size)| (key.components(), row.count(*size)));
+    let table = encode_cells(doc.rank(), spans)?;
+    table_and_values(key, doc.rank(), table, &row, Content::Cells(cells, sized), options)
+}
+
+async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>, TensorError> {
+    let Some(rows) = store.rows(key.as_str()).await? else { return Ok(Vec::new()) };
+    let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
+    while at < len {
+        let end = at.saturating_add(to_u64(AT_ONCE)).min(len);
+        for (place, row) in (at..end).zip(rows.range(at..end).await?) {
+            if !row.is_empty() {
+                sized.push((place, to_u64(row.len())));
+            }
+        }
+        at = end;
+    }
+    let row = Row::BYTES;
+    let coords = |place: &u64| [i64::try_from(*place).unwrap_or(i64::MAX)]; // rows that were read
+    let spans: Vec<([i64; 1], u64)> =
+        sized.iter().map(|(place, size)| (coords(place), *size)).collect();
+    let table = encode_cells(1, spans)?;
+    table_and_values(key, 1, table, &row, Content::Rows(rows, sized), options)
+}
+
+fn table_and_values(
+    key: &Key,
+    rank: usize,
+    table: Vec<u8>,
+    row: &Row,
+    content: Content,
+    options: &PackOptions,
+) -> Result<Vec<Part>, TensorError> {
+    let total: u64 = match &content {
+        Content::Cells(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)),
+        Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)),
+        Content::Bytes(_) | Content::Items(_) => 0,
+    };
+    let columns = to_u64(rank).saturating_add(2).saturating_mul(Element::I64.size());
+    let count = to_u64(table.len()).checked_div(columns).unwrap_or(0);
+    if total == 0 {
+        return Ok(Vec::new());
+    }
+    let shape = [&[row.count(total)], row.shape.as_slice()].concat();
+    let values = strip(key.as_str(), row.element, &shape, options)?;
+    let name = [key.as_str(), CELLS_SUFFIX].concat();
+    let geometry = cells_geometry(count, rank).ok_or_else(|| too_large(key))?;
+    let table = Part { tensor: NewTensor::of(&name, geometry), content: Content::Bytes(table) };
+    Ok(vec![Part { tensor: values, content }, table])
+}
+
+async fn items(
+    store: &Store,
+    key: &Key,
+    doc: &ArrayDoc,
+    options: &PackOptions,
+) -> Result<Vec<Part>, TensorError> {
+    let Some(dense) = store.dense(key.as_str()).await? else { return Ok(Vec::new()) };
+    let width = dense.dtype().size;
+    let bytes = dense.shape().iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
+    let bytes = bytes.ok_or_else(|| too_large(key))?;
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let is_text = dense.dtype().kind == DtypeKind::Text;
+    let name = if is_text { TEXT.to_owned() } else { dense.dtype().to_string() };
+    let carrier = Carrier::of(&name, Some(width)).filter(|carrier| carrier.value_size() == width);
+    let chunk: Vec<u64> = doc.inner_chunk_shape().to_vec();
+    let typed = carrier.and_then(|carrier| carrier.geometry(dense.shape(), &chunk));
+    let tensor = match typed {
+        Some(geometry) => NewTensor::of(key.as_str(), geometry).compressed(options.compression),
+        None => strip(key.as_str(), Element::U8, &[bytes], options)?,
+    };
+    Ok(vec![Part { tensor, content: Content::Items(dense) }])
+}
+
+/// A dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
+fn strip(
+    name: &str,
+    element: Element,
+    shape: &[u64],
+    options: &PackOptions,
+) -> Result<NewTensor, TensorError> {
+    let mut chunk = shape.to_vec();
+    if options.compression != crate::tet::Compression::None {
+        let rest = shape.iter().skip(1).fold(element.size(), |n, extent| n.saturating_mul(*extent));
+        if let Some(first) = chunk.first_mut() {
+            *first = (*first).min(CHUNK.checked_div(rest).unwrap_or(1)).max(1);
+        }
+    }
+    Ok(NewTensor::new(name, element, shape, &chunk)?.compressed(options.compression))
+}
+
+/// What one row of the payloads of an array is.
+#[derive(Debug)]
+struct Row {
+    element: Element,
+    shape: Vec<u64>,
+    bytes: u64, // not 0
+}
+
+impl Row {
+    const BYTES: Self = Self { element: Element::U8, shape: Vec::new(), bytes: 1 };
+
+    /// Numbers as the document has them, where all payloads are whole rows of them; otherwise bytes.
+    fn of(doc: &ArrayDoc, axes: usize, sizes: impl Iterator<Item = u64>) -> Self {
+        let text = |key: &str| doc.attributes.get(key).and_then(|value| value.as_str());
+        let shape = match text("zv_array") {
+            Some("vertices") => Some(vec![to_u64(axes)]),
+            Some("attribute") => {
+                let extents = |value: &serde_json::Value| {
+                    value.as_array()?.iter().map(serde_json::Value::as_u64).collect()
+                };
+                doc.attributes.get("row_shape").map_or(Some(Vec::new()), extents)
+            }
+            _ => None,
+        };
+        let carrier = text("dtype").and_then(|name| Carrier::of(name, None));
+        let typed = shape.zip(carrier).and_then(|(shape, carrier)| {
+            let geometry = carrier
+                .geometry(&[&[1], shape.as_slice()].concat(), &[&[1], shape.as_slice()].concat())?;
+            Self::of_geometry(&geometry)
+        });
+        typed
+            .filter(|row| sizes.into_iter().all(|size| size.checked_rem(row.bytes) == Some(0)))
+            .unwrap_or(Self::BYTES)
+    }
+
+    fn of_geometry(geometry: &Geometry) -> Option<Self> {
+        let shape = geometry.shape().get(1..)?.to_vec();
+        let bytes = geometry.byte_len();
+        (bytes > 0).then_some(Self { element: geometry.element(), shape, bytes })
+    }
+
+    fn count(&self, bytes: u64) -> u64 {
+        bytes.checked_div(self.bytes).unwrap_or(0)
+    }
+}
+
+fn too_large(key: &Key) -> TensorError {
+    let (class, expected) = (Class::Overflow, Expected::Rule("a product below 2^64 bytes"));
+    let what = "shape of an array to be packed";
+    StoreError::refused(class, zvf_store::Op::Parse, what, expected, "more").with_key(key).into()
+}
+
+/// The data type of texts of a fixed width.
+const TEXT: &str = "fixed_length_utf32";
+/// Cells or rows that are asked for at once.
+const AT_ONCE: usize = 256;
+/// Bytes of one compressed chunk.
+const CHUNK: u64 = 1 << 20;

@@ -1,0 +1,303 @@
+//! Unpacking: a store out of its documents and what its arrays hold.
+//!
+//! Documents are written as they are. Chunks are encoded as the document of their array says; those that hold
+//! nothing but the fill value are not written, as usual, except where the array lists them. Groups that had no
+//! document get none.
+//!
+//! It reads any store, packed or not.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use bytes::Bytes;
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, Node};
+use zvf_format::{Class, Expected};
+use zvf_store::{Build, Caching, Dense, Key, Rows, Store, StoreError, VerbatimArray};
+
+use super::plan::is_cells;
+use crate::error::TensorError;
+use crate::num::{to_u64, to_usize};
+
+/// How far unpacking is.
+///
+/// ```
+/// assert_eq!(zvf_tensor::Unpacked::default().chunks, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unpacked {
+    /// Documents of groups and arrays.
+    pub documents: u64,
+    /// Chunks that were written.
+    pub chunks: u64,
+    /// Objects that hold them.
+    pub objects: u64,
+}
+
+/// Writes what `store` holds, document by document and chunk by chunk, into `build`, and publishes that.
+/// `told` hears from time to time how far it is.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let address = dir.path().join("three.zarrvectors").to_str().unwrap().to_owned();
+/// use zvf_store::{Build, BuildOptions, Store};
+/// use zvf_tensor::unpack;
+///
+/// let store = Store::open(path, Default::default()).await?;
+/// let build = Build::begin(&address, BuildOptions::default()).await?;
+/// unpack(&store, build, |_| ()).await?;
+/// let again = Store::open(&address, Default::default()).await?;
+/// assert_eq!(again.root_json(), store.root_json());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Class::Unsupported`] when an array has a codec that is not written here; otherwise when something cannot
+/// be read or written. Nothing is published then.
+pub async fn unpack(
+    store: &Store,
+    build: Build,
+    mut told: impl FnMut(&Unpacked),
+) -> Result<Unpacked, TensorError> {
+    let documents = store.documents().await?;
+    let mut done = Unpacked { documents: to_u64(documents.len()), ..Unpacked::default() };
+    for path in implied(documents.iter().map(|(key, _)| key)) {
+        build.implied_group(&path)?;
+    }
+    let mut root = None;
+    for (key, text) in documents {
+        let about = |error: StoreError| TensorError::from(error.with_key(&key));
+        match Node::parse(&text).map_err(|error| about(error.into()))? {
+            Node::Group(_) if key.is_root() => root = Some(text),
+            Node::Group(_) => build.verbatim_group(key.as_str(), text).await?,
+            Node::Array(_) => {
+                let array = build.verbatim_array(key.as_str(), text)?;
+                contents(store, &key, &array).await.map_err(|error| match error.store() {
+                    Some(source) => about(source.clone()),
+                    None => error,
+                })?;
+                let report = array.finish()?;
+                done.chunks = done.chunks.saturating_add(report.chunks);
+                done.objects = done.objects.saturating_add(report.objects);
+                told(&done);
+            }
+        }
+    }
+    store.check_maps()?;
+    let root = root.unwrap_or_else(|| store.root_json());
+    let root = String::from_utf8(root.into()).map_err(|_binary| {
+        let expected = Expected::Rule("UTF-8");
+        TensorError::refused(Class::Encoding, "root document", expected, "other bytes")
+    })?;
+    build.publish_text(root).await?;
+    Ok(done)
+}
+
+/// The paths above `nodes` that are none of them, outermost first.
+fn implied<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
+    let nodes: BTreeSet<&str> = nodes.map(Key::as_str).collect();
+    let above = |node: &'k str| node.match_indices('/').filter_map(move |(at, _)| node.get(..at));
+    let mut missing = BTreeSet::new();
+    for node in &nodes {
+        missing.extend(above(node).filter(|path| !nodes.contains(path)).map(str::to_owned));
+    }
+    missing
+}
+
+async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
+    let doc = array.document();
+    if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
+        return match store.dense(key.as_str()).await? {
+            Some(dense) => items(&dense, array).await,
+            None => Ok(()),
+        };
+    }
+    if is_cells(doc) {
+        return cells(store, key, array).await;
+    }
+    match store.rows(key.as_str()).await? {
+        Some(rows) => self::rows(&rows, array).await,
+        None => Ok(()),
+    }
+}
+
+/// Cells, shard by shard.
+async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
+    let Some(cells) = store.cells(key.as_str()).await? else { return Ok(()) };
+    let doc = array.document();
+    let recorded = doc.nonempty_chunks.is_some();
+    let origin = origin(doc);
+    let mut keys: Vec<(Vec<u64>, ChunkKey)> = Vec::new();
+    for key in cells.presence().await?.iter() {
+        keys.push((ChunkPath::of(&key, &origin)?.index().to_vec(), key));
+    }
+    let shard = |index: &[u64]| -> Vec<u64> {
+        let axes = index.iter().zip(&doc.chunk_shape);
+        axes.map(|(index, cells)| index.checked_div(*cells).unwrap_or(0)).collect()
+    };
+    if doc.sharding().is_some() {
+        keys.sort_by_cached_key(|(index, _)| (shard(index), index.clone()));
+    }
+    let mut before: Option<Vec<u64>> = None;
+    for some in keys.chunks(AT_ONCE) {
+        let wanted: Vec<ChunkKey> = some.iter().map(|(_, key)| *key).collect();
+        for ((index, _), payload) in some.iter().zip(cells.read_many(&wanted, Caching::Once).await)
+        {
+            if doc.sharding().is_some() {
+                let moved = before.as_ref().is_some_and(|before| shard(before) != shard(index));
+                if let Some(before) = before.as_ref().filter(|_| moved) {
+                    array.close_shard(before)?;
+                }
+                before = Some(index.clone());
+            }
+            match payload? {
+                Some(payload) => array.put_rows(index, &[payload])?,
+                // What an array lists has to be there.
+                None if recorded => array.put_rows(index, &[Bytes::new()])?,
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rows of any length, chunk by chunk.
+async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
+    let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1).max(1);
+    let (mut at, mut index, len) = (0_u64, 0_u64, rows.count().await?);
+    while at < len {
+        let end = at.saturating_add(step).min(len);
+        let some = rows.range(at..end).await?;
+        if some.iter().any(|row| !row.is_empty()) {
+            array.put_rows(&[index], &some)?;
+        }
+        (at, index) = (end, index.saturating_add(1));
+    }
+    Ok(())
+}
+
+/// Items of one size: bands of rows, cut into chunks.
+async fn items(dense: &Dense, array: &VerbatimArray) -> Result<(), TensorError> {
+    let chunk: Vec<u64> = array.document().inner_chunk_shape().to_vec();
+    let shape = dense.shape();
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let Some(&step) = chunk.first() else {
+        return put(array, &[], dense, &dense.whole().await?);
+    };
+    let rows = dense.len();
+    let (mut at, mut band) = (0_u64, 0_u64);
+    while at < rows {
+        let end = at.saturating_add(step).min(rows);
+        let bytes = dense.rows(at..end).await?;
+        let band_shape: Vec<u64> =
+            std::iter::once(end.saturating_sub(at)).chain(shape.iter().skip(1).copied()).collect();
+        let counts = band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil((*chunk).max(1)));
+        let counts: Vec<u64> = counts.collect();
+        let mut coords = vec![0_u64; counts.len()];
+        loop {
+            let items = cut(&bytes, &band_shape, &chunk, &coords, dense);
+            let mut index = coords.clone();
+            if let Some(first) = index.first_mut() {
+                *first = band;
+            }
+            put(array, &index, dense, &items)?;
+            if !count_up(&mut coords, &counts) {
+                break;
+            }
+        }
+        (at, band) = (end, band.saturating_add(1));
+    }
+    Ok(())
+}
+
+/// Writes a chunk, unless it holds nothing but the fill value.
+fn put(
+    array: &VerbatimArray,
+    index: &[u64],
+    dense: &Dense,
+    items: &Bytes,
+) -> Result<(), TensorError> {
+    let fill = dense.fill();
+    if !fill.is_empty() && items.chunks(fill.len()).all(|item| item == fill) {
+        return Ok(());
+    }
+    Ok(array.put_items(index, items.clone())?)
+}
+
+/// The chunk at `coords` out of an array of `shape`, in full: fill values beyond the edges.
+fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dense) -> Bytes {
+    let width = to_usize(dense.dtype().size);
+    if shape == chunk {
+        return bytes.clone();
+    }
+    let spans: Vec<Range<u64>> = shape
+        .iter()
+        .zip(chunk.iter().zip(coords))
+        .map(|(extent, (chunk, at))| {
+            let lo = at.saturating_mul(*chunk);
+            lo..lo.saturating_add(*chunk).min(*extent)
+        })
+        .collect();
+    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent));
+    let mut out = dense.fill().repeat(to_usize(items));
+    let inner = spans.last().map_or(0..1, Clone::clone);
+    let run = to_usize(inner.end.saturating_sub(inner.start)).saturating_mul(width);
+    let outer: Vec<u64> = spans
+        .iter()
+        .take(spans.len().saturating_sub(1))
+        .map(|span| span.end.saturating_sub(span.start))
+        .collect();
+    let mut at = vec![0_u64; outer.len()];
+    loop {
+        let place = |extents: &[u64], absolute: bool| {
+            let mut place = 0_u64;
+            for (axis, extent) in extents.iter().enumerate() {
+                let lo = spans.get(axis).map_or(0, |span| span.start);
+                let here = at.get(axis).copied().unwrap_or(0);
+                let here = if absolute { here.saturating_add(lo) } else { here };
+                place = place.saturating_mul(*extent).saturating_add(here);
+            }
+            to_usize(place).saturating_mul(width)
+        };
+        let (from, to) = (place(shape, true), place(chunk, false));
+        let source = bytes.get(from..from.saturating_add(run));
+        if let (Some(source), Some(target)) = (source, out.get_mut(to..to.saturating_add(run))) {
+            target.copy_from_slice(source);
+        }
+        if !count_up(&mut at, &outer) {
+            return out.into();
+        }
+    }
+}
+
+/// The next position, last axis fastest; false after the last.
+fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
+    for (at, count) in at.iter_mut().zip(counts).rev() {
+        *at = at.saturating_add(1);
+        if *at < *count {
+            return true;
+        }
+        *at = 0;
+    }
+    false
+}
+
+/// The key of the first chunk.
+fn origin(doc: &ArrayDoc) -> Vec<i64> {
+    let listed = doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array());
+    match listed {
+        Some(list) => list.iter().filter_map(serde_json::Value::as_i64).collect(),
+        None => vec![0; doc.rank()],
+    }
+}
+
+/// Cells that are read at once.
+const AT_ONCE: usize = 256;

@@ -1,0 +1,270 @@
+//! Packing: the datasets of every array, one after the other.
+//!
+//! Memory holds the documents, the tables of cells, and one batch of cells. A payload that is not as long as
+//! it was when sizes were asked for means that the store changed meanwhile.
+
+use std::io::{Seek, Write};
+
+use bytes::Bytes;
+use zvf_format::metadata::Node;
+use zvf_format::pack::encode_documents;
+use zvf_format::tet::MemoryBudget;
+use zvf_format::{Class, Expected, Found};
+use zvf_store::{Caching, Dense, Op, Store, StoreError};
+
+use super::plan::{self, Content, Part};
+use crate::error::TensorError;
+use crate::num::{to_u64, to_usize};
+use crate::tet::{Compression, TetWriter};
+
+/// How a store is packed.
+///
+/// ```
+/// use zvf_tensor::{Compression, PackOptions};
+///
+/// assert_eq!(PackOptions::default().compression, Compression::None);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PackOptions {
+    /// Uncompressed, a cell is a slice of a map; compressed, the file is smaller.
+    pub compression: Compression,
+}
+
+impl PackOptions {
+    /// The same, compressed like this.
+    #[must_use]
+    pub const fn compressed(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+}
+
+/// How far packing is.
+///
+/// ```
+/// assert_eq!(zvf_tensor::Packed::default().cells, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packed {
+    /// Documents of groups and arrays.
+    pub documents: u64,
+    /// Arrays of which something is stored.
+    pub arrays: u64,
+    /// Cells and rows.
+    pub cells: u64,
+    /// Bytes of what the arrays hold.
+    pub bytes: u64,
+}
+
+/// Packs all of `store` into a file that begins where `out` does, and gives that back. `told` hears from time
+/// to time how far it is.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use std::io::Cursor;
+/// use zvf_store::{RangedFile, Store};
+/// use zvf_tensor::{PackOptions, pack};
+///
+/// let store = Store::open(path, Default::default()).await?;
+/// let out = Cursor::new(Vec::new());
+/// let (out, packed) = pack(&store, out, &PackOptions::default(), |_| ()).await?;
+/// assert!(packed.cells > 0);
+///
+/// let file = RangedFile::of_bytes(out.into_inner().into());
+/// let again = Store::open_pack(file, Default::default()).await?;
+/// assert_eq!(again.root_json(), store.root_json());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Class::Unsupported`] when the store cannot be listed, or an array has items or codecs that this build
+/// cannot read; [`Class::FileChanged`] when it changes meanwhile; otherwise when something cannot be read or
+/// written.
+pub async fn pack<W: Write + Seek>(
+    store: &Store,
+    out: W,
+    options: &PackOptions,
+    mut told: impl FnMut(&Packed),
+) -> Result<(W, Packed), TensorError> {
+    let documents = store.documents().await?;
+    let mut packed = Packed { documents: to_u64(documents.len()), ..Packed::default() };
+    let texts = documents.iter().map(|(key, text)| (key.as_str(), text.as_ref()));
+    let mut parts = vec![plan::documents(encode_documents(texts)?, options)?];
+    for (key, text) in &documents {
+        let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(key))?;
+        let Node::Array(doc) = node else { continue };
+        let array = plan::array(store, key, &doc, options).await?;
+        packed.arrays = packed.arrays.saturating_add(u64::from(!array.is_empty()));
+        parts.extend(array);
+    }
+    drop(documents);
+    let tensors = parts.iter().map(|part| part.tensor.clone()).collect();
+    let mut writer = TetWriter::new(out, tensors, MemoryBudget::DEFAULT)?;
+    for part in parts {
+        write(&mut writer, part, &mut packed, &mut told).await?;
+    }
+    store.check_maps()?;
+    Ok((writer.finish(None)?, packed))
+}
+
+async fn write<W: Write + Seek>(
+    writer: &mut TetWriter<W>,
+    part: Part,
+    packed: &mut Packed,
+    told: &mut impl FnMut(&Packed),
+) -> Result<(), TensorError> {
+    let Part { tensor, content } = part;
+    packed.bytes = packed.bytes.saturating_add(tensor.geometry().byte_len());
+    let mut stream = Stream { writer, held: Vec::new(), begun: false };
+    match content {
+        Content::Bytes(bytes) => stream.push(&bytes)?,
+        Content::Cells(cells, sized) => {
+            let mut rest = sized.as_slice();
+            while !rest.is_empty() {
+                let (some, after) = rest.split_at(batch(rest.iter().map(|(_, size)| *size)));
+                let keys: Vec<_> = some.iter().map(|(key, _)| *key).collect();
+                let payloads = cells.read_many(&keys, Caching::Once).await;
+                for ((_, size), payload) in some.iter().zip(payloads) {
+                    let payload = payload?.unwrap_or_default();
+                    stream.push_sized(&payload, *size).map_err(|e| about(e, cells.path()))?;
+                }
+                rest = after;
+                packed.cells = packed.cells.saturating_add(to_u64(some.len()));
+                told(packed);
+            }
+        }
+        Content::Rows(rows, sized) => {
+            let mut rest = sized.as_slice();
+            while !rest.is_empty() {
+                let (some, after) = rest.split_at(batch(rest.iter().map(|(_, size)| *size)));
+                let places: Vec<u64> = some.iter().map(|(place, _)| *place).collect();
+                for ((_, size), row) in some.iter().zip(rows.rows(&places).await?) {
+                    stream.push_sized(&row, *size).map_err(|e| about(e, rows.path()))?;
+                }
+                rest = after;
+                packed.cells = packed.cells.saturating_add(to_u64(some.len()));
+                told(packed);
+            }
+        }
+        Content::Items(dense) => {
+            items(stream.writer, &dense, tensor.geometry().rank()).await?;
+            told(packed);
+            return Ok(());
+        }
+    }
+    stream.finish()
+}
+
+/// The items of an array, chunk by chunk where chunks are runs of rows.
+async fn items<W: Write + Seek>(
+    writer: &mut TetWriter<W>,
+    dense: &Dense,
+    rank: usize,
+) -> Result<(), TensorError> {
+    let row_wise = |writer: &TetWriter<W>| {
+        writer.next_chunk().is_some_and(|(tensor, _)| {
+            let geometry = tensor.geometry();
+            geometry.counts().iter().skip(1).all(|count| *count == 1)
+                && geometry.shape().first() == dense.shape().first()
+                && rank >= dense.shape().len()
+        })
+    };
+    if !row_wise(writer) {
+        return writer.put_tensor(&dense.whole().await?);
+    }
+    let mut left = writer.next_chunk().map_or(0, |(tensor, _)| tensor.geometry().tile_count());
+    while left > 0 {
+        let rows = writer.next_chunk().and_then(|(_, tile)| {
+            let (lo, extent) = (tile.lo().first()?, tile.extents().first()?);
+            Some(*lo..lo.saturating_add(*extent))
+        });
+        writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
+        left = left.saturating_sub(1);
+    }
+    Ok(())
+}
+
+/// Bytes of one dataset on their way into its chunks.
+struct Stream<'w, W> {
+    writer: &'w mut TetWriter<W>,
+    held: Vec<u8>, // of a chunk that is not whole and will be compressed
+    begun: bool,
+}
+
+impl<W: Write + Seek> Stream<'_, W> {
+    fn push_sized(&mut self, payload: &Bytes, size: u64) -> Result<(), TensorError> {
+        if to_u64(payload.len()) != size {
+            let (class, expected) = (Class::FileChanged, Expected::Exactly(size.into()));
+            let found = Found::from(payload.len());
+            return Err(StoreError::refused(class, Op::Read, "payload", expected, found).into());
+        }
+        self.push(payload)
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) -> Result<(), TensorError> {
+        if !self.begun && self.held.is_empty() && self.is_plain() {
+            self.writer.begin_chunk()?;
+            self.begun = true;
+        }
+        if self.begun {
+            return self.writer.write(bytes);
+        }
+        while !bytes.is_empty() {
+            let len = self.writer.next_chunk().map_or(0, |(_, tile)| to_usize(tile.byte_len()));
+            let missing = len.saturating_sub(self.held.len());
+            let (some, rest) = bytes.split_at(missing.min(bytes.len()));
+            self.held.extend_from_slice(some);
+            bytes = rest;
+            if self.held.len() == len {
+                self.writer.put_chunk(&self.held)?;
+                self.held.clear();
+                if len == 0 {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the dataset is one chunk that is not compressed.
+    fn is_plain(&self) -> bool {
+        self.writer.next_chunk().is_some_and(|(tensor, _)| {
+            tensor.geometry().tile_count() == 1 && tensor.compression() == Compression::None
+        })
+    }
+
+    fn finish(self) -> Result<(), TensorError> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        self.writer.put_chunk(&self.held)
+    }
+}
+
+/// How many of the payloads of these sizes are read at once.
+fn batch(sizes: impl Iterator<Item = u64>) -> usize {
+    let mut held = 0_u64;
+    let fits = |size: &u64| {
+        let first = held == 0;
+        held = held.saturating_add(*size);
+        first || held <= AT_ONCE_BYTES
+    };
+    sizes.take(AT_ONCE).take_while(fits).count().max(1)
+}
+
+fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
+    match error.store() {
+        Some(source) => source.clone().with_key(key).into(),
+        None => error,
+    }
+}
+
+/// Payloads that are read at once, and what they may weigh together.
+const AT_ONCE: usize = 1024;
+const AT_ONCE_BYTES: u64 = 16 << 20;

@@ -1,0 +1,326 @@
+//! An open `.tet` file and its tensors.
+//!
+//! ```text
+//! slice         the selected elements, in memory of their own
+//! dense         the same without a copy: one span of the file
+//! strided       any selection inside of one raw chunk, without a copy
+//! byte_stream   every selected element once, in the order of the chunks: for sums, not for shapes
+//! ```
+//!
+//! Zone maps and secondary indexes of a file are never looked at when it is read: they can say anything.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use zvf_format::tet::{Axis, Element, MemoryBudget, Plan};
+use zvf_format::{Class, Expected};
+use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
+
+use crate::array::{Array, View};
+use crate::error::TensorError;
+use crate::memory::Memory;
+use crate::num::to_u64;
+use crate::slice::Slice;
+use crate::tet::metadata::Metadata;
+
+/// An open `.tet` file; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/multi_mixed.tet");
+/// use zvf_tensor::TensorFile;
+///
+/// let file = TensorFile::open(path, &Default::default()).await?;
+/// let names: Vec<_> = file.tensors().map(|tensor| tensor.name().to_owned()).collect();
+/// assert!(names.contains(&"b".to_owned()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TensorFile {
+    tet: TetFile,
+    metadata: Arc<Metadata>,
+}
+
+/// One tensor of a file.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
+/// # use zvf_tensor::TensorFile;
+/// let file = TensorFile::open(path, &Default::default()).await?;
+/// let grid = file.tensor("grid")?;
+/// assert_eq!((grid.shape(), grid.chunk_shape()), (&[7, 5][..], &[3, 2][..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'f> {
+    file: &'f TensorFile,
+    dataset: &'f TetDataset,
+}
+
+impl TensorFile {
+    /// The file at `address`: a path, or a URL of one of the backends that this build has.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there, breaks a rule from O1 to O9 of the format, or cannot be read.
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
+        Self::of_file(RangedFile::open(address, options).await?).await
+    }
+
+    /// The object at `path` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn from_object_store(
+        store: Arc<dyn ObjectStore>,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, TensorError> {
+        Self::of_file(RangedFile::from_object_store(store, path, options).await?).await
+    }
+
+    /// The file at `path`, mapped: it is immutable, on a local disk, and whoever makes a new version of it
+    /// renames it over the name, as writers here do.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[cfg(all(unix, feature = "map"))]
+    pub fn mapped_immutable(path: &std::path::Path) -> Result<Self, TensorError> {
+        let file = zvf_store::map::MappedFile::mapped_immutable(path)?;
+        now(Self::of_file(RangedFile::of_map(file)?))
+    }
+
+    /// A file that is in memory.
+    ///
+    /// # Errors
+    ///
+    /// When it breaks a rule from O1 to O9 of the format.
+    pub fn of_bytes(bytes: Bytes) -> Result<Self, TensorError> {
+        now(Self::of_file(RangedFile::of_bytes(bytes)))
+    }
+
+    /// The container in `file`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
+        let tet = TetFile::open(file).await?;
+        let metadata = {
+            let parsed = tet.parsed()?;
+            Metadata::of(parsed.footer().and_then(|footer| footer.metadata()))
+        };
+        Ok(Self { tet, metadata: Arc::new(metadata) })
+    }
+
+    /// The bytes it is made of.
+    #[must_use]
+    pub fn bytes(&self) -> &RangedFile {
+        self.tet.bytes()
+    }
+
+    /// Superblock, directory, index and footer, by the layer below.
+    #[must_use]
+    pub const fn container(&self) -> &TetFile {
+        &self.tet
+    }
+
+    /// What the file says about itself and its tensors.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// What it asks readers to stay within.
+    #[must_use]
+    pub fn memory_budget(&self) -> MemoryBudget {
+        self.tet.memory_budget()
+    }
+
+    /// The tensors, by id.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> {
+        self.tet.datasets().iter().map(|dataset| Tensor { file: self, dataset })
+    }
+
+    /// The first tensor of exactly this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::NotFound`] when there is none.
+    pub fn tensor(&self, name: &str) -> Result<Tensor<'_>, TensorError> {
+        let dataset = self.tet.find(name).ok_or_else(|| {
+            let expected = Expected::Rule("the name of a dataset of the file");
+            TensorError::refused(Class::NotFound, "dataset", expected, name)
+        })?;
+        Ok(Tensor { file: self, dataset })
+    }
+}
+
+impl<'f> Tensor<'f> {
+    /// Its position in the directory.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.dataset.id()
+    }
+
+    /// Its name as stored: escape it before showing it, and check it before making a path of it.
+    #[must_use]
+    pub fn name(&self) -> &'f str {
+        self.dataset.name()
+    }
+
+    /// Its element type, or `None` when this build does not know it.
+    #[must_use]
+    pub const fn element(&self) -> Option<Element> {
+        self.dataset.element()
+    }
+
+    /// Its extents.
+    #[must_use]
+    pub fn shape(&self) -> &'f [u64] {
+        self.dataset.shape()
+    }
+
+    /// The extents of one chunk, which may exceed those of the tensor.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &'f [u64] {
+        self.dataset.chunk_shape()
+    }
+
+    /// The dataset, by the layer below.
+    #[must_use]
+    pub const fn dataset(&self) -> &'f TetDataset {
+        self.dataset
+    }
+
+    /// The numbers of `slice` along each axis.
+    ///
+    /// # Errors
+    ///
+    /// When it has another number of axes, or a label that the axis does not have.
+    pub fn axes(&self, slice: &Slice) -> Result<Vec<Axis>, TensorError> {
+        let about = self.file.metadata.tensor(self.name());
+        let label = |axis: usize, text: &str| about?.label(axis, text);
+        slice.axes(self.shape(), label).map_err(|error| error.of(self.name()))
+    }
+
+    /// The elements of `slice`, in memory of their own.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit; [`Class::LimitExceeded`], before anything is decoded, when it or one chunk
+    /// of it is more than `memory` allows; otherwise when a chunk has no row, cannot be read or does not
+    /// decode to what its row says.
+    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array, TensorError> {
+        let axes = self.axes(slice)?;
+        let most = memory.limit(self.file.memory_budget());
+        let named = |error: TensorError| error.of(self.name());
+        let geometry = self.dataset.geometry().map_err(|error| named(error.into()))?;
+        let read = async {
+            if geometry.is_empty() && slice.cuts().is_empty() {
+                return Ok((Bytes::new(), geometry.shape().to_vec()));
+            }
+            let bytes = self.file.tet.read(self.dataset, &axes, most).await?;
+            let lookup = self.file.tet.lookup(self.dataset)?;
+            Ok((bytes, lookup.select(&axes)?.selection().shape().to_vec()))
+        };
+        let (bytes, shape) = read.await.map_err(named)?;
+        Ok(Array::new(geometry.element(), shape, bytes))
+    }
+
+    /// The elements of `slice` as one span of the file, when they lie there in their order and the file is in
+    /// memory or mapped.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit.
+    pub fn dense(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+        self.planned(slice, |plan| {
+            let bytes = self.file.tet.dense_view(plan)?;
+            Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
+        })
+    }
+
+    /// The elements of `slice` inside of one raw chunk, with the strides of that, when the file is in memory
+    /// or mapped.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit.
+    pub fn strided(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+        self.planned(slice, |plan| {
+            let (bytes, view) = self.file.tet.strided_view(plan)?;
+            let element = plan.selection().geometry().element();
+            Some(View::strided(self.file.bytes().clone(), element, &view, bytes))
+        })
+    }
+
+    /// Every element of `slice` once, in the order of the chunks, when nothing else lies between them and the
+    /// file is in memory or mapped: for what does not depend on the order.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit.
+    pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+        self.planned(slice, |plan| {
+            let bytes = self.file.tet.byte_stream(plan)?;
+            let size = plan.selection().geometry().element().size();
+            let count = to_u64(bytes.len()).checked_div(size)?;
+            Some(self.view(vec![count], bytes, plan))
+        })
+    }
+
+    /// The coordinates of the chunks that `slice` touches, last axis fastest.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit, or a chunk of it has no row.
+    pub fn touched(&self, slice: &Slice) -> Result<Vec<Vec<u64>>, TensorError> {
+        let coords = |plan: &Plan<'_, '_>| {
+            let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
+            coords.collect::<Result<Vec<_>, TensorError>>()
+        };
+        self.planned(slice, coords)?
+    }
+
+    fn view(&self, shape: Vec<u64>, bytes: Bytes, plan: &Plan<'_, '_>) -> View {
+        let element = plan.selection().geometry().element();
+        View::new(self.file.bytes().clone(), element, shape, bytes)
+    }
+
+    fn planned<T>(
+        &self,
+        slice: &Slice,
+        look: impl FnOnce(&Plan<'_, '_>) -> T,
+    ) -> Result<T, TensorError> {
+        let axes = self.axes(slice)?;
+        let plan = || {
+            let lookup = self.file.tet.lookup(self.dataset)?;
+            let plan = lookup.select(&axes)?;
+            Ok(look(&plan))
+        };
+        plan().map_err(|error: TensorError| error.of(self.name()))
+    }
+}
+
+/// Runs a future that never waits: what is read lies in memory.
+fn now<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<T, TensorError> {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => {
+            let (class, rule) = (Class::Unavailable, "bytes that are there");
+            Err(TensorError::refused(class, "file", Expected::Rule(rule), "others"))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the footer of a `.tet` file says: units, names of axes, labels along them.
+//!
+//! ```text
+//! {"file": {...}, "datasets": {name: {"attrs": {...}, "dim_names": [...], "coords": {axis: {"labels": [...]}}}}}
+//! ```
+//!
+//! Every key may be missing. A footer that says something of another form says nothing here: the file was
+//! opened, and its elements do not depend on it; verification reports it.
+//!
+//! Not here: the history of the file, and where the footer lies.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a file says about itself and its tensors.
+///
+/// ```
+/// use zvf_tensor::Metadata;
+///
+/// assert!(Metadata::default().tensor("a").is_none());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Metadata {
+    /// The program that wrote it, and when.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub file: BTreeMap<String, String>,
+    /// By the name of the dataset.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub datasets: BTreeMap<String, TensorAbout>,
+}
+
+/// What a file says about one tensor.
+///
+/// ```
+/// use zvf_tensor::TensorAbout;
+///
+/// let mut about = TensorAbout::default();
+/// about.dim_names = vec!["row".into(), "column".into()];
+/// about.set_labels("column", ["left", "right"]);
+/// assert_eq!(about.label(1, "right"), Some(1));
+/// assert_eq!(about.label(0, "right"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct TensorAbout {
+    /// Attributes, all of them texts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attrs: BTreeMap<String, String>,
+    /// The name of each axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dim_names: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    coords: BTreeMap<String, Coords>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+struct Coords {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<String>,
+}
+
+impl Metadata {
+    /// What `text` says; nothing when there is none or it has another form.
+    pub(super) fn of(text: Option<&[u8]>) -> Self {
+        text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+    }
+
+    /// What is said about the tensor of this name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&TensorAbout> {
+        self.datasets.get(name)
+    }
+
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.file.is_empty() && self.datasets.is_empty()
+    }
+}
+
+impl TensorAbout {
+    /// The labels along the axis of this name, or number; none when there are none.
+    #[must_use]
+    pub fn labels(&self, axis: usize) -> &[String] {
+        let by_name = self.dim_names.get(axis).and_then(|name| self.coords.get(name));
+        let by_number = || self.coords.get(&axis.to_string());
+        by_name.or_else(by_number).map_or(&[], |coords| &coords.labels)
+    }
+
+    /// Gives the axis of this name, or number, a label for each index.
+    pub fn set_labels<L: Into<String>>(&mut self, axis: &str, labels: impl IntoIterator<Item = L>) {
+        let labels = labels.into_iter().map(Into::into).collect();
+        self.coords.insert(axis.to_owned(), Coords { labels });
+    }
+
+    /// The place of a label along an axis; the first when there are several.
+    #[must_use]
+    pub fn label(&self, axis: usize, text: &str) -> Option<u64> {
+        let place = self.labels(axis).iter().position(|label| label == text)?;
+        u64::try_from(place).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footer_in_another_form_says_nothing() {
+        let good = br#"{"datasets":{"a":{"attrs":{"units":"m"},"coords":{"0":{"labels":["x","y"]}}}},"more":1}"#;
+        let metadata = Metadata::of(Some(good));
+        let a = metadata.tensor("a").unwrap();
+        assert_eq!((a.attrs["units"].as_str(), a.label(0, "y")), ("m", Some(1)));
+        assert!(!metadata.is_empty());
+        for odd in [&b"{"[..], b"[]", br#"{"datasets":{"a":{"attrs":{"n":1}}}}"#] {
+            assert!(Metadata::of(Some(odd)).is_empty());
+        }
+        assert!(Metadata::of(None).is_empty());
+    }
+
+    #[test]
+    fn what_is_empty_is_not_written() {
+        let mut metadata = Metadata::default();
+        assert_eq!(serde_json::to_string(&metadata).unwrap(), "{}");
+        let mut about = TensorAbout::default();
+        about.set_labels("t", ["now"]);
+        metadata.datasets.insert("a".to_owned(), about);
+        let text = r#"{"datasets":{"a":{"coords":{"t":{"labels":["now"]}}}}}"#;
+        assert_eq!(serde_json::to_string(&metadata).unwrap(), text);
+        assert_eq!(Metadata::of(Some(text.as_bytes())), metadata);
+    }
+}

@@ -1,0 +1,128 @@
+//! Everything there is to say about a `.tet` file: its rules, and on request every payload.
+//!
+//! ```text
+//! O1 to O9, V1 to V6, F1 to F8    structure, by zvf_format::tet
+//! R1                              a zstd payload decodes, to exactly the bytes of its chunk
+//! ```
+//!
+//! Payloads are decoded a few at a time, and none is kept. There is no checksum in the format: a raw payload
+//! cannot be wrong.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use zvf_format::tet::{Codec, DECODED_CAP, Severity};
+
+use super::file::TensorFile;
+use crate::error::TensorError;
+use crate::memory::Memory;
+
+/// How much a fault weighs.
+///
+/// ```
+/// use zvf_tensor::Weight;
+///
+/// assert!(Weight::Note < Weight::Error);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Worth knowing, and nothing is wrong.
+    Note,
+    /// A strict reader refuses it.
+    Lint,
+    /// Every reader that looks refuses it.
+    Error,
+}
+
+/// One thing that verification has to say.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/reject/24_zstd_garbage.tet");
+/// use zvf_tensor::{Memory, TensorFile};
+///
+/// let file = TensorFile::open(path, &Default::default()).await?;
+/// let faults = file.verify(true, &Memory::default()).await?;
+/// assert_eq!(faults[0].rule, "R1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The rule, by its number.
+    pub rule: &'static str,
+    /// What follows from that.
+    pub weight: Weight,
+    /// What is wrong and where.
+    pub error: TensorError,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.error)
+    }
+}
+
+impl TensorFile {
+    /// All faults of the file, at most as many as anybody reads; with `deep`, every compressed payload is
+    /// decoded too.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read; what is wrong with it is no error.
+    pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>, TensorError> {
+        let mut faults = Vec::new();
+        {
+            let parsed = self.container().parsed()?;
+            let _told = parsed.check(&mut |finding| {
+                let weight = match finding.severity {
+                    Severity::Note => Weight::Note,
+                    Severity::Lint => Weight::Lint,
+                    Severity::Error => Weight::Error,
+                };
+                let (rule, error) = (finding.rule.id(), finding.error.into());
+                faults.push(Fault { rule, weight, error });
+                if faults.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+        }
+        if deep {
+            self.verify_payloads(memory, &mut faults).await?;
+        }
+        Ok(faults)
+    }
+
+    async fn verify_payloads(
+        &self,
+        memory: &Memory,
+        faults: &mut Vec<Fault>,
+    ) -> Result<(), TensorError> {
+        let most = memory.limit(self.memory_budget()).min(DECODED_CAP);
+        for tensor in self.tensors() {
+            // What is wrong with a dataset as a whole was said.
+            let Ok(lookup) = self.container().lookup(tensor.dataset()) else { continue };
+            let Ok(plan) = lookup.select_all() else { continue };
+            for touched in plan.tiles() {
+                let Ok(touched) = touched else { break };
+                if touched.row().codec() == Codec::Raw || faults.len() >= MOST {
+                    continue;
+                }
+                let coords = touched.tile().coords();
+                let read = self.container().read_chunk(tensor.dataset(), coords, most).await;
+                if let Err(error) = read {
+                    let error = TensorError::from(error).of(tensor.name());
+                    if error.class().exit_code() != BROKEN {
+                        return Err(error);
+                    }
+                    faults.push(Fault { rule: "R1", weight: Weight::Error, error });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of faults of bytes; others are faults of reading them.
+const BROKEN: u8 = 3;
+/// More are not listed.
+const MOST: usize = 10_000;

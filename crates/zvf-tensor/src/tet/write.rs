@@ -1,0 +1,435 @@
+//! Writing a `.tet` file: payloads one after the other, the index last.
+//!
+//! ```text
+//! 0              superblock, directory, index    written by finish, when every size is known
+//! 64, 128, ...   payloads in grid order          as they come; zeros between them
+//! end            footer of version 1             when there is one
+//! ```
+//!
+//! In memory are the rows of the index and the chunks that are being compressed. A chunk is stored compressed
+//! only where that is smaller. The same calls give the same bytes: nothing here looks at a clock.
+//!
+//! Not here: the file itself, which is anything that can be written and sought in ([`crate::NewFile`]).
+
+use std::io::{Seek, SeekFrom, Write};
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use serde_json::json;
+use zvf_format::tet::{
+    Codec, DatasetSpec, Element, Geometry, Layout, MemoryBudget, Run, Selection, Tile,
+    encode_footer,
+};
+use zvf_format::{Class, Expected, Found};
+use zvf_store::{Op, StoreError};
+
+use super::file::TensorFile;
+use super::metadata::Metadata;
+use crate::error::TensorError;
+use crate::num::{to_u64, to_usize};
+
+/// A tensor to be written.
+///
+/// ```
+/// use zvf_format::tet::Element;
+/// use zvf_tensor::{Compression, NewTensor};
+///
+/// let grid = NewTensor::new("grid", Element::F32, &[7, 5], &[3, 2])?.compressed(Compression::Zstd(3));
+/// assert_eq!(grid.geometry().tile_count(), 9);
+/// # Ok::<(), zvf_tensor::TensorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTensor {
+    name: Box<str>,
+    geometry: Geometry,
+    alignment: u64,
+    compression: Compression,
+}
+
+/// How payloads are stored.
+///
+/// ```
+/// assert_eq!(zvf_tensor::Compression::default(), zvf_tensor::Compression::None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are: what can be read through a map without a copy.
+    #[default]
+    None,
+    /// As one zstd frame of this level each, where that is smaller.
+    Zstd(i32),
+}
+
+impl NewTensor {
+    /// A tensor whose payloads are not compressed and start at multiples of 64.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64 bits.
+    pub fn new(
+        name: &str,
+        element: Element,
+        shape: &[u64],
+        chunk_shape: &[u64],
+    ) -> Result<Self, TensorError> {
+        let geometry = Geometry::new(element, shape, chunk_shape).ok_or_else(|| {
+            let rule = "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes";
+            let (class, expected) = (Class::BadShape, Expected::Rule(rule));
+            TensorError::refused(class, "shape", expected, "others").of(name)
+        })?;
+        Ok(Self::of(name, geometry))
+    }
+
+    pub(crate) fn of(name: &str, geometry: Geometry) -> Self {
+        let (alignment, compression) = (ALIGNMENT, Compression::None);
+        Self { name: name.into(), geometry, alignment, compression }
+    }
+
+    /// The same, compressed like this.
+    #[must_use]
+    pub fn compressed(self, compression: Compression) -> Self {
+        Self { compression, ..self }
+    }
+
+    /// The same, with payloads at multiples of this power of two.
+    #[must_use]
+    pub fn aligned_to(self, alignment: u64) -> Self {
+        Self { alignment, ..self }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Grid, tiles and type.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How its payloads are stored.
+    #[must_use]
+    pub const fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    fn spec(&self) -> DatasetSpec<'_> {
+        DatasetSpec::new(&self.name, self.geometry).aligned_to(self.alignment)
+    }
+}
+
+/// A `.tet` file being written.
+///
+/// ```
+/// use std::io::Cursor;
+/// use zvf_format::tet::Element;
+/// use zvf_tensor::{Memory, NewTensor, Slice, TensorFile, TetWriter};
+///
+/// let counts = NewTensor::new("counts", Element::U8, &[5], &[3])?;
+/// let mut writer = TetWriter::new(Cursor::new(Vec::new()), vec![counts], Default::default())?;
+/// writer.put_tensor(b"abcde")?;
+/// let bytes = writer.finish(None)?.into_inner();
+///
+/// let file = TensorFile::of_bytes(bytes.into())?;
+/// let counts = file.tensor("counts")?;
+/// assert_eq!(counts.touched(&"2:4".parse::<Slice>()?)?, [[0], [1]]);
+/// # Ok::<(), zvf_tensor::TensorError>(())
+/// ```
+#[derive(Debug)]
+pub struct TetWriter<W> {
+    tensors: Vec<NewTensor>,
+    layout: Layout,
+    out: W,
+    at: u64,   // bytes of `out` that are written or skipped
+    open: u64, // bytes that the payload begun still needs
+}
+
+impl<W: Write + Seek> TetWriter<W> {
+    /// Begins a file with these tensors, whose payloads come next, in this order.
+    ///
+    /// # Errors
+    ///
+    /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or `out`
+    /// cannot be sought in.
+    pub fn new(
+        mut out: W,
+        tensors: Vec<NewTensor>,
+        budget: MemoryBudget,
+    ) -> Result<Self, TensorError> {
+        let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
+        let layout = Layout::new(&specs, budget)?;
+        let at = layout.prefix_len();
+        out.seek(SeekFrom::Start(at)).map_err(failed)?;
+        Ok(Self { tensors, layout, out, at, open: 0 })
+    }
+
+    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and with these,
+    /// whose payloads come next. The old file is not touched.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or cannot be read.
+    pub async fn appending(
+        out: W,
+        old: &TensorFile,
+        tensors: Vec<NewTensor>,
+    ) -> Result<Self, TensorError> {
+        let mut all = Vec::new();
+        for tensor in old.tensors() {
+            let geometry = tensor.dataset().geometry().map_err(TensorError::from);
+            all.push(NewTensor::of(tensor.name(), geometry.map_err(|e| e.of(tensor.name()))?));
+        }
+        all.extend(tensors);
+        let mut writer = Self::new(out, all, old.memory_budget())?;
+        for tensor in old.tensors() {
+            let lookup = old.container().lookup(tensor.dataset())?;
+            if lookup.geometry().is_empty() {
+                continue;
+            }
+            for touched in lookup.select_all()?.tiles() {
+                let row = *touched?.row();
+                let stored = old.bytes().read(row.payload_offset()..row.payload_end()).await?;
+                writer.place(row.codec(), to_u64(stored.len()))?;
+                writer.write(&stored)?;
+            }
+        }
+        old.bytes().check()?;
+        Ok(writer)
+    }
+
+    /// The tensor of the chunk that comes next, and its place; `None` when all are written.
+    #[must_use]
+    pub fn next_chunk(&self) -> Option<(&NewTensor, Tile)> {
+        let (at, tile) = self.layout.next_tile()?;
+        Some((self.tensors.get(at)?, tile))
+    }
+
+    /// Writes the chunk that comes next: all of its elements, little-endian and row-major.
+    ///
+    /// # Errors
+    ///
+    /// When all are written, `elements` has another length than the chunk, or it cannot be compressed or
+    /// written.
+    pub fn put_chunk(&mut self, elements: &[u8]) -> Result<(), TensorError> {
+        self.check_closed()?;
+        let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
+        self.check_len(elements.len())?;
+        let packed = packed(elements, compression)?;
+        self.put_packed(elements, packed.as_deref())
+    }
+
+    /// Writes all chunks of the tensor that comes next from its elements in memory, compressing several at
+    /// once on the current rayon pool.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor, or a chunk of
+    /// it was written before.
+    pub fn put_tensor(&mut self, elements: &[u8]) -> Result<(), TensorError> {
+        let Some((tensor, first)) = self.next_chunk() else { return Err(no_more()) };
+        let (geometry, compression) = (*tensor.geometry(), tensor.compression);
+        if to_u64(elements.len()) != geometry.byte_len() || first.coords().iter().any(|c| *c != 0) {
+            let expected = Expected::Exactly(geometry.byte_len().into());
+            let (class, found) = (Class::InvalidArgument, Found::from(elements.len()));
+            return Err(TensorError::refused(class, "bytes of a tensor", expected, found));
+        }
+        let all = Selection::all(&geometry)?;
+        let mut left = geometry.tile_count();
+        while left > 0 {
+            let mut wave = Vec::new();
+            let mut held = 0_u64;
+            // The layout counts on only when a chunk is placed, so tiles of a wave are counted here.
+            let mut ahead = Ahead::new(&geometry, geometry.tile_count().saturating_sub(left));
+            while let Some(tile) = ahead.next().filter(|_| held < WAVE) {
+                held = held.saturating_add(tile.byte_len());
+                wave.push(tile);
+            }
+            let cut = |tile: &Tile| cut_out(elements, &all, tile);
+            match compression {
+                Compression::None => {
+                    for tile in &wave {
+                        let chunk = cut(tile);
+                        self.put_packed(&chunk, None)?;
+                    }
+                }
+                Compression::Zstd(_) => {
+                    let pack = |tile: &Tile| {
+                        let chunk = cut(tile);
+                        packed(&chunk, compression).map(|packed| (chunk, packed))
+                    };
+                    let chunks: Result<Vec<_>, TensorError> =
+                        wave.iter().collect::<Vec<_>>().into_par_iter().map(pack).collect();
+                    for (chunk, packed) in chunks? {
+                        self.put_packed(&chunk, packed.as_deref())?;
+                    }
+                }
+            }
+            left = left.saturating_sub(to_u64(wave.len()));
+        }
+        Ok(())
+    }
+
+    /// Begins the chunk that comes next, uncompressed; its elements follow piece by piece through
+    /// [`write`](Self::write).
+    ///
+    /// # Errors
+    ///
+    /// When all are written, or one that was begun is not whole.
+    pub fn begin_chunk(&mut self) -> Result<(), TensorError> {
+        let Some((_, tile)) = self.next_chunk() else { return Err(no_more()) };
+        self.place(Codec::Raw, tile.byte_len())
+    }
+
+    /// Writes the next piece of the chunk that was begun.
+    ///
+    /// # Errors
+    ///
+    /// When the chunk does not have so many bytes left, or they cannot be written.
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), TensorError> {
+        let len = to_u64(piece.len());
+        if len > self.open {
+            let (class, expected) = (Class::InvalidArgument, Expected::AtMost(self.open.into()));
+            let found = Found::from(piece.len());
+            return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
+        }
+        self.out.write_all(piece).map_err(failed)?;
+        self.open = self.open.saturating_sub(len);
+        self.at = self.at.saturating_add(len);
+        Ok(())
+    }
+
+    /// Writes footer and index, and gives the file back. The footer is what `metadata` says, in the version
+    /// that most readers take.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be written.
+    pub fn finish(mut self, metadata: Option<&Metadata>) -> Result<W, TensorError> {
+        self.check_closed()?;
+        let end = self.layout.payload_end();
+        if let Some(metadata) = metadata {
+            let history = json!({ "history": [], "metadata": metadata });
+            let footer = encode_footer(history.to_string().as_bytes())?;
+            self.pad_to(end)?;
+            self.out.write_all(&footer).map_err(failed)?;
+        }
+        let prefix = self.layout.finish(metadata.is_some())?;
+        self.out.seek(SeekFrom::Start(0)).map_err(failed)?;
+        self.out.write_all(&prefix).map_err(failed)?;
+        self.out.flush().map_err(failed)?;
+        self.out.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(self.out)
+    }
+
+    fn put_packed(&mut self, elements: &[u8], packed: Option<&[u8]>) -> Result<(), TensorError> {
+        let (codec, stored) = match packed {
+            Some(packed) => (Codec::Zstd, packed),
+            None => (Codec::Raw, elements),
+        };
+        self.place(codec, to_u64(stored.len()))?;
+        self.write(stored)
+    }
+
+    /// Takes the place of the next payload, and goes there.
+    fn place(&mut self, codec: Codec, stored: u64) -> Result<(), TensorError> {
+        self.check_closed()?;
+        let offset = self.layout.place(codec, stored)?;
+        self.pad_to(offset)?;
+        self.open = stored;
+        Ok(())
+    }
+
+    fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
+        let mut left = offset.saturating_sub(self.at);
+        while left > 0 {
+            let some = ZEROS.get(..to_usize(left)).unwrap_or(&ZEROS);
+            self.out.write_all(some).map_err(failed)?;
+            left = left.saturating_sub(to_u64(some.len()));
+        }
+        self.at = self.at.max(offset);
+        Ok(())
+    }
+
+    fn check_closed(&self) -> Result<(), TensorError> {
+        if self.open == 0 {
+            return Ok(());
+        }
+        let (class, expected) = (Class::InvalidArgument, Expected::Rule("all bytes of a chunk"));
+        let found = Found::from(self.open);
+        Err(TensorError::refused(class, "bytes left of a chunk", expected, found))
+    }
+
+    fn check_len(&self, found: usize) -> Result<(), TensorError> {
+        let Some((tensor, tile)) = self.next_chunk() else { return Err(no_more()) };
+        if to_u64(found) == tile.byte_len() {
+            return Ok(());
+        }
+        let (class, expected) = (Class::InvalidArgument, Expected::Exactly(tile.byte_len().into()));
+        let error = TensorError::refused(class, "bytes of a chunk", expected, Found::from(found));
+        Err(error.of(tensor.name()))
+    }
+}
+
+/// The tiles of a grid from one position on.
+struct Ahead<'g> {
+    geometry: &'g Geometry,
+    at: u64,
+}
+
+impl<'g> Ahead<'g> {
+    const fn new(geometry: &'g Geometry, at: u64) -> Self {
+        Self { geometry, at }
+    }
+
+    fn next(&mut self) -> Option<Tile> {
+        let mut coords = [0; zvf_format::tet::MAX_RANK];
+        let mut rest = self.at;
+        for (c, count) in coords.iter_mut().zip(self.geometry.counts()).rev() {
+            *c = rest.checked_rem(*count)?;
+            rest = rest.checked_div(*count)?;
+        }
+        if rest > 0 {
+            return None;
+        }
+        self.at = self.at.saturating_add(1);
+        self.geometry.tile(coords.get(..self.geometry.rank())?)
+    }
+}
+
+/// The elements of a tile out of those of the whole tensor.
+fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
+    let size = all.geometry().element().size();
+    let mut chunk = vec![0; to_usize(tile.byte_len())];
+    for Run { src, dst, count, .. } in all.runs(tile) {
+        // All of a tensor is selected, so runs are side by side on both sides.
+        let len = to_usize(count.saturating_mul(size));
+        let [src, dst] = [src, dst].map(to_usize);
+        let from = elements.get(dst..dst.saturating_add(len));
+        if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src.saturating_add(len))) {
+            to.copy_from_slice(from);
+        }
+    }
+    chunk
+}
+
+/// The compressed form of a chunk, where that is smaller.
+fn packed(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>, TensorError> {
+    let Compression::Zstd(level) = compression else { return Ok(None) };
+    let packed = zstd::bulk::compress(elements, level)
+        .map_err(|error| TensorError::from(StoreError::io(Op::Encode, error)))?;
+    Ok((packed.len() < elements.len()).then_some(packed))
+}
+
+fn failed(error: std::io::Error) -> TensorError {
+    StoreError::io(Op::Write, error).into()
+}
+
+fn no_more() -> TensorError {
+    TensorError::request("chunk", "no more chunks", "one more")
+}
+
+const ALIGNMENT: u64 = 64;
+const ZEROS: [u8; 4096] = [0; 4096];
+/// Bytes that are cut and compressed at once, but for one chunk that is larger.
+const WAVE: u64 = 32 << 20;

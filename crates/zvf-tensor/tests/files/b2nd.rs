@@ -1,0 +1,123 @@
+//! Caterva and B2ND arrays of other writers: every array and slice by its digest, every broken file refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::ObjectStoreExt as _;
+use object_store::memory::InMemory;
+use serde_json::Value;
+use zvf_format::Class;
+use zvf_store::{OpenOptions, RangedFile};
+use zvf_tensor::{BlockArray, Memory, Slice};
+
+use super::sha256;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/caterva")
+}
+
+fn manifest() -> Value {
+    serde_json::from_slice(&fs::read(folder().join("manifest.json")).unwrap()).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+fn memory() -> Memory {
+    Memory::of_bytes(1 << 30)
+}
+
+/// The array by path, as an object, and where it is one file also in memory and inside a larger file.
+async fn everywhere(path: &Path) -> Vec<BlockArray> {
+    let options = OpenOptions::default();
+    let store = Arc::new(InMemory::new());
+    let mut arrays = vec![BlockArray::open(path.to_str().unwrap(), &options).await.unwrap()];
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("a/b/{}", entry.file_name().to_str().unwrap());
+            store.put(&name.into(), fs::read(entry.path()).unwrap().into()).await.unwrap();
+        }
+    } else {
+        let bytes = fs::read(path).unwrap();
+        store.put(&"a/b".into(), bytes.clone().into()).await.unwrap();
+        let memory = RangedFile::of_bytes(bytes.clone().into());
+        arrays.push(BlockArray::of_file(memory).await.unwrap());
+        let larger = [b"front".as_slice(), &bytes, b"and more"].concat();
+        let larger = RangedFile::of_bytes(larger.into());
+        arrays.push(BlockArray::embedded(larger, 5).await.unwrap());
+    }
+    arrays.push(BlockArray::from_object_store(store, &"a/b".into(), &options).await.unwrap());
+    arrays
+}
+
+#[tokio::test]
+async fn every_array_and_slice_by_its_digest() {
+    for expected in manifest()["arrays"].as_array().unwrap() {
+        let name = expected["name"].as_str().unwrap();
+        for array in everywhere(&folder().join(expected["path"].as_str().unwrap())).await {
+            let fields = &expected["fields"];
+            assert_eq!(array.shape(), numbers(&fields["shape"]), "{name}");
+            assert_eq!(array.chunk_shape(), numbers(&fields["chunkshape"]), "{name}");
+            assert_eq!(array.block_shape(), numbers(&fields["blockshape"]), "{name}");
+            assert_eq!(expected["itemsize"], array.item_size(), "{name}");
+            assert_eq!(fields["dtype"].as_str(), array.dtype(), "{name}");
+            let whole = array.slice(&Slice::all(), &memory()).await.unwrap();
+            assert_eq!(expected["full"]["sha256"], sha256(whole.bytes()), "{name}");
+            for cut in expected["slices"].as_array().unwrap() {
+                let slice = Slice::between(&numbers(&cut["start"]), &numbers(&cut["stop"]));
+                let part = array.slice(&slice, &memory()).await.unwrap();
+                assert_eq!(cut["sha256"], sha256(part.bytes()), "{name} {slice:?}");
+                let (chunks, blocks) = array.touched(&slice).unwrap();
+                assert_eq!(cut["chunks_touched"], chunks, "{name} {slice:?}");
+                assert_eq!(cut["blocks_touched"], blocks, "{name} {slice:?}");
+            }
+            for (key, content) in expected["vlmetalayers"].as_object().unwrap() {
+                let found = array.user_metadata(1 << 20).await.unwrap();
+                let found = found.iter().find(|(name, _)| name == key.as_bytes()).unwrap();
+                let hex: String = found.1.iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(content["decoded_hex"], hex, "{name} {key}");
+            }
+            let others = expected["other_metalayers"].as_object().unwrap();
+            assert_eq!(array.metalayers().unwrap().len(), others.len(), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_must_be_refused_is() {
+    for case in manifest()["reject"].as_array().unwrap() {
+        let (name, path) = (case["name"].as_str().unwrap(), case["path"].as_str().unwrap());
+        let bytes = fs::read(folder().join(path)).unwrap();
+        let opened = BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await;
+        match (case["stage"].as_str().unwrap(), opened) {
+            ("open", opened) => assert!(opened.is_err(), "{name} opens, though {}", case["why"]),
+            (_, Err(_)) => {}
+            (_, Ok(array)) => {
+                let read = array.slice(&Slice::all(), &memory()).await;
+                assert!(read.is_err(), "{name} is read, though {}", case["why"]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_far_slice_fetches_its_blocks_and_steps_count() {
+    let path = folder().join("frames/b2_seed_2d_i4.b2nd");
+    let array = BlockArray::open(path.to_str().unwrap(), &OpenOptions::default()).await.unwrap();
+    let stepped = array.slice(&"1:7:2,1:4".parse().unwrap(), &memory()).await.unwrap();
+    let items: Vec<i32> =
+        stepped.bytes().as_chunks().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
+    assert_eq!((stepped.shape(), items), (&[3, 3][..], vec![6, 7, 8, 16, 17, 18, 26, 27, 28]));
+    let nothing = array.slice(&Slice::between(&[3, 2], &[3, 5]), &memory()).await.unwrap();
+    assert_eq!((nothing.shape(), nothing.bytes().len()), (&[0, 3][..], 0));
+    let large = array.slice(&Slice::all(), &Memory::of_bytes(139)).await.unwrap_err();
+    assert_eq!(large.class(), Class::LimitExceeded);
+    assert_eq!(large.to_string().lines().count(), 1);
+    let outside = array.slice(&"0:8,:".parse().unwrap(), &memory()).await.unwrap_err();
+    assert_eq!(outside.class(), Class::InvalidArgument);
+    let missing = BlockArray::open("/nowhere/a.b2nd", &OpenOptions::default()).await.unwrap_err();
+    assert_eq!(missing.class(), Class::NotFound);
+}

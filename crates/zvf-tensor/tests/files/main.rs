@@ -1,0 +1,12 @@
+//! Real files of other programs, and every archived store packed and unpacked.
+
+mod b2nd;
+mod pack;
+mod tet;
+
+use sha2::{Digest as _, Sha256};
+
+/// The digest of bytes, as manifests have it.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

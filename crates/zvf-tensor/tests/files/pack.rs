@@ -1,0 +1,138 @@
+//! Every archived store packed, asked and unpacked.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use archives::Unpacked as Archived;
+use object_store::ObjectStoreExt as _;
+use object_store::memory::InMemory;
+use zvf_format::metadata::{DataTypeKind, Node};
+use zvf_store::{Build, BuildOptions, Caching, OpenOptions, RangedFile, Store};
+use zvf_tensor::{Compression, Memory, PackOptions, TensorFile, Weight, pack, unpack};
+
+async fn packed(store: &Store, options: &PackOptions) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let (out, _) = pack(store, out, options, |_| ()).await.unwrap();
+    out.into_inner()
+}
+
+async fn opened(bytes: &[u8]) -> Store {
+    let file = RangedFile::of_bytes(bytes.to_vec().into());
+    Store::open_pack(file, OpenOptions::default()).await.unwrap()
+}
+
+/// Everything two stores hold is the same: documents to the byte, arrays by what they hold.
+async fn assert_same(id: &str, one: &Store, other: &Store) {
+    let (documents, others) = (one.documents().await.unwrap(), other.documents().await.unwrap());
+    assert_eq!(documents.len(), others.len(), "{id}");
+    for ((key, text), (other_key, other_text)) in documents.iter().zip(&others) {
+        assert_eq!(key, other_key, "{id}");
+        assert_eq!(text.trim_ascii(), other_text.trim_ascii(), "{id} {key}");
+        let Node::Array(doc) = Node::parse(text).unwrap() else { continue };
+        let path = key.as_str();
+        if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
+            let read = async |store: &Store| {
+                store.dense(path).await.unwrap().unwrap().whole().await.unwrap()
+            };
+            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+        } else if doc.rank() == 1 && doc.nonempty_chunks.is_none() {
+            let read = async |store: &Store| {
+                let rows = store.rows(path).await.unwrap().unwrap();
+                rows.range(0..rows.count().await.unwrap()).await.unwrap()
+            };
+            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+        } else {
+            let read = async |store: &Store| {
+                let cells = store.cells(path).await.unwrap().unwrap();
+                let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
+                let payloads = cells.read_many(&keys, Caching::Once).await;
+                let payloads = payloads.into_iter().map(Result::unwrap);
+                keys.into_iter().zip(payloads).filter(|(_, p)| p.is_some()).collect::<Vec<_>>()
+            };
+            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_archived_store_comes_back() {
+    for (n, id) in archives::ids().into_iter().enumerate() {
+        let archived = Archived::new(&id);
+        let store = archived.open().await;
+        let options = match n % 2 {
+            0 => PackOptions::default(),
+            _ => PackOptions::default().compressed(Compression::Zstd(3)),
+        };
+        let bytes = packed(&store, &options).await;
+        let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        let faults = file.verify(true, &Memory::of_bytes(1 << 30)).await.unwrap();
+        assert!(faults.iter().all(|f| f.weight == Weight::Note), "{id}: {faults:?}");
+
+        let pack = opened(&bytes).await;
+        assert_same(&id, &store, &pack).await;
+        let dir = archives::scratch();
+        let address = dir.path().join("again").to_str().unwrap().to_owned();
+        let build = Build::begin(&address, BuildOptions { sync: false, ..Default::default() });
+        unpack(&pack, build.await.unwrap(), |_| ()).await.unwrap_or_else(|e| panic!("{id}: {e}"));
+        let again = Store::open(&address, OpenOptions::default()).await.unwrap();
+        assert_same(&id, &store, &again).await;
+    }
+}
+
+#[tokio::test]
+async fn the_same_store_makes_the_same_bytes() {
+    let archived = Archived::new("pc3_objects");
+    let store = archived.open().await;
+    let options = PackOptions::default();
+    assert_eq!(packed(&store, &options).await, packed(&store, &options).await);
+}
+
+#[tokio::test]
+async fn packs_are_read_by_range_and_by_name() {
+    let archived = Archived::new("pc3_objects");
+    let store = archived.open().await;
+    let bytes = packed(&store, &PackOptions::default()).await;
+    let memory = Arc::new(InMemory::new());
+    memory.put(&"x/scan.tet".into(), bytes.clone().into()).await.unwrap();
+    let options = OpenOptions::default();
+    let far =
+        Store::from_object_store(memory, &"x/scan.tet".into(), options.clone()).await.unwrap();
+    assert_same("far", &store, &far).await;
+
+    let dir = archives::scratch();
+    let path = dir.path().join("scan.tet");
+    std::fs::write(&path, &bytes).unwrap();
+    let near = Store::open(path.to_str().unwrap(), options.clone()).await.unwrap();
+    assert_same("near", &store, &near).await;
+    assert_eq!(Store::pack_at(path.to_str().unwrap()), Some(path.clone()));
+    assert_eq!(Store::pack_at(dir.path().to_str().unwrap()), None);
+    let level = near.level(0).await.unwrap();
+    let cells = level.required_cells("vertices").await.unwrap();
+    let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
+    for (key, size) in keys.iter().zip(cells.sizes(&keys).await) {
+        let whole = cells.raw(key).await.unwrap().unwrap();
+        assert_eq!(size.unwrap(), Some(whole.len() as u64));
+        let asks = [(*key, vec![4..8, 0..4])];
+        let parts = cells.read_parts(&asks).await.remove(0).unwrap().unwrap();
+        assert_eq!(parts, [whole.slice(4..8), whole.slice(0..4)]);
+    }
+    #[cfg(all(unix, feature = "map"))]
+    {
+        let mapped = Store::open_mapped_immutable(&path, options).await.unwrap();
+        assert_same("mapped", &store, &mapped).await;
+        mapped.check_maps().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_pack_is_said() {
+    let bytes = std::fs::read(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tet/empty.tet"),
+    );
+    let file = RangedFile::of_bytes(bytes.unwrap().into());
+    let error = Store::open_pack(file, OpenOptions::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "BadTag, pack documents at byte 0: expected a dataset zvf/store.json, found a file that is no pack"
+    );
+}

@@ -1,0 +1,367 @@
+//! `.tet` files of other writers: every tensor and slice by its digest, every broken file by its rule; and
+//! files of ours.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::ObjectStoreExt as _;
+use object_store::memory::InMemory;
+use proptest::prelude::*;
+use serde_json::Value;
+use zvf_format::Class;
+use zvf_format::tet::{Element, Rule};
+use zvf_store::{OpenOptions, RangedFile};
+use zvf_tensor::{
+    Bound, Compression, Cut, Memory, Metadata, NewFile, NewTensor, Slice, Tensor, TensorAbout,
+    TensorFile, TetWriter, Weight,
+};
+
+use super::sha256;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tet")
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(folder().join(name)).unwrap()).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+fn cut(axis: &Value) -> Cut {
+    let at = |key: &str| Some(Bound::Index(axis[key].as_u64().unwrap()));
+    Cut { start: at("start"), stop: at("stop"), step: axis["step"].as_u64() }
+}
+
+fn memory() -> Memory {
+    Memory::of_bytes(1 << 30)
+}
+
+/// The file in memory, by ranges of a file and of an object, and mapped.
+async fn everywhere(path: &Path) -> Vec<TensorFile> {
+    let bytes = fs::read(path).unwrap();
+    let options = OpenOptions::default();
+    let store = Arc::new(InMemory::new());
+    store.put(&"a/b.tet".into(), bytes.clone().into()).await.unwrap();
+    let mut files = vec![
+        TensorFile::of_bytes(bytes.into()).unwrap(),
+        TensorFile::open(path.to_str().unwrap(), &options).await.unwrap(),
+        TensorFile::from_object_store(store, &"a/b.tet".into(), &options).await.unwrap(),
+    ];
+    if cfg!(all(unix, feature = "map")) {
+        files.extend(mapped(path));
+    }
+    files
+}
+
+#[cfg(all(unix, feature = "map"))]
+fn mapped(path: &Path) -> Option<TensorFile> {
+    Some(TensorFile::mapped_immutable(path).unwrap())
+}
+
+#[cfg(not(all(unix, feature = "map")))]
+fn mapped(_path: &Path) -> Option<TensorFile> {
+    None
+}
+
+#[tokio::test]
+async fn every_fixture_by_its_digests() {
+    let manifest = json("manifest.json");
+    for fixture in manifest["files"].as_array().unwrap() {
+        let name = fixture["file"].as_str().unwrap();
+        for file in everywhere(&folder().join(name)).await {
+            let wanted = fixture["datasets"].as_array().unwrap();
+            assert_eq!(file.tensors().len(), wanted.len(), "{name}");
+            for (tensor, wanted) in file.tensors().zip(wanted) {
+                check_tensor(name, &tensor, wanted).await;
+            }
+            let faults = file.verify(true, &memory()).await.unwrap();
+            assert!(faults.iter().all(|fault| fault.weight == Weight::Note), "{name}: {faults:?}");
+        }
+    }
+}
+
+async fn check_tensor(file: &str, tensor: &Tensor<'_>, wanted: &Value) {
+    let name = format!("{file} {}", tensor.name());
+    assert_eq!(wanted["name"], tensor.name(), "{name}");
+    assert_eq!(wanted["dtype"], tensor.element().unwrap().name(), "{name}");
+    assert_eq!(tensor.shape(), numbers(&wanted["shape"]), "{name}");
+    let whole = tensor.slice(&Slice::all(), &memory()).await.unwrap();
+    assert_eq!(wanted["sha256"], sha256(whole.bytes()), "{name}");
+    assert_eq!(whole.shape(), tensor.shape(), "{name}");
+
+    let resident = tensor.dense(&Slice::all()).unwrap();
+    if let Some(view) = &resident {
+        assert_eq!(wanted["payload_stream_is_row_major"], true, "{name}");
+        assert_eq!(view.bytes(), whole.bytes(), "{name}");
+        assert!(view.still_valid());
+    }
+    if let Some(stream) = tensor.byte_stream(&Slice::all()).unwrap() {
+        assert_eq!(wanted["payloads_contiguous_raw"], true, "{name}");
+        let sorted = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes.sort_unstable();
+            bytes
+        };
+        assert_eq!(sorted(stream.bytes()), sorted(whole.bytes()), "{name}");
+        assert_eq!(resident.is_some(), wanted["payload_stream_is_row_major"] == true, "{name}");
+    }
+    for slice in wanted["slices"].as_array().unwrap() {
+        let cuts = slice["selection"].as_array().unwrap().iter().map(cut).collect();
+        let cuts = Slice::new(cuts);
+        let part = tensor.slice(&cuts, &memory()).await.unwrap();
+        assert_eq!(slice["sha256"], sha256(part.bytes()), "{name} {cuts:?}");
+        assert_eq!(part.shape(), numbers(&slice["shape"]), "{name}");
+        check_touched(&name, &tensor.touched(&cuts).unwrap(), &slice["chunks"]);
+        if let Some(view) = tensor.dense(&cuts).unwrap() {
+            assert_eq!(view.bytes(), part.bytes(), "{name} {cuts:?}");
+        }
+        if let Some(view) = tensor.strided(&cuts).unwrap() {
+            let size = tensor.element().unwrap().size();
+            let walked = walk(view.bytes(), view.shape(), view.strides().unwrap(), size);
+            assert_eq!(walked, part.bytes()[..], "{name} {cuts:?}");
+        }
+    }
+}
+
+/// The chunks touched, where all are listed; a long list is given by its ends.
+fn check_touched(name: &str, touched: &[Vec<u64>], wanted: &Value) {
+    let Some(wanted) = wanted.as_array() else { return };
+    if wanted.iter().all(Value::is_array) {
+        let wanted: Vec<_> = wanted.iter().map(numbers).collect();
+        assert_eq!(touched, wanted, "{name}");
+    }
+}
+
+/// The elements of a strided view, one by one.
+fn walk(bytes: &[u8], shape: &[u64], strides: &[u64], size: u64) -> Vec<u8> {
+    let mut offsets = vec![0];
+    for (n, stride) in shape.iter().zip(strides) {
+        offsets = offsets.iter().flat_map(|at| (0..*n).map(move |i| at + i * stride)).collect();
+    }
+    offsets.iter().flat_map(|&at| bytes[at as usize..(at + size) as usize].to_vec()).collect()
+}
+
+#[tokio::test]
+async fn every_broken_file_by_its_rule() {
+    let cases = json("reject.json");
+    for case in cases["cases"].as_array().unwrap() {
+        let name = case["file"].as_str().unwrap();
+        let bytes = fs::read(folder().join(name)).unwrap();
+        let opened = TensorFile::of_bytes(bytes.into());
+        match (case["expect"].as_str().unwrap(), opened) {
+            ("reject-open", opened) => {
+                let error = opened.unwrap_err();
+                assert!(error.rule().is_some_and(|rule| rule <= Rule::O9), "{name}: {error}");
+            }
+            ("either", Err(_)) => {}
+            (expect, opened) => {
+                let file = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
+                check_case(name, expect, case, &file).await;
+            }
+        }
+    }
+}
+
+async fn check_case(name: &str, expect: &str, case: &Value, file: &TensorFile) {
+    let faults = file.verify(true, &memory()).await.unwrap();
+    let errors: Vec<_> =
+        faults.iter().filter(|f| f.weight == Weight::Error).map(|f| f.rule).collect();
+    match expect {
+        "accept" => assert!(errors.is_empty(), "{name}: {errors:?}"),
+        "flag" => assert!(faults.iter().any(|f| f.rule.starts_with('F')), "{name}: {faults:?}"),
+        "reject-validate" => {
+            assert!(errors.iter().any(|rule| rule.starts_with('V')), "{name}: {errors:?}");
+        }
+        "reject-read" => {
+            assert_eq!(errors, ["R1"], "{name}");
+            let mut failed = 0;
+            for tensor in file.tensors() {
+                failed += usize::from(tensor.slice(&Slice::all(), &memory()).await.is_err());
+            }
+            assert!(failed > 0, "{name}");
+        }
+        "either" => {}
+        other => panic!("{name}: {other}"),
+    }
+    let Some(sum) = case["values"]["sum"].as_f64() else { return };
+    let tensor = match case["values"]["dataset"].as_str() {
+        Some(wanted) => file.tensor(wanted).unwrap(),
+        None => file.tensors().next().unwrap(),
+    };
+    let array = tensor.slice(&Slice::all(), &memory()).await.unwrap();
+    let values = array.values::<f32>().unwrap();
+    assert_eq!(values.iter().copied().map(f64::from).sum::<f64>(), sum, "{name}");
+}
+
+#[tokio::test]
+async fn labels_and_limits() {
+    let path = folder().join("session_meta.tet");
+    let file = TensorFile::open(path.to_str().unwrap(), &OpenOptions::default()).await.unwrap();
+    let temp = file.tensor("temp").unwrap();
+    assert_eq!(file.metadata().tensor("temp").unwrap().attrs["units"], "m");
+    let labelled: Slice = "@L1:@L3,0:2".parse().unwrap();
+    let by_number: Slice = "1:3,0:2".parse().unwrap();
+    let read = async |slice: &Slice| temp.slice(slice, &memory()).await.unwrap();
+    assert_eq!(read(&labelled).await, read(&by_number).await);
+    let unknown = "@L9:,0:2".parse().unwrap();
+    assert_eq!(
+        temp.slice(&unknown, &memory()).await.unwrap_err().to_string(),
+        "dataset temp: InvalidArgument, slice: expected a label of the axis, found \"L9\""
+    );
+    let small = temp.slice(&Slice::all(), &Memory::of_bytes(7)).await.unwrap_err();
+    assert_eq!(small.class(), Class::LimitExceeded);
+    assert!(small.to_string().contains("expected at most 7"), "{small}");
+    assert_eq!(file.tensor("none").unwrap_err().class(), Class::NotFound);
+}
+
+#[tokio::test]
+async fn a_slice_of_a_far_file_fetches_no_more_than_its_runs() {
+    let big = NewTensor::new("big", Element::U8, &[1000, 1000], &[100, 1000]).unwrap();
+    let mut writer =
+        TetWriter::new(Cursor::new(Vec::new()), vec![big], Default::default()).unwrap();
+    let elements: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 253) as u8).collect();
+    writer.put_tensor(&elements).unwrap();
+    let bytes = writer.finish(None).unwrap().into_inner();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("big.tet");
+    fs::write(&path, &bytes).unwrap();
+    let file = TensorFile::open(path.to_str().unwrap(), &OpenOptions::default()).await.unwrap();
+    let before = file.bytes().io_stats().bytes_read;
+    let part: Slice = "150:152,10:20".parse().unwrap();
+    let part = file.tensor("big").unwrap().slice(&part, &memory()).await.unwrap();
+    assert_eq!(part.bytes()[..10], elements[150_010..150_020]);
+    assert_eq!(part.bytes()[10..], elements[151_010..151_020]);
+    let read = file.bytes().io_stats().bytes_read - before;
+    assert!(read < 5000, "{read}");
+}
+
+#[test]
+fn a_chunk_that_lies_about_its_length_takes_no_memory() {
+    let bytes = fs::read(folder().join("reject/26_zstd_bomb_256mib.tet")).unwrap();
+    assert!(bytes.len() < 100_000);
+    let file = TensorFile::of_bytes(bytes.into()).unwrap();
+    let tensor = file.tensors().next().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (slice, memory) = (Slice::all(), memory());
+    let error = runtime.block_on(tensor.slice(&slice, &memory)).unwrap_err();
+    assert_eq!(error.class(), Class::CountMismatch, "{error}");
+}
+
+#[test]
+fn calls_out_of_order_are_refused() {
+    let two = || vec![NewTensor::new("a", Element::U16, &[3], &[2]).unwrap()];
+    let begin = || TetWriter::new(Cursor::new(Vec::new()), two(), Default::default()).unwrap();
+    let said = |result: Result<(), zvf_tensor::TensorError>| result.unwrap_err().to_string();
+    assert_eq!(
+        said(begin().put_chunk(b"abc")),
+        "dataset a: InvalidArgument, bytes of a chunk: expected 4, found 3"
+    );
+    assert_eq!(
+        said(begin().put_tensor(b"abc")),
+        "InvalidArgument, bytes of a tensor: expected 6, found 3"
+    );
+    assert_eq!(
+        said(begin().write(b"a")),
+        "InvalidArgument, bytes of a chunk: expected at most 0, found 1"
+    );
+    let mut open = begin();
+    open.begin_chunk().unwrap();
+    assert_eq!(
+        said(open.put_chunk(b"abcd")),
+        "InvalidArgument, bytes left of a chunk: expected all bytes of a chunk, found 4"
+    );
+    let mut whole = begin();
+    whole.put_tensor(b"abcdef").unwrap();
+    assert_eq!(
+        said(whole.put_chunk(b"")),
+        "InvalidArgument, chunk: expected no more chunks, found \"one more\""
+    );
+    assert!(begin().finish(None).is_err());
+    assert!(NewTensor::new("a", Element::U16, &[3], &[2, 2]).is_err());
+}
+
+#[tokio::test]
+async fn appending_makes_a_new_file() {
+    let old =
+        TensorFile::of_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new.tet");
+    let mut new = NewFile::create(&path, false).unwrap();
+    let tensors = vec![NewTensor::new("more", Element::U8, &[4], &[4]).unwrap()];
+    let mut writer = TetWriter::appending(new.file(), &old, tensors).await.unwrap();
+    writer.put_tensor(b"more").unwrap();
+    let mut metadata = Metadata::default();
+    let mut about = TensorAbout::default();
+    about.set_labels("0", ["m", "o", "r", "e"]);
+    metadata.datasets.insert("more".to_owned(), about);
+    writer.finish(Some(&metadata)).unwrap();
+    new.publish().unwrap();
+
+    let file = TensorFile::open(path.to_str().unwrap(), &OpenOptions::default()).await.unwrap();
+    assert!(file.verify(true, &memory()).await.unwrap().iter().all(|f| f.weight == Weight::Note));
+    for tensor in old.tensors() {
+        let before = tensor.slice(&Slice::all(), &memory()).await.unwrap();
+        let after = file.tensor(tensor.name()).unwrap();
+        assert_eq!(after.slice(&Slice::all(), &memory()).await.unwrap(), before);
+    }
+    let tail =
+        file.tensor("more").unwrap().slice(&"@r:".parse().unwrap(), &memory()).await.unwrap();
+    assert_eq!(tail.bytes(), &b"re"[..]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is written is read back, sliced like the array it was, whichever way chunks are stored.
+    #[test]
+    fn written_and_read(
+        axes in prop::collection::vec((1_u64..7, 1_u64..5, 1_u64..4, any::<(u64, u64)>()), 1..5),
+        which in 0_usize..3,
+        level in 0_usize..2,
+        seed: u8,
+    ) {
+        let element = [Element::U8, Element::I16, Element::F64][which];
+        let compression = [Compression::None, Compression::Zstd(3)][level];
+        let shape: Vec<u64> = axes.iter().map(|a| a.0).collect();
+        let chunk: Vec<u64> = axes.iter().map(|a| a.1).collect();
+        let count = shape.iter().product::<u64>() * element.size();
+        let elements: Vec<u8> = (0..count).map(|n| (n / 7) as u8 ^ seed).collect();
+        let tensor = NewTensor::new("t", element, &shape, &chunk).unwrap().compressed(compression);
+        let mut writer =
+            TetWriter::new(Cursor::new(Vec::new()), vec![tensor], Default::default()).unwrap();
+        writer.put_tensor(&elements).unwrap();
+        let bytes = writer.finish(None).unwrap().into_inner();
+        prop_assert!(zvf_format::tet::File::parse_strict(&bytes).is_ok());
+
+        let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        let cuts: Vec<Cut> = axes.iter().map(|(extent, _, step, (a, b))| {
+            let start = a % extent;
+            let stop = start + 1 + b % (extent - start);
+            Cut { start: Some(Bound::Index(start)), stop: Some(Bound::Index(stop)), step: Some(*step) }
+        }).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (tensor, memory) = (file.tensor("t").unwrap(), memory());
+        let read = |slice: &Slice| runtime.block_on(tensor.slice(slice, &memory)).unwrap();
+        prop_assert_eq!(read(&Slice::all()).bytes(), &elements);
+        let slice = Slice::new(cuts.clone());
+        prop_assert_eq!(read(&slice).bytes().to_vec(), naive(&elements, &shape, &cuts, element.size()));
+        let _file: RangedFile = file.bytes().clone();
+    }
+}
+
+fn naive(elements: &[u8], shape: &[u64], cuts: &[Cut], size: u64) -> Vec<u8> {
+    let mut places = vec![0_u64];
+    for (cut, extent) in cuts.iter().zip(shape) {
+        let (Some(Bound::Index(start)), Some(Bound::Index(stop))) = (&cut.start, &cut.stop) else {
+            unreachable!()
+        };
+        let along: Vec<u64> = (*start..*stop).step_by(cut.step.unwrap() as usize).collect();
+        places = places.iter().flat_map(|n| along.iter().map(move |i| n * extent + i)).collect();
+    }
+    places.iter().flat_map(|n| elements[(n * size) as usize..][..size as usize].to_vec()).collect()
+}
