@@ -53,4 +53,4 @@ pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;
 pub use survey::{Plan, Survey};
-pub use writer::Writer;
+pub use writer::{LevelWriter, Writer};

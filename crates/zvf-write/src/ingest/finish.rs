@@ -29,8 +29,13 @@ pub(crate) struct Outcome {
 }
 
 impl Ingest {
-    /// Writes everything.
-    pub(crate) async fn finish(mut self, build: &Build) -> Result<Outcome, WriteError> {
+    /// Writes everything as level `number`, whose document `says` may add to.
+    pub(crate) async fn finish(
+        mut self,
+        build: &Build,
+        number: u32,
+        says: impl FnOnce(&mut Level),
+    ) -> Result<Outcome, WriteError> {
         self.rooted.par_sort_unstable();
         let runs = std::mem::take(&mut self.chains.entries);
         tree::check_once(&self.rooted)?;
@@ -42,6 +47,7 @@ impl Ingest {
         }
         let order = self.table.order(&grid[0], self.schema.shard.as_deref());
         let frame = Frame::new(build, &self.table, &order, &grid, &self.schema, self.compat);
+        let frame = frame.of_level(number);
         let places = self.schema.kind.has_links().then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
         let entries = self.entries(runs, &summary.groups, &order);
@@ -78,7 +84,9 @@ impl Ingest {
             links: places.is_some() || links.links > 0,
             grouped,
         };
-        build.group("0", &written.level().to_group()).await?;
+        let mut level = Level { level: number.into(), ..written.level() };
+        says(&mut level);
+        build.group(&number.to_string(), &level.to_group()).await?;
         let dense = to_u64(ids.len());
         let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
