@@ -4,7 +4,9 @@
 //! they are written.
 
 use serde_json::json;
-use zvf_format::metadata::{Capability, CrossLevelStorage, Dataset, Root as Document, Token};
+use zvf_format::metadata::{
+    Capability, CrossLevelStorage, Dataset, Level, Root as Document, Token,
+};
 use zvf_store::Store;
 
 /// The root document, being made.
@@ -57,9 +59,14 @@ impl Root {
         self.announce(Capability::SharedFragments);
     }
 
-    /// Says that some level keeps the rows of objects that it has not.
-    pub(crate) fn announce_kept_rows(&mut self) {
-        self.announce(Capability::PreservedObjectIds);
+    /// Says what a level claims of itself.
+    pub(crate) fn announce_level(&mut self, level: &Level) {
+        if level.preserves_object_ids {
+            self.announce(Capability::PreservedObjectIds);
+        }
+        if level.fragment_link_groups {
+            self.announce(Capability::FragmentLinkGroups);
+        }
     }
 
     /// Says which links between levels there are.
