@@ -243,6 +243,9 @@ impl Model {
                 let names = vec![(dir(self, path), name(path), Some(inode))];
                 vec![Change::Names(names), Change::Bytes(inode, bytes.clone())]
             }
+            Call::Remove(path) => {
+                vec![Change::Names(vec![(dir(self, path), name(path), None)])]
+            }
             Call::Rename(from, to) => {
                 let inode = self.find(from, parent);
                 vec![Change::Names(vec![

@@ -269,9 +269,10 @@ pub enum LevelRule {
     /// The finest one whose positions and attributes take at most so many bytes where the question
     /// looks.
     MaxBytes(u64),
-    /// The coarsest one whose vertices stand for bins no larger than this, in world units.
+    /// The coarsest one that says it lies no farther from level 0 than this, in world units; one that says
+    /// nothing counts with its bins.
     Error(f64),
-    /// The coarsest one whose bins are no larger than a pixel: of a view that is so wide, in world
+    /// The same with the size of a pixel: of a view that is so wide, in world
     /// units, and has so many pixels.
     Screen {
         /// The extent of the view in world units.

@@ -36,6 +36,7 @@ pub(crate) struct Frame<'a> {
     stop: Option<&'a Arc<AtomicBool>>,
     codecs: Codecs,
     shard: Option<Vec<u64>>,
+    level: u32,
 }
 
 impl<'a> Frame<'a> {
@@ -51,12 +52,17 @@ impl<'a> Frame<'a> {
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
-        Self { build, table, order, compat, low, high, stop, codecs, shard }
+        Self { build, table, order, compat, low, high, stop, codecs, shard, level: 0 }
+    }
+
+    /// The same arrays of another level.
+    pub(crate) fn of_level(self, level: u32) -> Self {
+        Self { level, ..self }
     }
 
     /// The path of an array or group of the level.
     pub(crate) fn path(&self, name: &str) -> String {
-        format!("0/{name}")
+        format!("{}/{name}", self.level)
     }
 
     /// An array of cells.

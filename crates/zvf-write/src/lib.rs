@@ -56,4 +56,4 @@ pub use report::{Notice, Report};
 pub use schema::Schema;
 pub use survey::{Plan, Survey};
 pub use tasks::{Router, SlicePlan, Stage, Task, TaskPlan, Tasks};
-pub use writer::Writer;
+pub use writer::{LevelWriter, Writer};

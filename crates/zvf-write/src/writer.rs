@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
 use zvf_format::metadata::{
-    Capability, CrossChunkStrategy, Dataset, GroupDoc, Object, ObjectIndexConvention, Ome, Root,
-    Version, ZarrVectors,
+    Capability, CrossChunkStrategy, Dataset, GroupDoc, Level, Object, ObjectIndexConvention, Ome,
+    Root, Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Members, ObjectId};
 use zvf_store::Build;
@@ -220,7 +220,7 @@ impl Writer {
     /// the store cannot be written. Then there is no store.
     pub async fn finish(self) -> Result<Report, WriteError> {
         let Self { build, ingest, shapes, headers, name } = self;
-        let outcome = ingest.finish(&build).await?;
+        let outcome = ingest.finish(&build, 0, |_| {}).await?;
         if let Some(shapes) = shapes {
             shapes.write(&build).await?;
         }
@@ -230,6 +230,63 @@ impl Writer {
         let root = root(&outcome, &name);
         build.publish(&root).await?;
         Ok(outcome.report)
+    }
+}
+
+/// Writes one level of a store that is being built, next to its other levels: a [`Writer`] that leaves the
+/// root to whoever builds the store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use zvf_format::grid::ChunkShape;
+/// # use zvf_format::metadata::{Axis, Dtype, Root, ZarrVectors};
+/// # use zvf_model::{Batch, Column, Kind};
+/// # use zvf_store::{Build, BuildOptions, Store};
+/// use zvf_write::{LevelWriter, Schema, WriteOptions};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+/// # let build = Build::begin(&address, BuildOptions::default()).await?;
+/// # let axes = Axis::spatial(1).unwrap();
+/// # let schema = Schema::new(Kind::PointCloud, axes.clone(), ChunkShape::new(&[20.0])?)?;
+/// # let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 1, vec![0; 8].into())?);
+/// let mut level = LevelWriter::new(&build, 1, schema, &WriteOptions::default());
+/// level.writer().push(&batch)?;
+/// let report = level.finish(|level| level.parent_level = Some(0)).await?;
+/// assert_eq!(report.vertices, 2);
+/// # let root = Root::new(ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]), axes);
+/// # let store = build.preview(&root).await?;
+/// # assert_eq!(store.level(1).await?.meta().vertex_count, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LevelWriter {
+    writer: Writer,
+    level: u32,
+}
+
+impl LevelWriter {
+    /// Starts level `level` of `build`. Chunks and bins are those of the level.
+    #[must_use]
+    pub fn new(build: &Build, level: u32, schema: Schema, options: &WriteOptions) -> Self {
+        Self { writer: Writer::over(build.clone(), "", schema, options), level }
+    }
+
+    /// What takes in vertices, elements, objects and groups. Headers and shapes are not of a level.
+    pub const fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// Writes the level; `says` may add to its document.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::finish`].
+    pub async fn finish(self, says: impl FnOnce(&mut Level)) -> Result<Report, WriteError> {
+        let Writer { build, ingest, .. } = self.writer;
+        Ok(ingest.finish(&build, self.level, says).await?.report)
     }
 }
 

@@ -57,13 +57,14 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-blosc"]),
     ("zvf-model", &["zvf-format", "zvf-store"]),
     ("zvf-query", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-write", &["zvf-format", "zvf-store", "zvf-model"]),
+    ("zvf-pyramid", &["zvf-format", "zvf-store", "zvf-model", "zvf-query", "zvf-write"]),
     ("zvf-validate", &["zvf-format", "zvf-store"]),
     ("zvf-repair", &["zvf-format", "zvf-store", "zvf-validate"]),
     ("zvf-migrate", &["zvf-format", "zvf-store", "zvf-model"]),
@@ -78,6 +79,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "zvf-model",
             "zvf-query",
             "zvf-write",
+            "zvf-pyramid",
             "zvf-validate",
             "zvf-repair",
             "zvf-migrate",

@@ -140,6 +140,25 @@ impl Level {
         self.refinement == Some(Token::Known(Refinement::Add))
     }
 
+    /// How far the geometry of this level may lie from that of level 0, in world units, where whoever made
+    /// the level said so.
+    ///
+    /// ```
+    /// use zvf_format::metadata::Level;
+    ///
+    /// let mut level = Level::new(1);
+    /// assert_eq!(level.geometric_error(), None);
+    /// level.extras.insert("zvf.coarsening".into(), serde_json::json!({"geometric_error": 0.5}));
+    /// assert_eq!(level.geometric_error(), Some(0.5));
+    /// ```
+    #[must_use]
+    pub fn geometric_error(&self) -> Option<f64> {
+        if self.level == 0 {
+            return Some(0.0);
+        }
+        self.extras.get("zvf.coarsening")?.get("geometric_error")?.as_f64()
+    }
+
     /// The group with this level's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {

@@ -25,11 +25,12 @@ pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, Quer
     let mut chosen = None;
     for level in levels(reader)? {
         let warm = reader.warm(level).await?;
-        let bin = warm
-            .level
-            .bins()
-            .map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max));
-        if chosen.is_none() || level == Level(0) || bin <= largest {
+        let bin = || {
+            let bins = warm.level.bins();
+            bins.map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max))
+        };
+        let error = warm.level.node().meta().geometric_error().unwrap_or_else(bin);
+        if chosen.is_none() || level == Level(0) || error <= largest {
             chosen = Some(level);
         }
     }

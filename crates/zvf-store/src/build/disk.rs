@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! make_dir, create     one name each; a file is written once, and never again
+//! link                 one more name for a file that is there; a copy of it where that cannot be
+//! remove               one file
 //! sync_all             everything of the file system: one call where there is one, else file by file
 //! sync_dir             the names in one directory
 //! rename               only where nothing is in the way but an empty directory
@@ -41,6 +43,8 @@ pub enum Call {
     MakeDir(PathBuf),
     /// A file was made with these bytes.
     Create(PathBuf, Bytes),
+    /// A file went.
+    Remove(PathBuf),
     /// All was synced.
     SyncAll,
     /// The names in a directory were synced.
@@ -115,6 +119,31 @@ impl Disk {
         };
         write_all(&mut file, parts)?;
         self.note(|| Call::Create(path.to_owned(), crate::codec::join(parts.to_vec())));
+        Ok(())
+    }
+
+    /// Gives the file `from` the name `to` as well, in a directory that is there; copies it where the
+    /// system has no second names, or no more of them for this file.
+    pub(crate) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if let Err(error) = fs::hard_link(from, to) {
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) {
+                return Err(error);
+            }
+            fs::copy(from, to)?;
+        }
+        // Whoever replays the calls needs no more than that the file is there.
+        let bytes = if self.record.is_some() { fs::read(to)? } else { Vec::new() };
+        self.note(|| Call::Create(to.to_owned(), bytes.into()));
+        Ok(())
+    }
+
+    /// Removes a file; nothing to do where there is none.
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed?,
+        }
+        self.note(|| Call::Remove(path.to_owned()));
         Ok(())
     }
 

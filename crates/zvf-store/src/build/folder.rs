@@ -89,6 +89,48 @@ impl Folder {
         written.map_err(|error| write(error).with_key(key))
     }
 
+    /// Writes the root document, in place of one that was written before.
+    pub(crate) fn put_root(&self, key: &Key, text: &Bytes) -> Result<(), StoreError> {
+        let removed = self.disk.remove(&self.store.join(key.as_str()));
+        removed.map_err(|error| write(error).with_key(key))?;
+        self.put(key, std::slice::from_ref(text))
+    }
+
+    /// Where the store lies until it is published.
+    pub(crate) fn path(&self) -> &Path {
+        &self.store
+    }
+
+    /// Takes over the files of the store that is replaced, all but its root document and what lies in or
+    /// below a key that `leave` holds for. Tells the documents among them.
+    pub(crate) fn keep(&self, leave: &dyn Fn(&Key) -> bool) -> Result<Vec<Key>, StoreError> {
+        let (mut folders, mut documents) = (vec![Key::root()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            let place = |error| write(error).with_key(&folder);
+            let from = self.target.join(folder.as_str());
+            if !folder.is_root() {
+                self.disk.make_dir(&self.store.join(folder.as_str())).map_err(place)?;
+            }
+            for entry in fs::read_dir(&from).map_err(place)? {
+                let entry = entry.map_err(place)?;
+                let key = folder.child(&entry.file_name().to_string_lossy())?;
+                if key.as_str() == DOCUMENT || leave(&key) {
+                    continue;
+                }
+                if entry.path().is_dir() {
+                    folders.push(key);
+                    continue;
+                }
+                let link = self.disk.link(&entry.path(), &self.store.join(key.as_str()));
+                link.map_err(|error| write(error).with_key(&key))?;
+                if entry.file_name() == DOCUMENT {
+                    documents.push(key);
+                }
+            }
+        }
+        Ok(documents)
+    }
+
     /// Makes the store visible under its name, whole and synced.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
         let publish = |error| StoreError::io(Op::Publish, error);
@@ -278,6 +320,7 @@ pub(super) fn write(error: io::Error) -> StoreError {
     StoreError::io(Op::Write, error)
 }
 
+const DOCUMENT: &str = "zarr.json";
 const LOCK: &str = "lock";
 const STORE: &str = "store";
 const OLD: &str = "old";

@@ -6,6 +6,8 @@
 //! rows       standalone arrays of rows of any length, in order                       rows
 //! dense      standalone arrays of items of one size, in order                        dense
 //! group      documents; groups in between that nobody wrote get empty ones
+//! keep       what the store that is replaced has already, without writing it again         keep
+//! preview    the part that is written, read as a store before it is one                    keep
 //! publish    everything synced, then the root document or the name, only where there is none yet
 //! join       the same store built by several processes, each some of it, in any number of goes       work
 //! ```
@@ -22,6 +24,7 @@ mod dense;
 mod disk;
 #[cfg(feature = "local")]
 mod folder;
+mod keep;
 mod rearrange;
 mod room;
 mod rows;
@@ -452,7 +455,7 @@ impl Build {
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
                 let publish = move || {
-                    folder.put(&key, &[root])?;
+                    folder.put_root(&key, &root)?;
                     folder.publish()
                 };
                 crate::source::hop(Op::Publish, publish).await?

@@ -31,10 +31,15 @@ pub(crate) struct Outcome {
 }
 
 impl Ingest {
-    /// Writes everything.
-    pub(crate) async fn finish(mut self, build: &Build) -> Result<Outcome, WriteError> {
+    /// Writes everything as level `number`, whose document `says` may add to.
+    pub(crate) async fn finish(
+        mut self,
+        build: &Build,
+        number: u32,
+        says: impl FnOnce(&mut Level),
+    ) -> Result<Outcome, WriteError> {
         if !self.slices.is_empty() {
-            return self.finish_slices(build).await;
+            return self.finish_slices(build, number, says).await;
         }
         self.rooted.par_sort_unstable();
         let runs = std::mem::take(&mut self.chains.entries);
@@ -49,6 +54,7 @@ impl Ingest {
         let stop = self.options.stop.as_ref();
         let frame =
             Frame::new(build, &self.table, &order, &grid, &self.schema, self.options.compat, stop);
+        let frame = frame.of_level(number);
         let places = self.schema.kind.has_links().then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
         let entries = self.entries(runs, &summary.groups, &order);
@@ -85,7 +91,7 @@ impl Ingest {
             links: places.is_some() || links.links > 0,
             grouped,
         };
-        build.group("0", &said.level().to_group()).await?;
+        said.write(build, number, says).await?;
         let dense = to_u64(ids.len());
         let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
@@ -150,15 +156,20 @@ impl Ingest {
     }
 
     /// Writes what was put aside, and what is still held.
-    async fn finish_slices(mut self, build: &Build) -> Result<Outcome, WriteError> {
+    async fn finish_slices(
+        mut self,
+        build: &Build,
+        number: u32,
+        says: impl FnOnce(&mut Level),
+    ) -> Result<Outcome, WriteError> {
         let stem = self.scratch.stem("slice", self.slices.len())?;
         let last = self.flush(&stem)?;
         let mut slices = std::mem::take(&mut self.slices);
         slices.push(last);
-        let known = Known::of(&self.schema, &self.options, slices)?;
+        let known = Known::of(&self.schema, &self.options, slices)?.at_level(number);
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
-        stages.finish(&known, build, &self.objects, &folder).await
+        stages.finish(&known, build, &self.objects, &folder, says).await
     }
 }
 
@@ -250,8 +261,20 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
+    /// Writes its document as that of level `number`; `says` may add to it.
+    pub(crate) async fn write(
+        &self,
+        build: &Build,
+        number: u32,
+        says: impl FnOnce(&mut Level),
+    ) -> Result<(), WriteError> {
+        let mut level = Level { level: number.into(), ..self.level() };
+        says(&mut level);
+        Ok(build.group(&number.to_string(), &level.to_group()).await?)
+    }
+
     /// Its document.
-    pub(crate) fn level(&self) -> Level {
+    fn level(&self) -> Level {
         let mut level = Level::new(0);
         level.vertex_count = to_i64(self.vertices);
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());

@@ -47,6 +47,7 @@ pub(crate) struct Known {
     /// Vertices of an element.
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
+    level: u32,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
 }
@@ -134,16 +135,27 @@ impl Known {
             element_attributes,
             width,
             grid,
+            level: 0,
             rows,
             sources,
         })
+    }
+
+    /// The same as another level than the finest.
+    pub(crate) fn at_level(self, level: u32) -> Self {
+        Self { level, ..self }
+    }
+
+    /// Which level it is.
+    pub(crate) fn level(&self) -> u32 {
+        self.level
     }
 
     /// The arrays of the level, in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop.as_ref();
-        Frame::new(build, table, order, grid, schema, options.compat, stop)
+        Frame::new(build, table, order, grid, schema, options.compat, stop).of_level(self.level)
     }
 
     /// The columns of vertices.

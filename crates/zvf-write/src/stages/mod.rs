@@ -32,6 +32,7 @@ mod sorted;
 use std::path::{Path, PathBuf};
 
 use zvf_format::key::Offsets;
+use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, Part};
@@ -135,6 +136,7 @@ impl Stages {
         build: &Build,
         objects: &Objects,
         folder: &Path,
+        says: impl FnOnce(&mut Level),
     ) -> Result<Outcome, WriteError> {
         self.check(known)?;
         index::check_roots(known)?;
@@ -166,7 +168,7 @@ impl Stages {
             links: known.schema.kind.has_links() || links > 0,
             grouped,
         };
-        build.group("0", &said.level().to_group()).await?;
+        said.write(build, known.level(), says).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| of(record)).fold(0, u64::saturating_add)
         };

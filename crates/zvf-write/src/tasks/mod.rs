@@ -252,7 +252,8 @@ impl Tasks {
                 Some(Record::Route(_)) | None => {}
             }
         }
-        let outcome = all.finish(known, &build, &Objects::default(), &self.journal.files()).await?;
+        let outcome =
+            all.finish(known, &build, &Objects::default(), &self.journal.files(), |_| {}).await?;
         let folder = self.address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = self.schema.name.clone();
         let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());

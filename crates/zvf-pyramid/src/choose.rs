@@ -1,0 +1,164 @@
+//! Which objects a level keeps.
+//!
+//! The choice is made among objects that the level below still has, so each level drops its share of what
+//! is left; and with the seed and the number of the level, so that levels do not drop the same ones.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::num::{floor, to_f64, to_u64, to_usize, whole};
+use crate::reference::Random;
+
+/// An object that may be kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) id: i64,
+    /// What it is chosen by, the largest first.
+    pub(crate) measure: f64,
+    /// Where one of its vertices lies.
+    pub(crate) at: Vec<f64>,
+}
+
+/// How many of `n` are kept.
+pub(crate) fn wanted(n: usize, sparsity: f64) -> usize {
+    to_usize(whole(to_f64(to_u64(n)) / sparsity)).clamp(1, n.max(1)).min(n)
+}
+
+/// Any `k` of them.
+pub(crate) fn random(candidates: &[Candidate], k: usize, seed: u64) -> Vec<i64> {
+    let chosen = Random::new(seed.into()).choose(to_u64(candidates.len()), to_u64(k));
+    let chosen = chosen.into_iter().filter_map(|at| candidates.get(to_usize(at)));
+    chosen.map(|candidate| candidate.id).collect()
+}
+
+/// The `k` with the largest measure; the lower id where those are the same.
+pub(crate) fn largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
+    let mut order: Vec<&Candidate> = candidates.iter().collect();
+    let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
+    order.sort_by(|a, b| {
+        number(b.measure).total_cmp(&number(a.measure)).then_with(|| a.id.cmp(&b.id))
+    });
+    sorted(order.into_iter().take(k).map(|candidate| candidate.id).collect())
+}
+
+/// One for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
+/// bin has, and one more for the fullest.
+pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
+    let bins = by_bin(candidates, bin);
+    if k <= bins.len() {
+        return sorted(bins.iter().take(k).filter_map(|own| own.first().copied()).collect());
+    }
+    let more = |own: &Vec<i64>| own.len().saturating_sub(1);
+    let all: usize = bins.iter().map(more).fold(0, usize::saturating_add);
+    let budget = k.saturating_sub(bins.len());
+    let share = |own: &Vec<i64>| {
+        let share = to_f64(to_u64(budget)) * to_f64(to_u64(more(own)));
+        to_usize(floor(share / to_f64(to_u64(all.max(1)))).unsigned_abs())
+    };
+    let mut taken: Vec<usize> = bins.iter().map(|own| share(own).saturating_add(1)).collect();
+    let used = taken.iter().copied().fold(0_usize, usize::saturating_add);
+    let mut fullest: Vec<usize> = (0..bins.len()).collect();
+    fullest.sort_by_key(|at| std::cmp::Reverse(bins.get(*at).map_or(0, Vec::len)));
+    let room =
+        |at: &usize| bins.get(*at).map_or(0, Vec::len) > taken.get(*at).copied().unwrap_or(0);
+    let spare: Vec<usize> = fullest.into_iter().filter(room).take(k.saturating_sub(used)).collect();
+    for at in spare {
+        if let Some(count) = taken.get_mut(at) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let kept = bins.iter().zip(taken).flat_map(|(own, count)| own.iter().take(count));
+    sorted(kept.copied().collect())
+}
+
+/// The first of each bin.
+pub(crate) fn thinned(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
+    let bins = by_bin(candidates, bin);
+    sorted(bins.iter().filter_map(|own| own.first().copied()).collect())
+}
+
+/// The same share of each group and of those in none, at least one of each.
+pub(crate) fn of_groups(
+    candidates: &[Candidate],
+    groups: &[Vec<i64>],
+    sparsity: f64,
+    seed: u64,
+) -> Vec<i64> {
+    let known: HashMap<i64, &Candidate> = candidates.iter().map(|c| (c.id, c)).collect();
+    let mut grouped: BTreeMap<i64, ()> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for (number, members) in (0_u64..).zip(groups) {
+        let own: Vec<Candidate> =
+            members.iter().filter_map(|id| known.get(id).map(|c| (*c).clone())).collect();
+        grouped.extend(own.iter().map(|c| (c.id, ())));
+        kept.extend(random(&own, wanted(own.len(), sparsity), seed.wrapping_add(number)));
+    }
+    let rest: Vec<Candidate> =
+        candidates.iter().filter(|c| !grouped.contains_key(&c.id)).cloned().collect();
+    let last = seed.wrapping_add(to_u64(groups.len()));
+    kept.extend(random(&rest, wanted(rest.len(), sparsity), last));
+    sorted(kept)
+}
+
+/// The candidates of each bin, bins in the order in which they are met.
+fn by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
+    let (mut numbers, mut bins) = (HashMap::<Vec<i64>, usize>::new(), Vec::<Vec<i64>>::new());
+    for candidate in candidates {
+        let key = candidate.at.iter().zip(bin).map(|(x, size)| floor(x / size)).collect();
+        let next = bins.len();
+        let number = *numbers.entry(key).or_insert(next);
+        if number == next {
+            bins.push(Vec::new());
+        }
+        if let Some(own) = bins.get_mut(number) {
+            own.push(candidate.id);
+        }
+    }
+    bins
+}
+
+fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(of: &[(i64, f64, f64)]) -> Vec<Candidate> {
+        let one = |(id, measure, x): &(i64, f64, f64)| Candidate {
+            id: *id,
+            measure: *measure,
+            at: vec![*x],
+        };
+        of.iter().map(one).collect()
+    }
+
+    #[test]
+    fn each_strategy() {
+        let five = candidates(&[
+            (2, 1.0, 0.5),
+            (4, 9.0, 0.6),
+            (6, f64::NAN, 0.7),
+            (8, 9.0, 5.5),
+            (10, 3.0, -0.5),
+        ]);
+        assert_eq!(largest(&five, 2), [4, 8]);
+        assert_eq!(largest(&five, 4), [2, 4, 8, 10]);
+        assert_eq!(coverage(&five, 2, &[1.0]), [2, 8]);
+        assert_eq!(coverage(&five, 4, &[1.0]), [2, 4, 8, 10]);
+        assert_eq!(coverage(&five, 5, &[1.0]), [2, 4, 6, 8, 10]);
+        assert_eq!(thinned(&five, &[1.0]), [2, 8, 10]);
+        assert_eq!(random(&five, 5, 1), [2, 4, 6, 8, 10]);
+        assert_eq!(random(&five, 2, 1).len(), 2);
+        let kept = of_groups(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
+        assert!(kept.contains(&8) && kept.len() == 3, "{kept:?}");
+    }
+
+    #[test]
+    fn at_least_one_stays() {
+        assert_eq!([0, 1, 2, 5].map(|n| wanted(n, 100.0)), [0, 1, 1, 1]);
+        assert_eq!([0, 1, 2, 5].map(|n| wanted(n, 2.0)), [0, 1, 1, 3]);
+    }
+}

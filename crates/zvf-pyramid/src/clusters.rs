@@ -1,0 +1,343 @@
+//! Which vertices become one, and what they become.
+//!
+//! A cluster has a head: the vertex that stays where one does, else the first. Columns are made cluster by
+//! cluster, on all cores.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Value};
+
+use crate::PyramidError;
+use crate::columns::{counts, floats, gathered, put};
+use crate::num::{place, to_f64, to_u32, to_usize};
+use crate::rule::Rule;
+
+/// Vertices, cluster by cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Clusters {
+    offsets: Vec<usize>, // one more than clusters, ascending
+    members: Vec<u32>,   // rows
+    heads: Vec<u32>,     // one a cluster
+}
+
+impl Clusters {
+    /// The clusters that `of` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
+    /// every cluster has at least one.
+    pub(crate) fn new(of: &[u32], count: usize) -> Self {
+        let mut offsets = vec![0_usize; count.saturating_add(1)];
+        for cluster in of.iter().filter(|cluster| **cluster != NONE) {
+            if let Some(next) = offsets.get_mut(place(*cluster).saturating_add(1)) {
+                *next = next.saturating_add(1);
+            }
+        }
+        let mut total = 0_usize;
+        for offset in &mut offsets {
+            total = total.saturating_add(*offset);
+            *offset = total;
+        }
+        let (mut next, mut members) = (offsets.clone(), vec![0; total]);
+        for (row, cluster) in (0_u32..).zip(of) {
+            let Some(at) = next.get_mut(place(*cluster)) else { continue };
+            if let Some(to) = members.get_mut(*at) {
+                *to = row;
+            }
+            *at = at.saturating_add(1);
+        }
+        let first = |start: &usize| members.get(*start).copied().unwrap_or(NONE);
+        let heads = offsets.iter().take(count).map(first).collect();
+        Self { offsets, members, heads }
+    }
+
+    /// The same clusters with these vertices as their heads.
+    pub(crate) fn headed(self, heads: Vec<u32>) -> Self {
+        Self { heads, ..self }
+    }
+
+    /// The head of each.
+    pub(crate) fn heads(&self) -> &[u32] {
+        &self.heads
+    }
+
+    /// The rows of each.
+    fn each(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
+        self.offsets.par_windows(2).map(|span| match span {
+            [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
+            _ => &[],
+        })
+    }
+
+    /// For each cluster what its vertices stand for: so many vertices of level 0.
+    pub(crate) fn weights(&self, of: Option<&[u64]>) -> Vec<u64> {
+        let weight = |rows: &[u32]| {
+            let each = rows.iter().map(|row| of.map_or(1, |of| weight_of(of, *row)));
+            each.fold(0_u64, u64::saturating_add)
+        };
+        self.each().map(weight).collect()
+    }
+
+    /// The mean position of each, `axes` numbers for one.
+    pub(crate) fn centers(&self, at: &[f64], axes: usize, of: Option<&[u64]>) -> Vec<f64> {
+        let center = |rows: &[u32]| {
+            let (mut sums, mut weight) = (vec![0.0; axes], 0.0);
+            for row in rows {
+                let own = of.map_or(1.0, |of| to_f64(weight_of(of, *row)));
+                let start = place(*row).saturating_mul(axes);
+                let from = at.get(start..start.saturating_add(axes)).unwrap_or(&[]);
+                sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
+                weight += own;
+            }
+            sums.iter_mut().for_each(|sum| *sum /= weight);
+            sums
+        };
+        self.each().flat_map_iter(center).collect()
+    }
+
+    /// How far the farthest vertex lies from the one that stands for it.
+    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> f64 {
+        let own = self.each().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
+            let far = rows.iter().map(|row| {
+                let start = place(*row).saturating_mul(axes);
+                let at = from.get(start..start.saturating_add(axes)).unwrap_or(&[]);
+                at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
+            });
+            far.fold(0.0, f64::max)
+        });
+        own.reduce(|| 0.0, f64::max).sqrt()
+    }
+
+    /// An attribute of the vertices as one of the clusters; `None` when it is dropped.
+    pub(crate) fn field(
+        &self,
+        field: &Field,
+        rule: Rule,
+        of: Option<&[u64]>,
+    ) -> Result<Option<Field>, PyramidError> {
+        rule.check(field)?;
+        let column = &field.column;
+        let column = match rule {
+            Rule::Drop => return Ok(None),
+            Rule::First => gathered(column, &self.heads),
+            Rule::Mode => self.modes(column),
+            Rule::Count => {
+                let counts = counts(&self.weights(of))?;
+                let mut counted = field.with_column(counts);
+                (counted.categories, counted.unit) = (None, None);
+                return Ok(Some(counted));
+            }
+            Rule::Mean | Rule::Sum | Rule::Min | Rule::Max => self.numbers(column, rule, of)?,
+        };
+        Ok(Some(field.with_column(column)))
+    }
+
+    /// The row that is there most often, of each cluster.
+    fn modes(&self, column: &Column) -> Column {
+        let most = |rows: &[u32]| -> u32 {
+            let mut seen: HashMap<&[u8], (usize, usize)> = HashMap::new();
+            for (at, row) in rows.iter().enumerate() {
+                let (times, _) = seen.entry(column.row(place(*row))).or_insert((0, at));
+                *times = times.saturating_add(1);
+            }
+            let most =
+                seen.values().max_by_key(|(times, at)| (*times, usize::MAX.saturating_sub(*at)));
+            most.and_then(|(_, at)| rows.get(*at)).copied().unwrap_or(NONE)
+        };
+        let rows: Vec<u32> = self.each().map(most).collect();
+        gathered(column, &rows)
+    }
+
+    fn numbers(
+        &self,
+        column: &Column,
+        rule: Rule,
+        of: Option<&[u64]>,
+    ) -> Result<Column, PyramidError> {
+        let dtype = column.dtype();
+        let exact = dtype.kind != DtypeKind::Float && rule != Rule::Mean;
+        let width = place(column.width());
+        if exact {
+            return self.whole_numbers(column, rule);
+        }
+        let values = floats(column);
+        let target = if rule == Rule::Sum { Dtype { size: 8, ..dtype } } else { dtype };
+        let one = |rows: &[u32]| {
+            let mut bytes = Vec::with_capacity(width.saturating_mul(8));
+            for c in 0..width {
+                let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
+                for row in rows {
+                    let at = place(*row).saturating_mul(width).saturating_add(c);
+                    let x = values.get(at).copied().unwrap_or(f64::NAN);
+                    if x.is_nan() {
+                        continue;
+                    }
+                    let weight = match (rule, of) {
+                        (Rule::Mean, Some(of)) => to_f64(weight_of(of, *row)),
+                        _ => 1.0,
+                    };
+                    found =
+                        (found.0 + x * weight, found.1 + weight, found.2.min(x), found.3.max(x));
+                }
+                let (sum, weight, least, most) = found;
+                let x = match rule {
+                    _ if weight <= 0.0 => f64::NAN,
+                    Rule::Mean => sum / weight,
+                    Rule::Min => least,
+                    Rule::Max => most,
+                    _ => sum,
+                };
+                put(&mut bytes, target, x);
+            }
+            bytes
+        };
+        let bytes: Vec<u8> = self.each().flat_map_iter(one).collect();
+        Ok(Column::new(target, column.width(), bytes.into())?)
+    }
+
+    /// Sums and extremes of whole numbers, exactly; a sum that does not fit is the largest that does.
+    fn whole_numbers(&self, column: &Column, rule: Rule) -> Result<Column, PyramidError> {
+        let dtype = column.dtype();
+        let signed = dtype.kind == DtypeKind::Int;
+        let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
+        let target = if rule == Rule::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
+        let size = to_usize(target.size);
+        let one = |rows: &[u32]| {
+            let mut bytes = Vec::new();
+            for c in 0..place(column.width()) {
+                let values = rows.iter().map(|row| whole(&column.value(place(*row), c)));
+                let x = match rule {
+                    Rule::Sum => values.fold(0_i128, i128::saturating_add),
+                    Rule::Min => values.min().unwrap_or(0),
+                    _ => values.max().unwrap_or(0),
+                };
+                let (least, most) = if signed {
+                    (i128::from(i64::MIN), i128::from(i64::MAX))
+                } else {
+                    (0, i128::from(u64::MAX))
+                };
+                bytes.extend(x.clamp(least, most).to_le_bytes().iter().take(size));
+            }
+            bytes
+        };
+        let bytes: Vec<u8> = self.each().flat_map_iter(one).collect();
+        Ok(Column::new(target, column.width(), bytes.into())?)
+    }
+}
+
+fn whole(value: &Value) -> i128 {
+    match value {
+        Value::Int(n) => (*n).into(),
+        Value::UInt(n) => (*n).into(),
+        Value::Bool(flag) => (*flag).into(),
+        Value::Null | Value::Float(_) | Value::Text(_) => 0,
+    }
+}
+
+fn weight_of(of: &[u64], row: u32) -> u64 {
+    of.get(place(row)).copied().unwrap_or(1)
+}
+
+/// Numbers for what is alike, in the order in which it is first met.
+#[derive(Debug)]
+pub(crate) struct Numbers<K> {
+    known: HashMap<K, u32>,
+}
+
+impl<K: std::hash::Hash + Eq> Numbers<K> {
+    pub(crate) fn new() -> Self {
+        Self { known: HashMap::new() }
+    }
+
+    /// The number of `key`.
+    pub(crate) fn of(&mut self, key: K) -> u32 {
+        let next = to_u32(self.known.len());
+        *self.known.entry(key).or_insert(next)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+}
+
+/// No cluster, no vertex.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What vertices stand for, by an attribute that says so.
+pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
+    let column = &field?.column;
+    let weight = |row| match column.value(row, 0) {
+        Value::UInt(n) => n,
+        Value::Int(n) => u64::try_from(n).unwrap_or(0),
+        _ => 1,
+    };
+    Some((0..column.len()).map(weight).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(dtype: &str, width: u32, values: &[f64]) -> Field {
+        let column = crate::columns::column(Dtype::parse(dtype).unwrap(), width, values).unwrap();
+        Field::new("a", column)
+    }
+
+    fn of(field: &Field, rule: Rule, weights: Option<&[u64]>) -> Vec<f64> {
+        let clusters = Clusters::new(&[1, 0, 1, NONE, 1], 2);
+        floats(&clusters.field(field, rule, weights).unwrap().unwrap().column)
+    }
+
+    #[test]
+    fn every_rule() {
+        let ints = field("int8", 1, &[100.0, 7.0, 100.0, 9.0, -3.0]);
+        let floats = field("float32", 1, &[1.0, f64::NAN, 2.0, 9.0, 6.0]);
+        for (rule, whole, real) in [
+            (Rule::Sum, [7.0, 197.0], [f64::NAN, 9.0]),
+            (Rule::Min, [7.0, -3.0], [f64::NAN, 1.0]),
+            (Rule::Max, [7.0, 100.0], [f64::NAN, 6.0]),
+            (Rule::Mode, [7.0, 100.0], [f64::NAN, 1.0]),
+            (Rule::First, [7.0, 100.0], [f64::NAN, 1.0]),
+            (Rule::Mean, [7.0, 66.0], [f64::NAN, 3.0]),
+            (Rule::Count, [1.0, 3.0], [1.0, 3.0]),
+        ] {
+            assert_eq!(of(&ints, rule, None), whole, "{rule}");
+            let found = of(&floats, rule, None);
+            assert!(found[0].is_nan() || real[0] >= 0.0, "{rule}");
+            assert_eq!(found[1], real[1], "{rule}");
+        }
+        assert!(Clusters::new(&[0], 1).field(&ints, Rule::Drop, None).unwrap().is_none());
+    }
+
+    #[test]
+    fn means_and_counts_are_weighted() {
+        let weights = [1, 1, 3, 1, 4];
+        let floats = field("float64", 1, &[1.0, 5.0, 2.0, 9.0, 6.0]);
+        assert_eq!(of(&floats, Rule::Mean, Some(&weights)), [5.0, 31.0 / 8.0]);
+        assert_eq!(of(&floats, Rule::Count, Some(&weights)), [1.0, 8.0]);
+        assert_eq!(of(&floats, Rule::Sum, Some(&weights)), [5.0, 9.0]);
+        let clusters = Clusters::new(&[0, 0], 1);
+        assert_eq!(clusters.centers(&[0.0, 0.0, 4.0, 8.0], 2, Some(&[3, 1])), [1.0, 2.0]);
+        assert_eq!(clusters.farthest(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2), 5.0);
+    }
+
+    #[test]
+    fn columns_of_several_values_and_heads() {
+        let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let clusters = Clusters::new(&[0, 0, 0], 1).headed(vec![2]);
+        let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
+        assert_eq!((values(Rule::Mean), values(Rule::First)), (vec![3.0, 4.0], vec![5.0, 6.0]));
+    }
+
+    #[test]
+    fn text_is_not_counted_with() {
+        let text = Column::new(Dtype::parse("<U1").unwrap(), 1, vec![97, 0, 0, 0].into()).unwrap();
+        let text = Field::new("label", text);
+        let error = Clusters::new(&[0], 1).field(&text, Rule::Mean, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "rule of an attribute: expected mode, count, first or drop for what is no number, found \
+             mean for label"
+        );
+    }
+}

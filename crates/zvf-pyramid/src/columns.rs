@@ -1,0 +1,118 @@
+//! Positions as floats and back, and columns put together.
+
+use bytes::Bytes;
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, ColumnBuilder};
+
+use crate::PyramidError;
+use crate::num::{floor, place, to_f32};
+
+/// All values of a column, row by row; NaN for what is no number.
+pub(crate) fn floats(column: &Column) -> Vec<f64> {
+    if let Some(values) = column.as_slice::<f64>() {
+        return values.to_vec();
+    }
+    if let Some(values) = column.as_slice::<f32>() {
+        return values.iter().map(|x| f64::from(*x)).collect();
+    }
+    let width = place(column.width());
+    let rows = 0..column.len();
+    rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
+}
+
+/// Values as a column of this type: rounded where it has whole numbers.
+pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
+    let mut bytes = Vec::with_capacity(values.len().saturating_mul(8));
+    for x in values {
+        put(&mut bytes, dtype, *x);
+    }
+    Ok(Column::new(Dtype { big_endian: false, ..dtype }, width, bytes.into())?)
+}
+
+/// Adds one value as its little-endian bytes.
+pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
+    let size = usize::try_from(dtype.size).unwrap_or(8);
+    match (dtype.kind, size) {
+        (DtypeKind::Float, 2) => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
+        (DtypeKind::Float, 4) => bytes.extend(to_f32(x).to_le_bytes()),
+        (DtypeKind::Float, _) => bytes.extend(x.to_le_bytes()),
+        (DtypeKind::UInt, 8) => {
+            let whole = if x < HALF { floor(x + 0.5).max(0).unsigned_abs() } else { u64::MAX };
+            bytes.extend(whole.to_le_bytes());
+        }
+        (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
+            let bits = u32::try_from(size).unwrap_or(8).saturating_mul(8);
+            let signed = dtype.kind == DtypeKind::Int;
+            let most = if signed {
+                i64::MAX >> 64_u32.saturating_sub(bits)
+            } else {
+                !(-1 << bits.min(62))
+            };
+            let least = if signed { !most } else { 0 };
+            let whole = floor(x + 0.5).clamp(least, most);
+            bytes.extend(whole.to_le_bytes().iter().take(size));
+        }
+        (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),
+    }
+}
+
+/// Some rows of a column, in this order.
+pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
+    let mut some = ColumnBuilder::like(column);
+    some.reserve(rows.len());
+    for row in rows {
+        some.push_row(column, place(*row));
+    }
+    some.finish()
+}
+
+/// Columns of one type behind each other.
+pub(crate) fn joined(columns: &[&Column]) -> Option<Column> {
+    let [first, others @ ..] = columns else { return None };
+    if others.is_empty() {
+        return Some((*first).clone());
+    }
+    let mut all = ColumnBuilder::like(first);
+    for column in columns {
+        all.push_rows(column, 0..column.len());
+    }
+    Some(all.finish())
+}
+
+/// Whole numbers as a column of 64 bits without a sign.
+pub(crate) fn counts(values: &[u64]) -> Result<Column, PyramidError> {
+    let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+    let bytes: Vec<u8> = values.iter().flat_map(|n| n.to_le_bytes()).collect();
+    Ok(Column::new(dtype, 1, Bytes::from(bytes))?)
+}
+
+/// From here on floats are larger than signed numbers of 64 bits.
+const HALF: f64 = 9_223_372_036_854_775_807.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rounded_into_their_type() {
+        for (dtype, values, want) in [
+            ("int8", [-200.0, -0.6, 2.5, 300.0], [-128.0, -1.0, 3.0, 127.0]),
+            ("uint8", [-5.0, 0.4, 254.6, 300.0], [0.0, 0.0, 255.0, 255.0]),
+            ("int64", [-1e300, -1.0, 7.0, 7.4], [-9_223_372_036_854_775_808.0, -1.0, 7.0, 7.0]),
+            ("uint64", [-1.0, 0.0, 7.6, 1e300], [0.0, 0.0, 8.0, 18_446_744_073_709_551_615.0]),
+            ("float32", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
+            ("float16", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
+        ] {
+            let column = column(Dtype::parse(dtype).unwrap(), 1, &values).unwrap();
+            assert_eq!(floats(&column), want, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn rows_are_gathered_and_joined() {
+        let own = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!(floats(&gathered(&own, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(joined(&[&own, &own]).unwrap().len(), 4);
+        assert!(joined(&[]).is_none());
+    }
+}

@@ -1,0 +1,79 @@
+//! The store that gets levels: what of it stays, and what goes.
+//!
+//! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
+//! those that are built take their place in the same step, and none of another generation is left.
+
+use zvf_format::metadata::Family;
+use zvf_store::{Build, BuildOptions, Key, Store};
+
+use crate::PyramidError;
+
+/// Refuses a store that cannot be built on.
+pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
+    if store.family() != Family::C {
+        let expected = "0.9 or later: copy the store into a new one first";
+        return Err(PyramidError::unsupported("version of the store", expected, store.version()));
+    }
+    Ok(())
+}
+
+/// Starts the store that will replace the one at `address`, with what stays of that.
+pub(crate) async fn begin(
+    address: &str,
+    store: &Store,
+    options: &BuildOptions,
+) -> Result<Build, PyramidError> {
+    if store.level(0).await?.meta().chunk_attribute_name.is_some() {
+        let (what, expected) = ("chunks", "without the values of an attribute in their keys");
+        return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
+    }
+    let options = BuildOptions { replace: true, ..options.clone() };
+    let build = Build::begin(address, options).await?;
+    build.keep(goes).await?;
+    Ok(build)
+}
+
+/// Whether what is at `key` is not taken over.
+fn goes(key: &Key) -> bool {
+    let mut segments = key.segments();
+    match segments.next().map(str::parse::<u32>) {
+        Some(Ok(0)) => {}
+        Some(Ok(_)) => return true,
+        Some(Err(_)) | None => return false,
+    }
+    let links = segments.next();
+    let delta = match links {
+        Some("links") => segments.next(),
+        Some("link_attributes") => segments.nth(1),
+        _ => None,
+    };
+    delta.is_some_and(|delta| delta != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn level_0_stays_but_for_its_links_to_others() {
+        for (path, want) in [
+            ("0", false),
+            ("0/links", false),
+            ("0/links/0", false),
+            ("0/links/0/0.0", false),
+            ("0/links/+1", true),
+            ("0/links/-1/0.0", true),
+            ("0/link_attributes/w", false),
+            ("0/link_attributes/w/0", false),
+            ("0/link_attributes/w/+1", true),
+            ("0/vertices/c/1/2", false),
+            ("1", true),
+            ("12/vertices", true),
+            ("parametric/objects", false),
+            ("headers/las", false),
+            ("1x", false),
+        ] {
+            assert_eq!(goes(&Key::root().below(path).unwrap()), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Coarser levels of a store, made of finer ones.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
+
+mod build;
+mod carry;
+mod choose;
+mod clusters;
+mod columns;
+mod error;
+mod ladder;
+mod levels;
+mod num;
+mod options;
+mod reference;
+mod report;
+mod root;
+mod rule;
+mod shape;
+
+pub use build::build;
+pub use error::PyramidError;
+pub use ladder::{Ladder, Step};
+pub use options::{Method, Options, Strategy};
+pub use reference::{Reference, build_reference};
+pub use report::LevelReport;
+pub use rule::Rule;

@@ -1,0 +1,223 @@
+//! The levels that the reference implementation builds, value for value.
+//!
+//! ```text
+//! objects     k of n by the reference's own random choice, of all rows, with the same seed each time
+//! vertices    one for each occupied bin: the mean of what refers to it, in 32 bits
+//! manifests   the bins an object passes, repeats in a row left out
+//! links       each vertex to that of its bin, in the order of the finer level
+//! ```
+//!
+//! What it loses is lost here too: attributes of vertices, edges and faces, groups. It is here so that
+//! its output can be compared, and for tools that expect it; [`build`](crate::build()) does better.
+//!
+//! Not here: what is bounded. A level is held in memory, positions and references.
+
+mod coarsen;
+mod links;
+mod random;
+mod read;
+mod write;
+
+use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::metadata::CrossLevelStorage;
+use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+
+use crate::num::{round_even, to_f64, to_i64, to_u64, to_usize};
+use crate::report::LevelReport;
+use crate::root::Root;
+use crate::{PyramidError, levels};
+pub(crate) use random::Random;
+
+/// What the reference is asked for.
+///
+/// ```
+/// use zvf_pyramid::Reference;
+///
+/// let twice = Reference { factors: vec![(2.0, 1.0), (2.0, 2.0)], ..Reference::default() };
+/// assert_eq!((twice.depth, twice.seed), (1, 0));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// For each level, how much larger its bins are than those of the level below, and how many objects
+    /// of that one there are to each that is kept.
+    pub factors: Vec<(f64, f64)>,
+    /// For each level, how many chunks of the level below one of its chunks covers on each axis; 1 where
+    /// the list is too short.
+    pub chunk_scales: Vec<u32>,
+    /// What the choice of objects starts from.
+    pub seed: u128,
+    /// Levels up and down to which vertices are linked; -1 for all, 0 for none.
+    pub depth: i64,
+    /// Which of these links are stored.
+    pub storage: CrossLevelStorage,
+}
+
+impl Default for Reference {
+    /// No levels; links to the next level in both directions.
+    fn default() -> Self {
+        let (factors, chunk_scales) = (Vec::new(), Vec::new());
+        Self { factors, chunk_scales, seed: 0, depth: 1, storage: CrossLevelStorage::Explicit }
+    }
+}
+
+impl Reference {
+    fn check(&self) -> Result<(), PyramidError> {
+        let sound = |x: f64| x.is_finite() && x > 0.0;
+        if let Some((bin, _)) = self.factors.iter().find(|(bin, _)| !sound(*bin)) {
+            return Err(PyramidError::setting("factor of bins", "more than 0", bin));
+        }
+        if let Some((_, objects)) = self.factors.iter().find(|(_, o)| !(sound(*o) && *o >= 1.0)) {
+            return Err(PyramidError::setting("factor of objects", "1 or more", objects));
+        }
+        if self.chunk_scales.contains(&0) {
+            return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
+        }
+        if self.depth < -1 {
+            return Err(PyramidError::setting("depth of links", "-1 or more", self.depth));
+        }
+        Ok(())
+    }
+
+    /// The levels that vertices of a level are linked to, by how many levels up they are.
+    fn gaps(&self) -> std::ops::RangeInclusive<usize> {
+        let all = self.factors.len();
+        let most = usize::try_from(self.depth).unwrap_or(all).min(all);
+        if self.storage == CrossLevelStorage::None { 1..=0 } else { 1..=most }
+    }
+}
+
+/// Gives the store at `address` the levels that the reference would give it, in place of those it has.
+///
+/// The store is replaced as a whole, when all is written; what fails before leaves it as it is.
+///
+/// # Errors
+///
+/// When a setting means nothing, the store is not in a folder of this machine, is older than 0.9 or has
+/// chunks by an attribute, or cannot be read or written.
+pub async fn build_reference(
+    address: &str,
+    reference: &Reference,
+    options: &BuildOptions,
+) -> Result<Vec<LevelReport>, PyramidError> {
+    reference.check()?;
+    let store = Store::open(address, OpenOptions::default()).await?;
+    levels::check(&store)?;
+    let build = levels::begin(address, &store, options).await?;
+    let reports = write_levels(&store, &build, reference).await;
+    match reports {
+        Ok((reports, root)) => {
+            build.publish(&root).await?;
+            Ok(reports)
+        }
+        Err(error) => {
+            // The first fault counts; scratch that stays is removed by the next build.
+            drop(build.abandon().await);
+            Err(error)
+        }
+    }
+}
+
+async fn write_levels(
+    store: &Store,
+    build: &Build,
+    reference: &Reference,
+) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+    let mut root = Root::of(store);
+    let mut source = read::level(store).await?;
+    let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (bins, objects)) in reference.factors.iter().enumerate() {
+        let number = crate::num::to_u32(at).saturating_add(1);
+        let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
+        let kept = kept_rows(source.objects(), *objects, reference.seed);
+        let bin = source.bin.iter().map(|size| size * bins).collect();
+        let bin: Vec<f64> = bin;
+        let chunk: Vec<f64> = source.chunk.iter().map(|size| size * f64::from(scale)).collect();
+        if chunk != store.root().zarr_vectors.chunk_shape {
+            Bins::new(&ChunkShape::new(&chunk)?, &bin)?; // chunks of their own must be whole bins
+        }
+        let (level, parent) = coarsen::coarsen(&source, &kept, bin, chunk)?;
+        let target = write::Target { store, build, number, sparsity: 1.0 / objects };
+        write::level(&target, &source, &kept, &level).await?;
+        root.add_level(number, &level.bin);
+        root.announce_objects(level.ids.is_some());
+        reports.push(LevelReport {
+            level: number,
+            vertices: to_u64(level.rows()),
+            objects: to_u64(kept.len()),
+            elements: 0,
+            error: None,
+        });
+        all.push(std::mem::replace(&mut source, level));
+        parents.push(parent);
+    }
+    all.push(source);
+    let gaps = reference.gaps();
+    for gap in gaps.clone() {
+        for (at, fine) in all.iter().enumerate() {
+            let Some(coarse) = all.get(at.saturating_add(gap)) else { break };
+            let Some(steps) = parents.get(at..at.saturating_add(gap)) else { break };
+            let parent = links::composed(steps);
+            let both = reference.storage == CrossLevelStorage::Explicit;
+            let pair = links::Pair { root: store.root(), fine, coarse, at, gap };
+            pair.write(build, &parent, both).await?;
+        }
+    }
+    root.announce_links(reference.depth, reference.storage, !gaps.is_empty());
+    Ok((reports, root.finish()))
+}
+
+/// The rows of the objects that are kept, of `rows`, one of `factor` of them.
+fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
+    let n = to_u64(rows);
+    if factor <= 1.0 || n < 2 {
+        return (0..rows).collect();
+    }
+    let k = round_even(to_f64(n) * (1.0 / factor)).max(1).min(to_i64(n));
+    let chosen = Random::new(seed).choose(n, k.unsigned_abs());
+    chosen.into_iter().map(to_usize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_kept_as_the_reference_keeps_them() {
+        assert_eq!(kept_rows(4, 2.0, 0), [2, 3]);
+        assert_eq!(kept_rows(3, 1.0, 0), [0, 1, 2]);
+        assert_eq!(kept_rows(1, 9.0, 0), [0]);
+        assert_eq!(kept_rows(5, 2.0, 0).len(), 2); // half of five, to the even number
+        assert_eq!(kept_rows(9, 100.0, 3).len(), 1);
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_are_refused() {
+        let with =
+            |bins, objects| Reference { factors: vec![(bins, objects)], ..Reference::default() };
+        let table = [
+            (with(0.0, 1.0), "factor of bins: expected more than 0, found 0"),
+            (with(f64::NAN, 1.0), "factor of bins: expected more than 0, found NaN"),
+            (with(2.0, 0.5), "factor of objects: expected 1 or more, found 0.5"),
+            (
+                Reference { chunk_scales: vec![2, 0], ..Reference::default() },
+                "factor of chunks: expected 1 or more, found 0",
+            ),
+            (
+                Reference { depth: -2, ..Reference::default() },
+                "depth of links: expected -1 or more, found -2",
+            ),
+        ];
+        for (reference, message) in table {
+            assert_eq!(reference.check().unwrap_err().to_string(), message);
+        }
+        assert!(with(0.5, 1.0).check().is_ok());
+    }
+
+    #[test]
+    fn depth_and_storage_say_which_levels_are_linked() {
+        let three = Reference { factors: vec![(2.0, 1.0); 3], ..Reference::default() };
+        let gaps = |depth, storage| Reference { depth, storage, ..three.clone() }.gaps().count();
+        assert_eq!([-1, 0, 1, 2, 9].map(|d| gaps(d, CrossLevelStorage::Explicit)), [3, 0, 1, 2, 3]);
+        assert_eq!(gaps(2, CrossLevelStorage::None), 0);
+    }
+}

@@ -1,0 +1,222 @@
+//! The random choice of the reference implementation, bit for bit.
+//!
+//! ```text
+//! seed       any whole number; here 128 bits, cut into words of 32, the lowest first
+//! pool       four words, each mixed with every other one
+//! state      a linear congruential generator of 128 bits; the output is its halves, folded and turned
+//! choice     k of n without putting back, sorted: Floyd's way, or the end of a shuffle where that is
+//!            much of many
+//! ```
+//!
+//! The library behind the reference does not promise this stream for ever. The vectors below say whether
+//! it still is the same; one that differs means that the reference changed, not that data is damaged.
+
+/// Numbers from one seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Random {
+    state: u128,
+    increment: u128, // odd
+    half: Option<u32>,
+}
+
+impl Random {
+    /// The stream of `seed`.
+    pub(crate) fn new(seed: u128) -> Self {
+        let [a, b, c, d] = expanded(seed);
+        let initial = (u128::from(a) << 64) | u128::from(b);
+        let sequence = (u128::from(c) << 64) | u128::from(d);
+        let increment = (sequence << 1) | 1;
+        let mut random = Self { state: 0, increment, half: None };
+        random.step();
+        random.state = random.state.wrapping_add(initial);
+        random.step();
+        random
+    }
+
+    fn step(&mut self) {
+        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.step();
+        let folded = low(self.state >> 64) ^ low(self.state);
+        folded.rotate_right(turns(self.state))
+    }
+
+    fn next_u32(&mut self) -> u32 {
+        if let Some(half) = self.half.take() {
+            return half;
+        }
+        let both = self.next_u64();
+        self.half = Some(low_half(both >> 32));
+        low_half(both)
+    }
+
+    /// A number from 0 to `most`, both possible, each as likely.
+    pub(crate) fn up_to(&mut self, most: u64) -> u64 {
+        match u32::try_from(most) {
+            Ok(0) => 0,
+            Ok(u32::MAX) => self.next_u32().into(),
+            Ok(most) => self.up_to_small(most).into(),
+            Err(_) if most == u64::MAX => self.next_u64(),
+            Err(_) => self.up_to_large(most),
+        }
+    }
+
+    fn up_to_small(&mut self, most: u32) -> u32 {
+        let count = most.wrapping_add(1);
+        let least = (u32::MAX ^ most).checked_rem(count).unwrap_or(0); // all ones less `most`
+        loop {
+            let wide = u64::from(self.next_u32()).wrapping_mul(count.into());
+            if low_half(wide) >= least {
+                return low_half(wide >> 32);
+            }
+        }
+    }
+
+    fn up_to_large(&mut self, most: u64) -> u64 {
+        let count = most.wrapping_add(1);
+        let least = (u64::MAX ^ most).checked_rem(count).unwrap_or(0);
+        loop {
+            let wide = u128::from(self.next_u64()).wrapping_mul(count.into());
+            if low(wide) >= least {
+                return low(wide >> 64);
+            }
+        }
+    }
+
+    /// `k` of the numbers below `n`, ascending; all of them where `k` is not less.
+    pub(crate) fn choose(&mut self, n: u64, k: u64) -> Vec<u64> {
+        if k >= n {
+            return (0..n).collect();
+        }
+        let mut chosen =
+            if n > MANY && k > n / MUCH { self.shuffled(n, k) } else { self.floyd(n, k) };
+        chosen.sort_unstable();
+        chosen
+    }
+
+    fn shuffled(&mut self, n: u64, k: u64) -> Vec<u64> {
+        let mut all: Vec<u64> = (0..n).collect();
+        let kept = n.saturating_sub(k);
+        for i in (kept.max(1)..n).rev() {
+            let other = self.up_to(i);
+            all.swap(crate::num::to_usize(i), crate::num::to_usize(other));
+        }
+        all.split_off(crate::num::to_usize(kept))
+    }
+
+    fn floyd(&mut self, n: u64, k: u64) -> Vec<u64> {
+        let mut taken = std::collections::HashSet::new();
+        for j in n.saturating_sub(k)..n {
+            let drawn = self.up_to(j);
+            if !taken.insert(drawn) {
+                taken.insert(j);
+            }
+        }
+        taken.into_iter().collect()
+    }
+}
+
+/// A seed as four words of the generator.
+fn expanded(seed: u128) -> [u64; 4] {
+    let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low(seed >> shift)));
+    let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
+    let mut pool = words.map(|word| mixing.of(word));
+    for source in 0..4_usize {
+        for target in (0..4_usize).filter(|target| *target != source) {
+            let from = pool.get(source).copied().unwrap_or(0);
+            let hashed = mixing.of(from);
+            if let Some(to) = pool.get_mut(target) {
+                *to = mixed(*to, hashed);
+            }
+        }
+    }
+    let mut out = Hash { state: 0x8b51_f9dd, factor: 0x58f3_8ded };
+    let mut word = 0_usize..;
+    let mut next = || {
+        let at = word.next().unwrap_or(0) % 4;
+        u64::from(out.of(pool.get(at).copied().unwrap_or(0)))
+    };
+    [(); 4].map(|()| {
+        let low = next();
+        low | (next() << 32)
+    })
+}
+
+/// A hash that changes with each use.
+struct Hash {
+    state: u32,
+    factor: u32,
+}
+
+impl Hash {
+    fn of(&mut self, value: u32) -> u32 {
+        let value = value ^ self.state;
+        self.state = self.state.wrapping_mul(self.factor);
+        let value = value.wrapping_mul(self.state);
+        value ^ (value >> 16)
+    }
+}
+
+const fn mixed(x: u32, y: u32) -> u32 {
+    let mixed = x.wrapping_mul(0xca01_f9dd).wrapping_sub(y.wrapping_mul(0x4973_f715));
+    mixed ^ (mixed >> 16)
+}
+
+#[expect(clippy::as_conversions, reason = "the lower half is what is asked for")]
+const fn low(wide: u128) -> u64 {
+    wide as u64
+}
+
+#[expect(clippy::as_conversions, reason = "the lower half is what is asked for")]
+const fn low_half(wide: u64) -> u32 {
+    wide as u32
+}
+
+/// The highest six bits.
+#[expect(clippy::as_conversions, reason = "six bits fit")]
+const fn turns(state: u128) -> u32 {
+    (state >> 122) as u32
+}
+
+const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
+/// More than so many are shuffled, when more than one in [`MUCH`] of them is wanted.
+const MANY: u64 = 10_000;
+const MUCH: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_those_of_the_reference() {
+        #[rustfmt::skip]
+        let table: [(u64, u64, u128, &[u64]); 5] = [
+            (10, 3, 0, &[5, 6, 9]),
+            (3, 1, 42, &[0]),
+            (200, 100, 7, &[0, 1, 5, 6, 8, 14, 15, 16]),
+            (20_000, 10_000, 3, &[2, 5, 9, 10, 11, 12, 13, 17]),
+            (100_000, 1500, 12_345_678_901_234, &[1, 43, 84, 132, 263, 421, 460, 462]),
+        ];
+        for (n, k, seed, first) in table {
+            let chosen = Random::new(seed).choose(n, k);
+            assert_eq!(chosen.len() as u64, k, "{n} {k} {seed}");
+            assert_eq!(chosen[..first.len()], *first, "{n} {k} {seed}");
+            assert!(chosen.is_sorted_by(|a, b| a < b) && chosen[chosen.len() - 1] < n);
+        }
+    }
+
+    #[test]
+    fn bounds_are_reached_and_kept() {
+        let mut random = Random::new(1);
+        for most in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
+            assert!((0..200).all(|_| random.up_to(most) <= most), "{most}");
+        }
+        assert!((0..200).any(|_| random.up_to(1) == 1) && (0..200).any(|_| random.up_to(1) == 0));
+        assert_eq!(
+            (random.choose(4, 4), random.choose(4, 9)),
+            (vec![0, 1, 2, 3], vec![0, 1, 2, 3])
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Level 0 as the reference looks at it: positions in 32 bits, and the rows of each object.
+
+use std::collections::HashMap;
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{ChunkFragments, Column, Level as Number, LevelReader, ObjectIndex};
+use zvf_store::{Caching, Store};
+
+use super::coarsen::{AXES, Level};
+use crate::PyramidError;
+use crate::num::{place, to_f32, to_u32};
+
+/// Reads level 0.
+pub(super) async fn level(store: &Store) -> Result<Level, PyramidError> {
+    let reader = LevelReader::open(store, Number(0)).await?;
+    let axes = reader.axes();
+    if axes > AXES {
+        return Err(PyramidError::unsupported("axes of the store", "8 or fewer", axes));
+    }
+    let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
+    let mut level = Level {
+        starts: vec![0],
+        bin: store.root().zarr_vectors.base_bin_shape().to_vec(),
+        chunk: reader.chunk_shape().sizes().to_vec(),
+        ..Level::default()
+    };
+    let mut fragments = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(AT_ONCE) {
+        for column in reader.positions(keys, Caching::Once).await {
+            push(&mut level.positions, &column?);
+            let rows = level.positions.len().checked_div(axes.max(1)).unwrap_or(0);
+            level.starts.push(rows);
+        }
+        for found in reader.fragments(keys).await {
+            fragments.push(found?);
+        }
+    }
+    if u32::try_from(level.rows()).is_err() {
+        let (what, expected) = ("vertices of level 0", "fewer than 2^32");
+        return Err(PyramidError::unsupported(what, expected, level.rows()));
+    }
+    level.keys = keys;
+    level.offsets = vec![0];
+    match reader.objects().await? {
+        Some(index) => indexed(&mut level, &index, &fragments).await?,
+        None => all_as_one(&mut level, &fragments)?,
+    }
+    Ok(level)
+}
+
+fn push(positions: &mut Vec<f32>, column: &Column) {
+    if let Some(values) = column.as_slice::<f32>() {
+        positions.extend_from_slice(values);
+        return;
+    }
+    let width = place(column.width());
+    for row in 0..column.len() {
+        let values = (0..width).map(|c| to_f32(column.float(row, c).unwrap_or(f64::NAN)));
+        positions.extend(values);
+    }
+}
+
+/// The objects of the index.
+async fn indexed(
+    level: &mut Level,
+    index: &ObjectIndex,
+    fragments: &[ChunkFragments],
+) -> Result<(), PyramidError> {
+    let places: HashMap<ChunkKey, usize> =
+        level.keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
+    let (mut references, mut offsets) = (Vec::new(), vec![0]);
+    index
+        .scan(|manifest| {
+            for (chunk, fragment) in manifest.references()? {
+                // One that names nothing is passed over, as the reference does.
+                let Some(at) = places.get(&chunk) else { continue };
+                rows(level, fragments, *at, fragment, &mut references)?;
+            }
+            offsets.push(references.len());
+            Ok(())
+        })
+        .await?;
+    let ids = index.ids(0..index.slots()).await?;
+    level.ids = Some(ids.into_iter().map(|id| id.0).collect());
+    (level.references, level.offsets) = (references, offsets);
+    Ok(())
+}
+
+/// One object of all fragments, where there is no index.
+fn all_as_one(level: &mut Level, fragments: &[ChunkFragments]) -> Result<(), PyramidError> {
+    let mut references = Vec::with_capacity(level.rows());
+    for (at, chunk) in fragments.iter().enumerate() {
+        for fragment in 0..chunk.view()?.len() {
+            rows(level, fragments, at, fragment.into(), &mut references)?;
+        }
+    }
+    level.offsets = vec![0, references.len()];
+    level.references = references;
+    Ok(())
+}
+
+/// Adds the rows of a fragment.
+fn rows(
+    level: &Level,
+    fragments: &[ChunkFragments],
+    at: usize,
+    fragment: u64,
+    to: &mut Vec<u32>,
+) -> Result<(), zvf_model::ModelError> {
+    let (Some(chunk), Some(start)) = (fragments.get(at), level.starts.get(at)) else {
+        return Ok(());
+    };
+    let end = level.starts.get(at.saturating_add(1)).copied().unwrap_or(*start);
+    let count = crate::num::to_u64(end.saturating_sub(*start));
+    if let Some(fragment) = chunk.view()?.get(fragment) {
+        let own = fragment.rows_within(count)?.filter(|row| *row < count);
+        to.extend(own.map(|row| to_u32(start.saturating_add(crate::num::to_usize(row)))));
+    }
+    Ok(())
+}
+
+/// Chunks that are read at once.
+const AT_ONCE: usize = 256;

@@ -1,0 +1,178 @@
+//! A level as the reference stores it: every vertex a fragment of its own, cells as they are.
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::ChunkKey;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_format::metadata::arrays::{Fragments, ObjectIndex, Vertices};
+use zvf_format::metadata::{Dtype, FillValue, GroupDoc, Level as Document, Node, Object, Root};
+use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
+
+use super::coarsen::Level;
+use crate::PyramidError;
+use crate::num::{to_i64, to_u64};
+
+/// The level that is written, and where.
+pub(super) struct Target<'a> {
+    pub(super) store: &'a Store,
+    pub(super) build: &'a Build,
+    pub(super) number: u32,
+    pub(super) sparsity: f64,
+}
+
+/// Writes all of a level but its links.
+pub(super) async fn level(
+    target: &Target<'_>,
+    source: &Level,
+    kept: &[usize],
+    level: &Level,
+) -> Result<(), PyramidError> {
+    let Target { store, build, number, sparsity } = *target;
+    let path = |name: &str| format!("{number}/{name}");
+    let cells = |name: &str, attributes| -> Result<CellSink, PyramidError> {
+        Ok(build.cells(&path(name), plan(store.root(), level, attributes)?)?)
+    };
+    let vertices = cells("vertices", Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes())?;
+    let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let fragments = cells("vertex_fragments", fragments)?;
+    let chunks: Vec<(usize, &ChunkKey)> = level.keys.iter().enumerate().collect();
+    chunks.into_par_iter().try_for_each(|(at, key)| -> Result<(), PyramidError> {
+        let start = level.starts.get(at).copied().unwrap_or(0);
+        let end = level.starts.get(at.saturating_add(1)).copied().unwrap_or(start);
+        let span = start.saturating_mul(level.axes())..end.saturating_mul(level.axes());
+        let rows = level.positions.get(span).unwrap_or(&[]);
+        let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_le_bytes()).collect();
+        vertices.put(key, bytes.into())?;
+        let mut index = FragmentIndexBuilder::new();
+        for row in 0..to_u64(end.saturating_sub(start)) {
+            index.range(row, 1)?;
+        }
+        Ok(fragments.put(key, index.encode().into())?)
+    })?;
+    vertices.finish(|_| {}).await?;
+    fragments.finish(|_| {}).await?;
+    let mut arrays = vec!["vertices".to_owned()];
+    if let Some(ids) = &level.ids {
+        objects(target, ids, level).await?;
+        columns(target, source, kept).await?;
+        arrays.push("object_index".to_owned());
+    }
+    let parent = number.saturating_sub(1);
+    let document = Document {
+        object_sparsity: sparsity,
+        vertex_count: to_i64(to_u64(level.rows())),
+        coarsening_method: METHOD.to_owned(),
+        parent_level: Some(parent.into()),
+        arrays_present: arrays,
+        chunk_shape: own_shape(store, &level.chunk, level.rows()),
+        preserves_object_ids: level.ids.is_some(),
+        inherited_num_objects: Some(level.ids.as_ref().map_or(0, |ids| to_i64(to_u64(ids.len())))),
+        shared_fragments: true,
+        ..Document::new(number)
+    };
+    Ok(build.group(&number.to_string(), &document.to_group()).await?)
+}
+
+/// The chunk shape, where it is not that of the root.
+fn own_shape(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
+    let root = &store.root().zarr_vectors.chunk_shape;
+    let differs = chunk.iter().zip(root).any(|(own, root)| (own - root).abs() >= NEAR);
+    (differs && rows > 0).then(|| chunk.to_vec())
+}
+
+/// An array over the grid that the bounds of the store make of the chunks of `level`.
+pub(super) fn plan(
+    root: &Root,
+    level: &Level,
+    attributes: Object,
+) -> Result<CellPlan, PyramidError> {
+    let [low, high] = &root.zarr_vectors.bounds;
+    let grid = Grid::covering(low, high, &ChunkShape::new(&level.chunk)?)?;
+    let mut first = grid.origin().to_vec();
+    let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
+    let mut last: Vec<i64> = grid.origin().iter().zip(grid.shape()).map(last).collect();
+    for key in &level.keys {
+        first.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
+        last.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
+    }
+    Ok(CellPlan { attributes, ..CellPlan::new(first, last) })
+}
+
+/// Writes the index of objects: a row for each of the source.
+async fn objects(target: &Target<'_>, ids: &[i64], level: &Level) -> Result<(), PyramidError> {
+    let path = |name: &str| format!("{}/object_index{name}", target.number);
+    let rank = to_u64(level.axes());
+    let mut rows = target.build.rows(&path("/manifests"), RowPlan::manifests())?;
+    let mut present = 0_u64;
+    let all: Vec<usize> = (0..level.objects()).collect();
+    for some in all.chunks(AT_ONCE) {
+        let blobs = some.par_iter().map(|row| manifest(level, *row, rank));
+        for blob in blobs.collect::<Result<Vec<Bytes>, PyramidError>>()? {
+            present = present.saturating_add(u64::from(blob.len() > EMPTY));
+            rows.push(&blob)?;
+        }
+    }
+    rows.finish(|_| {}).await?;
+    let mut sink = target.build.dense(&path("/object_ids"), DensePlan::new(Dtype::INT64))?;
+    sink.push(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>())?;
+    sink.finish(|_| {}).await?;
+    let sorted = ids.is_sorted();
+    let index = ObjectIndex::new(to_u64(level.objects()), present, rank, sorted);
+    Ok(target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await?)
+}
+
+fn manifest(level: &Level, row: usize, rank: u64) -> Result<Bytes, PyramidError> {
+    let mut manifest = ManifestBuilder::new(rank)?;
+    for row in level.object(row) {
+        let (chunk, fragment) = level.locate(*row);
+        if let Some(key) = level.keys.get(chunk) {
+            manifest.single(key.components(), fragment)?;
+        }
+    }
+    Ok(manifest.encode().into())
+}
+
+/// Writes the attributes of objects: those of the level below, absent for what was dropped.
+async fn columns(target: &Target<'_>, source: &Level, kept: &[usize]) -> Result<(), PyramidError> {
+    // Each level drops more; what the first one has is what any may have.
+    let from = target.store.level(0).await?;
+    for name in from.children("object_attributes").await?.names {
+        let path = format!("object_attributes/{name}");
+        let Some(array) = from.dense(&path).await? else { continue };
+        let columns = array.shape().get(1..).unwrap_or(&[]).iter().copied();
+        let columns = columns.reduce(u64::saturating_mul);
+        let node = target.store.node(&format!("0/{path}")).await?;
+        let fill = match node.as_deref() {
+            Some(Node::Array(doc)) => doc.fill_value.clone(),
+            _ => FillValue::int(0),
+        };
+        let width = crate::num::to_usize(columns.unwrap_or(1));
+        let absent = array.fill().repeat(width);
+        let mut values = array.whole().await?.to_vec();
+        let mut kept = kept.iter().peekable();
+        for (row, value) in values.chunks_exact_mut(absent.len().max(1)).enumerate() {
+            let dropped = kept.next_if(|kept| **kept == row).is_none();
+            if dropped || source.object(row).is_empty() {
+                value.copy_from_slice(&absent);
+            }
+        }
+        let plan = DensePlan {
+            attributes: array.attributes().clone(),
+            ..DensePlan::object_attribute(array.dtype(), columns, fill)
+        };
+        let mut sink = target.build.dense(&format!("{}/{path}", target.number), plan)?;
+        sink.push(&values)?;
+        sink.finish(|_| {}).await?;
+    }
+    Ok(())
+}
+
+const METHOD: &str = "per_object";
+/// Sizes that differ by less are the same.
+const NEAR: f64 = 1e-9;
+/// Bytes of a manifest of nothing.
+const EMPTY: usize = 4;
+/// Manifests that are made at once.
+const AT_ONCE: usize = 16_384;

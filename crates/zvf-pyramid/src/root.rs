@@ -1,0 +1,104 @@
+//! The root document, with the levels that are built in place of those there were.
+//!
+//! What is announced is what is stored: links between levels and what goes with them are said only where
+//! they are written.
+
+use serde_json::json;
+use zvf_format::metadata::{
+    Capability, CrossLevelStorage, Dataset, Level, Root as Document, Token,
+};
+use zvf_store::Store;
+
+/// The root document, being made.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    document: Document,
+    levels: Vec<u32>,
+}
+
+impl Root {
+    /// That of `store`, without levels above the first and what is said of them.
+    pub(crate) fn of(store: &Store) -> Self {
+        let mut document = store.root().clone();
+        let block = &mut document.zarr_vectors;
+        let of_levels = [
+            Capability::PreservedObjectIds,
+            Capability::SharedFragments,
+            Capability::MultiscaleLinks,
+        ];
+        let kept =
+            |token: &Token<Capability>| token.known().is_none_or(|c| !of_levels.contains(&c));
+        block.format_capabilities.retain(kept);
+        (block.cross_level_depth, block.cross_level_storage) = (None, None);
+        if let Some(block) = document.multiscales.first_mut() {
+            block.datasets.retain(|dataset| dataset.path == "0");
+        }
+        Self { document, levels: vec![0] }
+    }
+
+    /// How large the bins of level 0 are.
+    pub(crate) fn base_bin(&self) -> &[f64] {
+        self.document.zarr_vectors.base_bin_shape()
+    }
+
+    /// Adds a level with bins of this size.
+    pub(crate) fn add_level(&mut self, number: u32, bin: &[f64]) {
+        let scale = bin.iter().zip(self.base_bin()).map(|(size, base)| size / base).collect();
+        let half = bin.iter().map(|size| size / 2.0).collect();
+        if let Some(block) = self.document.multiscales.first_mut() {
+            block.datasets.push(Dataset::new(&number.to_string(), scale, half));
+        }
+        self.levels.push(number);
+    }
+
+    /// Says that objects keep their rows, where there is an index, and that fragments are shared.
+    pub(crate) fn announce_objects(&mut self, indexed: bool) {
+        if indexed {
+            self.announce(Capability::PreservedObjectIds);
+        }
+        self.announce(Capability::SharedFragments);
+    }
+
+    /// Says what a level claims of itself.
+    pub(crate) fn announce_level(&mut self, level: &Level) {
+        if level.preserves_object_ids {
+            self.announce(Capability::PreservedObjectIds);
+        }
+        if level.fragment_link_groups {
+            self.announce(Capability::FragmentLinkGroups);
+        }
+    }
+
+    /// Says which links between levels there are.
+    pub(crate) fn announce_links(&mut self, depth: i64, storage: CrossLevelStorage, any: bool) {
+        if any {
+            self.announce(Capability::MultiscaleLinks);
+        }
+        let block = &mut self.document.zarr_vectors;
+        block.cross_level_depth = Some(depth);
+        block.cross_level_storage = Some(storage.into());
+    }
+
+    /// Says that there are none.
+    pub(crate) fn without_links(&mut self) {
+        self.document.zarr_vectors.cross_level_storage = Some(CrossLevelStorage::None.into());
+    }
+
+    fn announce(&mut self, capability: Capability) {
+        let capabilities = &mut self.document.zarr_vectors.format_capabilities;
+        if !capabilities.iter().any(|token| token.known() == Some(capability)) {
+            capabilities.push(capability.into());
+        }
+    }
+
+    /// The document as it is so far.
+    pub(crate) fn finish(mut self) -> Document {
+        let nodes = self.levels.iter();
+        let nodes = nodes.map(|level| json!({"type": "zv:level", "name": level.to_string()}));
+        let nodes: Vec<_> = nodes.collect();
+        if let Some(ome) = self.document.ome.as_mut().and_then(|ome| ome.as_object_mut()) {
+            ome.insert("nodes".to_owned(), nodes.into());
+        }
+        self.document
+    }
+}

@@ -1,0 +1,92 @@
+//! What an attribute of vertices becomes where several of them become one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zvf_format::metadata::DtypeKind;
+use zvf_model::Field;
+
+use crate::PyramidError;
+
+/// How values become one value. Missing ones (NaN) do not count.
+///
+/// ```
+/// use zvf_pyramid::Rule;
+///
+/// assert_eq!("mean".parse::<Rule>()?, Rule::Mean);
+/// assert!("median".parse::<Rule>().is_err());
+/// assert_eq!(Rule::Drop.to_string(), "drop");
+/// # Ok::<(), zvf_pyramid::PyramidError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// Their mean; where vertices stand for several of level 0, each counts so often.
+    Mean,
+    /// Their sum, in 64 bits.
+    Sum,
+    /// The one that is there most often, the first of those that are.
+    Mode,
+    /// How many there are.
+    Count,
+    /// The lowest.
+    Min,
+    /// The highest.
+    Max,
+    /// That of the vertex that stays, or the first.
+    First,
+    /// None: the level does not have the attribute.
+    Drop,
+}
+
+impl Rule {
+    const WORDS: [(Self, &'static str); 8] = [
+        (Self::Mean, "mean"),
+        (Self::Sum, "sum"),
+        (Self::Mode, "mode"),
+        (Self::Count, "count"),
+        (Self::Min, "min"),
+        (Self::Max, "max"),
+        (Self::First, "first"),
+        (Self::Drop, "drop"),
+    ];
+
+    /// The rule for an attribute of which nothing is said: values stay values that there are, unless they
+    /// are floats and vertices are merged.
+    pub(crate) fn usual(field: &Field, merged: bool) -> Self {
+        match field.column.dtype().kind {
+            _ if !merged => Self::First,
+            DtypeKind::Float if field.categories.is_none() => Self::Mean,
+            _ => Self::Mode,
+        }
+    }
+
+    /// Refuses to count with what is no number.
+    pub(crate) fn check(self, field: &Field) -> Result<(), PyramidError> {
+        let numbers = matches!(self, Self::Mean | Self::Sum | Self::Min | Self::Max);
+        let text = field.column.dtype().kind == DtypeKind::Text || field.categories.is_some();
+        if numbers && text {
+            let expected = "mode, count, first or drop for what is no number";
+            let found = format!("{self} for {}", field.name);
+            return Err(PyramidError::setting("rule of an attribute", expected, found));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Self::WORDS.iter().find(|(rule, _)| rule == self);
+        f.pad(word.map_or("", |(_, word)| word))
+    }
+}
+
+impl FromStr for Rule {
+    type Err = PyramidError;
+
+    fn from_str(text: &str) -> Result<Self, PyramidError> {
+        let rule = Self::WORDS.iter().find(|(_, word)| *word == text);
+        let expected = "mean, sum, mode, count, min, max, first or drop";
+        rule.map(|(rule, _)| *rule)
+            .ok_or_else(|| PyramidError::setting("rule of an attribute", expected, text))
+    }
+}

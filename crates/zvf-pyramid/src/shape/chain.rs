@@ -1,0 +1,189 @@
+//! Chains: fewer vertices of each, ends kept, no dropped vertex farther from what stays than a tolerance.
+//!
+//! An object is simplified as a whole, whatever chunks it crosses, so the result does not depend on how
+//! the store is cut. What stays are vertices that there were, with their values.
+
+use rayon::prelude::*;
+use zvf_model::{Batch, Parts};
+
+use super::{Made, Rules, merged, off_segment, point};
+use crate::PyramidError;
+use crate::clusters::{Clusters, NONE};
+use crate::columns::{floats, gathered};
+use crate::num::{place, to_u32, to_usize};
+
+/// How vertices of a chain are dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Thin {
+    /// Where the line stays within so much.
+    Within(f64),
+    /// All but each so-manieth, and the last.
+    Every(u64),
+    /// None.
+    Not,
+}
+
+/// The chains `kept`, thinned.
+pub(crate) fn thinned(
+    batch: &Batch,
+    thin: Thin,
+    kept: &(dyn Fn(i64) -> bool + Sync),
+    rules: &Rules,
+) -> Result<Made, PyramidError> {
+    let axes = place(batch.positions().width());
+    let at = floats(batch.positions());
+    let parts: Vec<_> = batch.parts().iter().filter(|part| kept(part.object.0)).collect();
+    let thinned: Vec<(Vec<u32>, f64)> = parts
+        .par_iter()
+        .map(|part| {
+            let rows: Vec<u32> = part.rows.clone().map(to_u32).collect();
+            match thin {
+                Thin::Within(tolerance) => within(&at, axes, &rows, tolerance),
+                Thin::Every(stride) => every(&at, axes, &rows, stride),
+                Thin::Not => (rows, 0.0),
+            }
+        })
+        .collect();
+    let (mut of, mut heads) = (vec![NONE; batch.len()], Vec::new());
+    let (mut offsets, mut objects, mut error) = (vec![0], Vec::new(), 0.0_f64);
+    for (part, (stay, off)) in parts.iter().zip(&thinned) {
+        error = error.max(*off);
+        let mut stay = stay.iter().copied().peekable();
+        for row in part.rows.clone() {
+            if let Some(head) = stay.next_if(|head| place(*head) == row) {
+                heads.push(head);
+            }
+            if let Some(to) = of.get_mut(row) {
+                *to = to_u32(heads.len()).saturating_sub(1);
+            }
+        }
+        offsets.push(heads.len());
+        objects.push(part.object);
+    }
+    let positions = gathered(batch.positions(), &heads);
+    let clusters = Clusters::new(&of, heads.len()).headed(heads);
+    let made = merged(&without_owners(batch), &clusters, positions, rules, false)?;
+    Ok(Made { batch: made.with_parts(Parts::new(offsets, objects)?)?, error })
+}
+
+/// Parts say whose vertices they are.
+fn without_owners(batch: &Batch) -> Batch {
+    let fields = batch.fields().iter().cloned();
+    let plain = Batch::new(batch.kind(), batch.positions().clone());
+    fields.fold(plain, |plain, field| plain.clone().with_field(field).unwrap_or(plain))
+}
+
+/// The rows that stay of a chain, so that no other one lies farther than `tolerance` from the segment in
+/// its place; and how far the farthest one lies.
+pub(super) fn within(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (Vec<u32>, f64) {
+    let point = |i: usize| point(at, axes, rows.get(i).copied().unwrap_or(NONE));
+    let mut stays = vec![false; rows.len()];
+    let last = rows.len().saturating_sub(1);
+    for end in [0, last] {
+        if let Some(stay) = stays.get_mut(end) {
+            *stay = true;
+        }
+    }
+    let (mut spans, mut worst) = (vec![(0_usize, last)], 0.0_f64);
+    while let Some((from, to)) = spans.pop() {
+        let (mut far, mut split) = (0.0, from);
+        for i in from.saturating_add(1)..to {
+            let off = off_segment(point(i), point(from), point(to));
+            if off > far {
+                (far, split) = (off, i);
+            }
+        }
+        let far = f64::sqrt(far);
+        if far > tolerance {
+            if let Some(stay) = stays.get_mut(split) {
+                *stay = true;
+            }
+            spans.extend([(from, split), (split, to)]);
+        } else {
+            worst = worst.max(far);
+        }
+    }
+    let rows = rows.iter().zip(stays).filter(|(_, stay)| *stay).map(|(row, _)| *row);
+    (rows.collect(), worst)
+}
+
+/// Each row whose place is a multiple of `stride`, and the last.
+fn every(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
+    let last = rows.len().saturating_sub(1);
+    let stride = to_usize(stride.max(1));
+    let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
+    let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
+    let row = |i: usize| rows.get(i).copied().unwrap_or(NONE);
+    let mut worst = 0.0_f64;
+    for span in stay.array_windows::<2>() {
+        let [from, to] = *span;
+        for i in from..to {
+            let (a, b) = (point(at, axes, row(from)), point(at, axes, row(to)));
+            worst = worst.max(off_segment(point(at, axes, row(i)), a, b));
+        }
+    }
+    (stay.into_iter().map(row).collect(), worst.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Field, Kind, ObjectId};
+
+    use super::*;
+    use crate::columns::column;
+    use crate::rule::Rule;
+
+    fn zigzag() -> Batch {
+        let at = [0.0, 0.0, 1.0, 0.1, 2.0, -0.1, 3.0, 5.0, 4.0, 0.0, 9.0, 9.0, 9.0, 8.0];
+        let positions = column(Dtype::parse("float64").unwrap(), 2, &at).unwrap();
+        let parts = Parts::new(vec![0, 5, 7], vec![ObjectId(3), ObjectId(8)]).unwrap();
+        let t = column(Dtype::FLOAT32, 1, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let batch = Batch::new(Kind::Polyline, positions).with_parts(parts).unwrap();
+        batch.with_field(Field::new("t", t)).unwrap()
+    }
+
+    fn made(thin: Thin, kept: &(dyn Fn(i64) -> bool + Sync), named: &[(String, Rule)]) -> Made {
+        let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
+        thinned(&zigzag(), thin, kept, &rules).unwrap()
+    }
+
+    fn values(made: &Made) -> Vec<f64> {
+        floats(&made.batch.field("t").unwrap().column)
+    }
+
+    #[test]
+    fn what_lies_near_the_line_goes() {
+        for (thin, want) in [
+            (Thin::Not, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..]),
+            (Thin::Within(0.0), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            (Thin::Within(0.5), &[0.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            (Thin::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
+            (Thin::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
+        ] {
+            let made = made(thin, &|_| true, &[]);
+            assert_eq!(values(&made), want, "{thin:?}");
+            assert_eq!(made.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
+        }
+        let error = made(Thin::Within(10.0), &|_| true, &[]).error;
+        assert!((error - 5.0).abs() < 1e-9, "{error}");
+        assert!(made(Thin::Every(3), &|_| true, &[]).error > 1.0);
+    }
+
+    #[test]
+    fn dropped_objects_are_left_out_and_rules_see_what_goes() {
+        let only = made(Thin::Within(10.0), &|object| object == 8, &[]);
+        assert_eq!((values(&only), only.batch.len()), (vec![5.0, 6.0], 2));
+        let sums = [("t".to_owned(), Rule::Sum)];
+        assert_eq!(values(&made(Thin::Within(10.0), &|_| true, &sums)), [6.0, 4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn a_chain_that_goes_back_is_measured_to_its_segments() {
+        let at = [0.0, 9.0, 4.0];
+        assert_eq!(within(&at, 1, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
+        assert_eq!(within(&at, 1, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));
+        assert_eq!(within(&at, 1, &[1], 5.0), (vec![1], 0.0));
+        assert_eq!(within(&at, 1, &[], 5.0), (vec![], 0.0));
+    }
+}

@@ -1,0 +1,446 @@
+//! Meshes: edges collapsed one after the other, first where the surface changes least.
+//!
+//! ```text
+//! cost       squared distances to the planes of the faces around, weighted by area; a plane upright on
+//!            each border edge keeps borders where they are
+//! never      what would change how the surface hangs together, turn a face over, join objects, or move
+//!            a vertex that another one lies on: there is a seam
+//! borders    collapse along themselves only; inner vertices may collapse onto them
+//! ```
+//!
+//! So holes and handles stay, and so does the number of pieces.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use rayon::prelude::*;
+use zvf_model::{Batch, Elements};
+
+use super::quadric::{Quadric, cross, dot, minus, unit};
+use super::surface::{Triangle, middle, off};
+use super::{Made, Rules, merged};
+use crate::PyramidError;
+use crate::clusters::{Clusters, NONE};
+use crate::columns::{column, floats};
+use crate::num::{place, to_f64, to_u32, to_u64, to_usize, whole};
+
+/// The mesh with about `keep` of its faces.
+pub(crate) fn collapsed(batch: &Batch, keep: f64, rules: &Rules) -> Result<Made, PyramidError> {
+    let axes = place(batch.positions().width());
+    let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
+    if !triangles || !(2..=3).contains(&axes) {
+        let expected = "triangles on two or three axes: other faces can be clustered";
+        return Err(PyramidError::unsupported("mesh to collapse", expected, "others"));
+    }
+    let mut mesh = Mesh::new(batch, axes);
+    let before = mesh.at.clone();
+    let faces = mesh.faces.clone();
+    let target = to_usize(whole(to_f64(to_u64(faces.len())) * keep));
+    mesh.reduce(target);
+
+    let heads: Vec<u32> =
+        (0..to_u32(batch.len())).filter(|row| mesh.into.get(place(*row)) == Some(row)).collect();
+    let mut number = vec![NONE; batch.len()];
+    for (cluster, head) in (0_u32..).zip(&heads) {
+        if let Some(to) = number.get_mut(place(*head)) {
+            *to = cluster;
+        }
+    }
+    let of: Vec<u32> = (0..to_u32(batch.len()))
+        .map(|row| number.get(place(mesh.head(row))).copied().unwrap_or(NONE))
+        .collect();
+    let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
+    let at: Vec<f64> = at.zip(mesh.middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
+    let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
+    let error = mesh.error(&before, &faces);
+    let clusters = Clusters::new(&of, heads.len()).headed(heads);
+    let mut made = merged(batch, &clusters, positions, rules, true)?;
+    if let Some(elements) = batch.elements() {
+        made = made.with_elements(mesh.elements(elements, &number, rules)?)?;
+    }
+    Ok(Made { batch: made, error })
+}
+
+/// A mesh while edges collapse.
+struct Mesh {
+    at: Vec<[f64; 3]>,
+    faces: Vec<[u32; 3]>,
+    alive: Vec<bool>,      // of faces
+    around: Vec<Vec<u32>>, // faces of each vertex, dead ones among them
+    into: Vec<u32>,        // what a vertex became, itself while it is there
+    quadrics: Vec<Quadric>,
+    border: Vec<bool>,
+    fixed: Vec<bool>,
+    stamps: Vec<u32>, // how often a vertex changed
+    owners: Vec<u32>, // a number for each object
+    heap: BinaryHeap<Reverse<(u64, u32, u32, u32, u32)>>,
+    middle: Vec<f64>, // of the box, one number an axis
+}
+
+impl Mesh {
+    fn new(batch: &Batch, axes: usize) -> Self {
+        let values = floats(batch.positions());
+        let middle = middle_of(&values, axes);
+        let at: Vec<[f64; 3]> = values
+            .chunks_exact(axes)
+            .map(|position| {
+                let mut at = [0.0; 3];
+                let own = position.iter().zip(&middle);
+                at.iter_mut().zip(own).for_each(|(to, (x, middle))| *to = x - middle);
+                at
+            })
+            .collect();
+        let rows = batch.elements().map_or(&[][..], Elements::rows);
+        let faces: Vec<[u32; 3]> =
+            rows.as_chunks::<3>().0.iter().map(|face| face.map(to_u32)).collect();
+        let count = at.len();
+        let mut numbers = crate::clusters::Numbers::new();
+        let owners = match batch.vertex_objects() {
+            Some(objects) => objects.iter().map(|object| numbers.of(*object)).collect(),
+            None => vec![0; count],
+        };
+        let mut mesh = Self {
+            fixed: seams(&at),
+            at,
+            alive: vec![true; faces.len()],
+            around: vec![Vec::new(); count],
+            into: (0..to_u32(count)).collect(),
+            quadrics: vec![Quadric::default(); count],
+            border: vec![false; count],
+            stamps: vec![0; count],
+            owners,
+            heap: BinaryHeap::new(),
+            middle,
+            faces,
+        };
+        mesh.prepare();
+        mesh
+    }
+
+    fn prepare(&mut self) {
+        let mut edges: HashMap<(u32, u32), (u32, [f64; 3])> = HashMap::new();
+        for (number, [a, b, c]) in (0_u32..).zip(self.faces.clone()) {
+            let normal = self.normal([a, b, c]);
+            let area = dot(normal, normal).sqrt() / 2.0;
+            let plane = unit(normal).map(|unit| Quadric::plane(unit, self.point(a), area));
+            for vertex in [a, b, c] {
+                if let Some(around) = self.around.get_mut(place(vertex)) {
+                    around.push(number);
+                }
+                if let (Some(to), Some(plane)) = (self.quadrics.get_mut(place(vertex)), &plane) {
+                    *to = to.with(plane);
+                }
+            }
+            for (from, to) in [(a, b), (b, c), (c, a)] {
+                let (count, _) = edges.entry((from.min(to), from.max(to))).or_insert((0, normal));
+                *count = count.saturating_add(1);
+            }
+        }
+        let mut edges: Vec<_> = edges.into_iter().collect();
+        edges.sort_unstable_by_key(|(edge, _)| *edge); // the same for the same mesh
+        for ((a, b), (count, normal)) in &edges {
+            if *count == 2 {
+                continue;
+            }
+            let along = minus(self.point(*b), self.point(*a));
+            let wall = unit(cross(along, *normal));
+            let wall =
+                wall.map(|wall| Quadric::plane(wall, self.point(*a), WALL * dot(along, along)));
+            for vertex in [*a, *b] {
+                mark(&mut self.border, vertex);
+                if *count > 2 {
+                    mark(&mut self.fixed, vertex);
+                }
+                if let (Some(to), Some(wall)) = (self.quadrics.get_mut(place(vertex)), &wall) {
+                    *to = to.with(wall);
+                }
+            }
+        }
+        for ((a, b), _) in edges {
+            self.offer(a, b);
+        }
+    }
+
+    fn point(&self, vertex: u32) -> [f64; 3] {
+        self.at.get(place(vertex)).copied().unwrap_or([0.0; 3])
+    }
+
+    fn normal(&self, [a, b, c]: [u32; 3]) -> [f64; 3] {
+        let a = self.point(a);
+        cross(minus(self.point(b), a), minus(self.point(c), a))
+    }
+
+    /// The vertex that `row` became.
+    fn head(&self, row: u32) -> u32 {
+        let mut row = row;
+        loop {
+            match self.into.get(place(row)) {
+                Some(next) if *next != row => row = *next,
+                _ => return row,
+            }
+        }
+    }
+
+    fn is(flags: &[bool], vertex: u32) -> bool {
+        flags.get(place(vertex)).copied().unwrap_or(false)
+    }
+
+    /// The faces of a vertex that are there.
+    fn faces_of(&self, vertex: u32) -> impl Iterator<Item = (u32, [u32; 3])> {
+        let around = self.around.get(place(vertex)).map_or(&[][..], Vec::as_slice);
+        around.iter().filter_map(|number| {
+            let alive = self.alive.get(place(*number)) == Some(&true);
+            let face = self.faces.get(place(*number))?;
+            alive.then_some((*number, *face))
+        })
+    }
+
+    fn neighbours(&self, vertex: u32) -> Vec<u32> {
+        let corners = self.faces_of(vertex).flat_map(|(_, face)| face);
+        let mut all: Vec<u32> = corners.filter(|other| *other != vertex).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Where the edge would collapse to, and at what cost.
+    fn best(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
+        let own = |vertex| self.quadrics.get(place(vertex)).copied().unwrap_or_default();
+        let both = own(a).with(&own(b));
+        let (from, to) = (self.point(a), self.point(b));
+        let held = |vertex| Self::is(&self.fixed, vertex);
+        let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
+        let along = minus(to, from);
+        let length = dot(along, along);
+        let center = middle(from, to);
+        let free = both.least().filter(|least| {
+            let off = minus(*least, center);
+            dot(off, off) <= length
+        });
+        let candidates: Vec<[f64; 3]> = match (onto(a), onto(b)) {
+            _ if held(a) && held(b) => return None,
+            _ if held(a) => vec![from],
+            _ if held(b) => vec![to],
+            (true, false) => vec![from],
+            (false, true) => vec![to],
+            _ => [from, to, center].into_iter().chain(free).collect(),
+        };
+        let cost = |at: [f64; 3]| both.at(at) + EVEN * length * length;
+        candidates.into_iter().map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    /// Notes an edge.
+    fn offer(&mut self, a: u32, b: u32) {
+        let (a, b) = (a.min(b), a.max(b));
+        if self.owners.get(place(a)) != self.owners.get(place(b)) {
+            return;
+        }
+        let stamp = |vertex| self.stamps.get(place(vertex)).copied().unwrap_or(0);
+        if let Some((cost, _)) = self.best(a, b) {
+            self.heap.push(Reverse((cost.to_bits(), a, b, stamp(a), stamp(b))));
+        }
+    }
+
+    fn reduce(&mut self, target: usize) {
+        let mut left = self.faces.len();
+        while left > target {
+            let Some(Reverse((_, a, b, first, second))) = self.heap.pop() else { break };
+            let is = |vertex, stamp| self.stamps.get(place(vertex)) == Some(&stamp);
+            if !is(a, first) || !is(b, second) {
+                continue;
+            }
+            let Some((_, at)) = self.best(a, b) else { continue };
+            if self.may_collapse(a, b, at) {
+                left = left.saturating_sub(self.collapse(a, b, at));
+            }
+        }
+    }
+
+    fn may_collapse(&self, a: u32, b: u32, at: [f64; 3]) -> bool {
+        let shared: Vec<[u32; 3]> =
+            self.faces_of(a).map(|(_, face)| face).filter(|face| face.contains(&b)).collect();
+        let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
+        let sound = match shared.len() {
+            2 => !on_border,
+            1 => on_border,
+            _ => false,
+        };
+        if !sound {
+            return false;
+        }
+        let (near_a, near_b) = (self.neighbours(a), self.neighbours(b));
+        let common: Vec<u32> =
+            near_a.iter().filter(|v| near_b.binary_search(v).is_ok()).copied().collect();
+        if common.len() != shared.len() {
+            return false;
+        }
+        // Faces that would come to lie on each other.
+        let across = |vertex: u32| -> Vec<[u32; 2]> {
+            let others = self.faces_of(vertex).filter(|(_, face)| !shared.contains(face));
+            let sides = others.map(|(_, face)| {
+                let mut side: Vec<u32> = face.into_iter().filter(|v| *v != vertex).collect();
+                side.sort_unstable();
+                [side.first().copied().unwrap_or(NONE), side.last().copied().unwrap_or(NONE)]
+            });
+            sides.collect()
+        };
+        let (over_a, over_b) = (across(a), across(b));
+        if over_a.iter().any(|side| over_b.contains(side)) || over_a.is_empty() && over_b.is_empty()
+        {
+            return false;
+        }
+        // A lone triangle on a border would vanish with it.
+        let lonely = |vertex| Self::is(&self.border, vertex) && shared.len() == 1;
+        if lonely(a)
+            && common.iter().any(|v| self.is_border_edge(a, *v) && self.is_border_edge(b, *v))
+        {
+            return false;
+        }
+        self.keeps_turned(a, b, at) && self.keeps_turned(b, a, at)
+    }
+
+    fn is_border_edge(&self, a: u32, b: u32) -> bool {
+        self.faces_of(a).filter(|(_, face)| face.contains(&b)).count() == 1
+    }
+
+    /// Whether the faces of `moved` that stay look where they looked.
+    fn keeps_turned(&self, moved: u32, other: u32, at: [f64; 3]) -> bool {
+        let mut stay = self.faces_of(moved).filter(|(_, face)| !face.contains(&other));
+        stay.all(|(_, face)| {
+            let before = self.normal(face);
+            let corners = face.map(|v| if v == moved { at } else { self.point(v) });
+            let [a, b, c] = corners;
+            let after = cross(minus(b, a), minus(c, a));
+            let sizes = (dot(before, before) * dot(after, after)).sqrt();
+            // Two zero vectors have no direction to lose.
+            dot(before, after) >= TURNED * sizes && (sizes > 0.0 || dot(before, before) <= 0.0)
+        })
+    }
+
+    /// Puts both ends to `at`, and tells how many faces went.
+    fn collapse(&mut self, a: u32, b: u32, at: [f64; 3]) -> usize {
+        let moved: Vec<(u32, [u32; 3])> = self.faces_of(b).collect();
+        let mut gone = 0_usize;
+        for (number, face) in moved {
+            if face.contains(&a) {
+                gone = gone.saturating_add(1);
+                if let Some(alive) = self.alive.get_mut(place(number)) {
+                    *alive = false;
+                }
+                continue;
+            }
+            if let Some(to) = self.faces.get_mut(place(number)) {
+                *to = face.map(|v| if v == b { a } else { v });
+            }
+            if let Some(around) = self.around.get_mut(place(a)) {
+                around.push(number);
+            }
+        }
+        let there: Vec<u32> = self.faces_of(a).map(|(number, _)| number).collect();
+        if let Some(around) = self.around.get_mut(place(a)) {
+            *around = there;
+        }
+        let other = self.quadrics.get(place(b)).copied().unwrap_or_default();
+        if let Some(own) = self.quadrics.get_mut(place(a)) {
+            *own = own.with(&other);
+        }
+        if let Some(to) = self.at.get_mut(place(a)) {
+            *to = at;
+        }
+        for flags in [&mut self.border, &mut self.fixed] {
+            if Self::is(flags, b) {
+                mark(flags, a);
+            }
+        }
+        if let Some(into) = self.into.get_mut(place(b)) {
+            *into = a;
+        }
+        for vertex in [a, b] {
+            if let Some(stamp) = self.stamps.get_mut(place(vertex)) {
+                *stamp = stamp.wrapping_add(1);
+            }
+        }
+        for other in self.neighbours(a) {
+            self.offer(a, other);
+        }
+        gone
+    }
+
+    /// The faces that are there, between the vertices that are.
+    fn elements(
+        &self,
+        elements: &Elements,
+        number: &[u32],
+        rules: &Rules,
+    ) -> Result<Elements, PyramidError> {
+        let (mut rows, mut same, mut next) = (Vec::new(), Vec::new(), 0_u32);
+        for (face, alive) in self.faces.iter().zip(&self.alive) {
+            if *alive {
+                let corner = |v: &u32| number.get(place(*v)).copied().map_or(usize::MAX, place);
+                rows.extend(face.iter().map(corner));
+                same.push(next);
+                next = next.saturating_add(1);
+            } else {
+                same.push(NONE);
+            }
+        }
+        let clusters = Clusters::new(&same, place(next));
+        let mut made = Elements::new(3, rows)?;
+        for field in rules.element_fields(elements, &clusters)? {
+            made = made.with_field(field)?;
+        }
+        Ok(made)
+    }
+
+    /// How far the surface that was may lie from that which is.
+    fn error(&self, before: &[[f64; 3]], faces: &[[u32; 3]]) -> f64 {
+        let corner = |v: u32| before.get(place(v)).copied().unwrap_or([0.0; 3]);
+        let off_face = |face: &[u32; 3]| {
+            let heads = face.map(|v| self.head(v));
+            let near = heads.iter().flat_map(|head| self.faces_of(*head));
+            let mut near: Vec<(u32, [u32; 3])> = near.collect();
+            near.sort_unstable();
+            near.dedup();
+            let near: Vec<Triangle> =
+                near.into_iter().map(|(_, face)| face.map(|v| self.point(v))).collect();
+            off(&face.map(corner), &near)
+        };
+        faces.par_iter().map(off_face).reduce(|| 0.0, f64::max)
+    }
+}
+
+fn mark(flags: &mut [bool], vertex: u32) {
+    if let Some(flag) = flags.get_mut(place(vertex)) {
+        *flag = true;
+    }
+}
+
+/// The middle of the box around all positions.
+fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
+    let mut box_of = vec![(f64::INFINITY, f64::NEG_INFINITY); axes];
+    for position in values.chunks_exact(axes.max(1)) {
+        for ((low, high), x) in box_of.iter_mut().zip(position) {
+            (*low, *high) = (low.min(*x), high.max(*x));
+        }
+    }
+    let middle = |(low, high): &(f64, f64)| if low <= high { (low + high) / 2.0 } else { 0.0 };
+    box_of.iter().map(middle).collect()
+}
+
+/// Which vertices lie exactly where another one does.
+fn seams(at: &[[f64; 3]]) -> Vec<bool> {
+    let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
+    let mut seen: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
+    for position in at {
+        let count = seen.entry(bits(position)).or_insert(0);
+        *count = count.saturating_add(1);
+    }
+    at.iter().map(|position| seen.get(&bits(position)).is_some_and(|count| *count > 1)).collect()
+}
+
+/// How much more a border edge counts than a face, for its length squared.
+const WALL: f64 = 100.0;
+/// What makes short edges go first where nothing else tells, as on a plane.
+const EVEN: f64 = 1e-6;
+/// The cosine of how far a face may turn.
+const TURNED: f64 = 0.17;

@@ -1,0 +1,221 @@
+//! Graphs, skeletons and meshes: what hangs together inside a cell becomes one vertex.
+//!
+//! Only vertices that are joined inside their cell are merged, so pieces that were apart stay apart and
+//! pieces that were one stay one. Edges and faces follow; those that lose an end go, those that become the
+//! same are one. A tree stays a tree.
+
+use std::collections::HashMap;
+
+use zvf_model::{Batch, Elements, Kind, ObjectId};
+
+use super::points::cell_of;
+use super::{Made, Rules, merged, point};
+use crate::PyramidError;
+use crate::clusters::{Clusters, Numbers};
+use crate::columns::{column, floats};
+use crate::num::{place, to_u32};
+
+/// The batch with vertices merged inside cells. `directed` edges are only the same when they go the same
+/// way.
+pub(crate) fn contracted(
+    batch: &Batch,
+    cell: f64,
+    directed: bool,
+    rules: &Rules,
+) -> Result<Made, PyramidError> {
+    let axes = place(batch.positions().width());
+    let at = floats(batch.positions());
+    let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
+    let home = |row: usize| (owner(row), cell_of(point(&at, axes, to_u32(row)), cell));
+    let mut joined = Joined::new(batch.len());
+    let elements = batch.elements();
+    for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
+        if home(a) == home(b) {
+            joined.join(a, b);
+        }
+    }
+    let mut numbers = Numbers::new();
+    let of: Vec<u32> = (0..batch.len()).map(|row| numbers.of(joined.of(row))).collect();
+    let clusters = Clusters::new(&of, numbers.len());
+    let weights = rules.weights(batch);
+    let centers = clusters.centers(&at, axes, weights.as_deref());
+    let error = clusters.farthest(&at, &centers, axes);
+    let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
+    let mut made = merged(batch, &clusters, positions, rules, true)?;
+    if let Some(elements) = elements {
+        let ordered = directed || batch.kind() == Kind::Skeleton;
+        made = made.with_elements(mapped(elements, &of, ordered, rules)?)?;
+    }
+    Ok(Made { batch: made, error })
+}
+
+/// The pairs of vertices that an element joins: its sides.
+pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
+    elements.rows().chunks_exact(elements.width()).flat_map(|element| {
+        let next = element.iter().cycle().skip(1);
+        let count = if element.len() > 2 { element.len() } else { element.len().saturating_sub(1) };
+        element.iter().zip(next).map(|(a, b)| [*a, *b]).take(count)
+    })
+}
+
+/// Elements between clusters: those with two ends in one are gone, and of equals there is one.
+pub(super) fn mapped(
+    elements: &Elements,
+    of: &[u32],
+    ordered: bool,
+    rules: &Rules,
+) -> Result<Elements, PyramidError> {
+    let (mut known, mut rows) = (HashMap::<Vec<u32>, u32>::new(), Vec::new());
+    let mut same = Vec::with_capacity(elements.len());
+    for element in elements.rows().chunks_exact(elements.width()) {
+        let ends: Vec<u32> =
+            element.iter().map(|row| of.get(*row).copied().unwrap_or(u32::MAX)).collect();
+        let distinct = |(i, end): (usize, &u32)| !ends.iter().take(i).any(|other| other == end);
+        if !ends.iter().enumerate().all(distinct) {
+            same.push(u32::MAX);
+            continue;
+        }
+        let next = to_u32(known.len());
+        let number = *known.entry(canonical(&ends, ordered)).or_insert(next);
+        if number == next {
+            rows.extend(ends.iter().map(|end| place(*end)));
+        }
+        same.push(number);
+    }
+    let clusters = Clusters::new(&same, known.len());
+    let mut made = Elements::new(elements.width(), rows)?;
+    for field in rules.element_fields(elements, &clusters)? {
+        made = made.with_field(field)?;
+    }
+    Ok(made)
+}
+
+/// Ends by which equals are known: of an edge in any order, of a face from its lowest on.
+fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
+    let mut ends = ends.to_vec();
+    if ends.len() > 2 {
+        let lowest = ends.iter().enumerate().min_by_key(|(_, end)| **end).map_or(0, |(i, _)| i);
+        ends.rotate_left(lowest);
+    } else if !ordered {
+        ends.sort_unstable();
+    }
+    ends
+}
+
+/// Which vertices hang together.
+pub(crate) struct Joined {
+    above: Vec<u32>, // a vertex of the same piece; itself for one of each
+}
+
+impl Joined {
+    pub(crate) fn new(rows: usize) -> Self {
+        Self { above: (0..to_u32(rows)).collect() }
+    }
+
+    /// One vertex of the piece that `row` is of, the same for all of it.
+    pub(crate) fn of(&mut self, row: usize) -> usize {
+        let mut at = row;
+        loop {
+            let above = place(self.above.get(at).copied().unwrap_or(to_u32(at)));
+            if above == at {
+                return at;
+            }
+            let next = self.above.get(above).copied().unwrap_or(to_u32(above));
+            if let Some(to) = self.above.get_mut(at) {
+                *to = next; // halves the way for the next one
+            }
+            at = place(next);
+        }
+    }
+
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.of(a), self.of(b));
+        if let Some(to) = self.above.get_mut(a.max(b)) {
+            *to = to_u32(a.min(b));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::Field;
+
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules { named: Vec::new(), weight: "count".to_owned() }
+    }
+
+    fn batch(kind: Kind, at: &[f64], width: usize, rows: &[usize]) -> Batch {
+        let positions = column(Dtype::FLOAT32, 2, at).unwrap();
+        let elements = Elements::new(width, rows.to_vec()).unwrap();
+        Batch::new(kind, positions).with_elements(elements).unwrap()
+    }
+
+    /// A grid of nodes at whole numbers, joined to their neighbours.
+    fn grid(side: usize) -> Batch {
+        let at: Vec<f64> = (0..side * side)
+            .flat_map(|i| [(i / side) as f64 + 0.5, (i % side) as f64 + 0.5])
+            .collect();
+        let mut rows = Vec::new();
+        for i in 0..side * side {
+            if i / side + 1 < side {
+                rows.extend([i, i + side]);
+            }
+            if i % side + 1 < side {
+                rows.extend([i, i + 1]);
+            }
+        }
+        batch(Kind::Graph, &at, 2, &rows)
+    }
+
+    #[test]
+    fn a_grid_becomes_a_grid() {
+        let made = contracted(&grid(20), 2.0, false, &rules()).unwrap();
+        assert_eq!((made.batch.len(), made.batch.elements().unwrap().len()), (100, 180));
+        assert!((made.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", made.error);
+        let counted = floats(&made.batch.field("count").unwrap().column);
+        assert_eq!(counted, [4.0; 100]);
+    }
+
+    #[test]
+    fn pieces_stay_apart_and_parallel_edges_are_one() {
+        // Two edges side by side in one cell, and two between cells.
+        let at = [0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 1.1, 0.1, 1.2, 0.1];
+        let batch = batch(Kind::Graph, &at, 2, &[0, 1, 0, 3, 4, 1, 3, 4, 2, 2]);
+        let weight = column(Dtype::FLOAT32, 1, &[1.0, 2.0, 4.0, 8.0, 16.0]).unwrap();
+        let elements = batch.elements().unwrap().clone();
+        let elements = elements.with_field(Field::new("w", weight)).unwrap();
+        let batch = batch.with_elements(elements).unwrap();
+        let both = |directed, rule| {
+            let mut rules = rules();
+            rules.named.push(("w".to_owned(), rule));
+            let made = contracted(&batch, 1.0, directed, &rules).unwrap().batch;
+            let elements = made.elements().unwrap().clone();
+            (made.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
+        };
+        use crate::rule::Rule;
+        assert_eq!(both(false, Rule::Sum), (3, vec![0, 2], vec![6.0]));
+        assert_eq!(both(false, Rule::Mean), (3, vec![0, 2], vec![3.0]));
+        assert_eq!(both(true, Rule::Sum), (3, vec![0, 2, 2, 0], vec![2.0, 4.0]));
+    }
+
+    #[test]
+    fn faces_that_become_the_same_are_one_unless_they_face_each_other() {
+        let at = [0.0, 0.0, 0.1, 0.1, 2.0, 0.0, 4.0, 0.0, 2.5, 0.5];
+        let rows = [0, 2, 3, 3, 1, 2, 3, 2, 1, 0, 1, 2, 2, 4, 3];
+        let made = contracted(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &rules()).unwrap();
+        assert_eq!(made.batch.len(), 3);
+        assert_eq!(made.batch.elements().unwrap().rows(), [0, 1, 2, 2, 1, 0]);
+    }
+
+    #[test]
+    fn objects_are_not_joined() {
+        let owners = [ObjectId(1), ObjectId(2)].map(Some);
+        let two = batch(Kind::Graph, &[0.1, 0.1, 0.2, 0.2], 2, &[0, 1]);
+        assert_eq!(contracted(&two, 1.0, false, &rules()).unwrap().batch.len(), 1);
+        let two = two.with_vertex_objects(owners.to_vec()).unwrap();
+        assert_eq!(contracted(&two, 1.0, false, &rules()).unwrap().batch.len(), 2);
+    }
+}

@@ -1,0 +1,130 @@
+//! Geometry to coarser geometry, batch by batch: pure, without a store.
+//!
+//! ```text
+//! points      one for each cell that has any, or a random part of them        points
+//! chains      fewer vertices of each, none farther than a tolerance           chain
+//! graphs      what hangs together inside a cell becomes one vertex            contract
+//! skeletons   the same, or fewer vertices between roots, forks and tips       contract, tree
+//! meshes      the same, or edges collapsed where that costs least             contract, collapse
+//! ```
+//!
+//! Objects stay apart, and every vertex of the finer batch has one that stands for it.
+
+pub(crate) mod chain;
+pub(crate) mod collapse;
+pub(crate) mod contract;
+pub(crate) mod points;
+mod quadric;
+mod surface;
+pub(crate) mod tree;
+
+use zvf_model::{Batch, Column, Elements, Field, ObjectId};
+
+use crate::PyramidError;
+use crate::clusters::{Clusters, weights};
+use crate::columns::counts;
+use crate::num::place;
+use crate::rule::Rule;
+
+/// A coarser batch.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) batch: Batch,
+    /// How far the finer geometry may lie from it.
+    pub(crate) error: f64,
+}
+
+/// What becomes of attributes.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// Rules by the names of attributes.
+    pub(crate) named: Vec<(String, Rule)>,
+    /// The attribute that says how many vertices of level 0 one stands for.
+    pub(crate) weight: String,
+}
+
+impl Rules {
+    fn of(&self, field: &Field, merged: bool) -> Rule {
+        let named = self.named.iter().find(|(name, _)| *name == *field.name);
+        named.map_or_else(|| Rule::usual(field, merged), |(_, rule)| *rule)
+    }
+
+    /// What the vertices of `batch` stand for; one each where nothing says so.
+    pub(crate) fn weights(&self, batch: &Batch) -> Option<Vec<u64>> {
+        weights(batch.field(&self.weight))
+    }
+
+    /// The attributes of clusters of vertices; where they are merged, with how many each stands for.
+    fn vertex_fields(
+        &self,
+        batch: &Batch,
+        clusters: &Clusters,
+        merged: bool,
+    ) -> Result<Vec<Field>, PyramidError> {
+        let own = self.weights(batch);
+        let mut fields = Vec::new();
+        for field in batch.fields().iter().filter(|field| *field.name != *self.weight) {
+            fields.extend(clusters.field(field, self.of(field, merged), own.as_deref())?);
+        }
+        if merged || own.is_some() {
+            let column = counts(&clusters.weights(own.as_deref()))?;
+            fields.push(Field::new(self.weight.as_str(), column));
+        }
+        Ok(fields)
+    }
+
+    /// The attributes of clusters of edges or faces.
+    fn element_fields(
+        &self,
+        elements: &Elements,
+        clusters: &Clusters,
+    ) -> Result<Vec<Field>, PyramidError> {
+        let mut fields = Vec::new();
+        for field in elements.fields() {
+            fields.extend(clusters.field(field, self.of(field, true), None)?);
+        }
+        Ok(fields)
+    }
+}
+
+/// Clusters of vertices of `batch` as vertices, without elements.
+fn merged(
+    batch: &Batch,
+    clusters: &Clusters,
+    positions: Column,
+    rules: &Rules,
+    is_merged: bool,
+) -> Result<Batch, PyramidError> {
+    let mut made = Batch::new(batch.kind(), positions);
+    for field in rules.vertex_fields(batch, clusters, is_merged)? {
+        made = made.with_field(field)?;
+    }
+    if let Some(objects) = batch.vertex_objects() {
+        made = made.with_vertex_objects(objects_of(objects, clusters.heads()))?;
+    }
+    Ok(made)
+}
+
+fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId>> {
+    rows.iter().map(|row| objects.get(place(*row)).copied().flatten()).collect()
+}
+
+/// The distance between two points, squared.
+fn apart(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// How far a point lies from a segment, squared.
+fn off_segment(at: &[f64], from: &[f64], to: &[f64]) -> f64 {
+    let along: f64 = at.iter().zip(from).zip(to).map(|((x, a), b)| (x - a) * (b - a)).sum();
+    let length = apart(from, to);
+    let share = if length > 0.0 { (along / length).clamp(0.0, 1.0) } else { 0.0 };
+    let nearest = from.iter().zip(to).map(|(a, b)| a + (b - a) * share);
+    at.iter().zip(nearest).map(|(x, near)| (x - near) * (x - near)).sum()
+}
+
+/// Row `row` of positions on so many axes.
+fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
+    let start = place(row).saturating_mul(axes);
+    at.get(start..start.saturating_add(axes)).unwrap_or(&[])
+}

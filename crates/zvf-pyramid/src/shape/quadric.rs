@@ -1,0 +1,104 @@
+//! How far a point is from some planes: the sum of the squares, each weighted, as one matrix.
+
+/// A sum of weighted squares of distances to planes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quadric {
+    square: [f64; 6], // xx, xy, xz, yy, yz, zz
+    linear: [f64; 3],
+    constant: f64,
+}
+
+impl Quadric {
+    /// The plane through `at` with this normal, of length one.
+    pub(super) fn plane(normal: [f64; 3], at: [f64; 3], weight: f64) -> Self {
+        let [x, y, z] = normal;
+        let off = -dot(normal, at);
+        Self {
+            square: [x * x, x * y, x * z, y * y, y * z, z * z].map(|s| s * weight),
+            linear: normal.map(|n| n * off * weight),
+            constant: off * off * weight,
+        }
+    }
+
+    /// Both.
+    pub(super) fn with(self, other: &Self) -> Self {
+        let mut both = self;
+        both.square.iter_mut().zip(other.square).for_each(|(to, s)| *to += s);
+        both.linear.iter_mut().zip(other.linear).for_each(|(to, s)| *to += s);
+        both.constant += other.constant;
+        both
+    }
+
+    /// The sum at a point; never below zero.
+    pub(super) fn at(&self, point: [f64; 3]) -> f64 {
+        let [x, y, z] = point;
+        let [xx, xy, xz, yy, yz, zz] = self.square;
+        let square =
+            xx * x * x + yy * y * y + zz * z * z + 2.0 * (xy * x * y + xz * x * z + yz * y * z);
+        (square + 2.0 * dot(self.linear, point) + self.constant).max(0.0)
+    }
+
+    /// The point where it is least, where there is one that the planes determine well.
+    pub(super) fn least(&self) -> Option<[f64; 3]> {
+        let [xx, xy, xz, yy, yz, zz] = self.square;
+        let cofactors = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
+        let determinant = xx * cofactors[0] + xy * cofactors[1] + xz * cofactors[2];
+        let size = (xx + yy + zz) / 3.0;
+        if determinant.abs() <= WELL * size * size * size {
+            return None;
+        }
+        let inverse = [
+            cofactors,
+            [cofactors[1], xx * zz - xz * xz, xy * xz - xx * yz],
+            [cofactors[2], xy * xz - xx * yz, xx * yy - xy * xy],
+        ];
+        Some(inverse.map(|row| -dot(row, self.linear) / determinant))
+    }
+}
+
+pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    let [x, y, z] = a;
+    let [u, v, w] = b;
+    x * u + y * v + z * w
+}
+
+pub(super) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    let [x, y, z] = a;
+    let [u, v, w] = b;
+    [y * w - z * v, z * u - x * w, x * v - y * u]
+}
+
+pub(super) fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    let [x, y, z] = a;
+    let [u, v, w] = b;
+    [x - u, y - v, z - w]
+}
+
+/// The same direction with length one; `None` without a direction.
+pub(super) fn unit(a: [f64; 3]) -> Option<[f64; 3]> {
+    let length = dot(a, a).sqrt();
+    (length > 0.0).then(|| a.map(|x| x / length))
+}
+
+/// A determinant of less than so much, of a matrix of size one, determines nothing well.
+const WELL: f64 = 1e-4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_planes_meet_in_a_point() {
+        let planes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let corner = planes.iter().fold(Quadric::default(), |all, normal| {
+            all.with(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
+        });
+        let least = corner.least().unwrap();
+        assert!(minus(least, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
+        assert_eq!(corner.at([1.0, 2.0, 3.0]), 0.0);
+        assert_eq!(corner.at([2.0, 2.0, 1.0]), 10.0);
+        let edge = Quadric::plane(planes[0], [1.0, 2.0, 3.0], 1.0);
+        assert!(edge.least().is_none());
+        assert_eq!(unit([0.0; 3]), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Skeletons: roots, forks and tips stay, and between them what the line needs to stay within a tolerance.
+
+use rayon::prelude::*;
+use zvf_model::{Batch, Elements};
+
+use super::chain::within;
+use super::{Made, Rules, merged};
+use crate::PyramidError;
+use crate::clusters::{Clusters, NONE};
+use crate::columns::{floats, gathered};
+use crate::num::{place, to_u32};
+
+/// The skeletons with fewer vertices between roots, forks and tips.
+pub(crate) fn thinned(batch: &Batch, tolerance: f64, rules: &Rules) -> Result<Made, PyramidError> {
+    let axes = place(batch.positions().width());
+    let at = floats(batch.positions());
+    let parents = parents(batch);
+    let mut children = vec![0_u32; batch.len()];
+    for parent in &parents {
+        if let Some(count) = children.get_mut(place(*parent)) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let parent = |row: u32| parents.get(place(row)).copied().unwrap_or(NONE);
+    let anchored =
+        |row: u32| children.get(place(row)).is_none_or(|count| *count != 1) || parent(row) == NONE;
+    let anchors: Vec<u32> = (0..to_u32(batch.len())).filter(|row| anchored(*row)).collect();
+    let stretches: Vec<(Vec<u32>, f64)> = anchors
+        .par_iter()
+        .map(|anchor| {
+            let (mut rows, mut row) = (vec![*anchor], parent(*anchor));
+            while row != NONE {
+                rows.push(row);
+                if anchored(row) {
+                    break;
+                }
+                row = parent(row);
+            }
+            within(&at, axes, &rows, tolerance)
+        })
+        .collect();
+    let mut stays = vec![false; batch.len()];
+    for row in stretches.iter().flat_map(|(rows, _)| rows) {
+        if let Some(stay) = stays.get_mut(place(*row)) {
+            *stay = true;
+        }
+    }
+    let heads: Vec<u32> =
+        (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
+    let of = nearest(&parents, &heads);
+    let mut rows = Vec::new();
+    for (cluster, head) in heads.iter().enumerate() {
+        if let Some(above) = of.get(place(parent(*head))) {
+            rows.extend([cluster, place(*above)]);
+        }
+    }
+    let positions = gathered(batch.positions(), &heads);
+    let clusters = Clusters::new(&of, heads.len()).headed(heads);
+    let made = merged(batch, &clusters, positions, rules, false)?;
+    let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
+    Ok(Made { batch: made.with_elements(Elements::new(2, rows)?)?, error })
+}
+
+/// The parent of each vertex, where it has one. Edges go from a child to its parent.
+fn parents(batch: &Batch) -> Vec<u32> {
+    let mut parents = vec![NONE; batch.len()];
+    let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
+    for [child, parent] in edges {
+        if let Some(to) = parents.get_mut(*child) {
+            *to = to_u32(*parent);
+        }
+    }
+    parents
+}
+
+/// The nearest of `heads` at or above each vertex, by its place among them. Every root is one.
+fn nearest(parents: &[u32], heads: &[u32]) -> Vec<u32> {
+    let mut of = vec![NONE; parents.len()];
+    for (cluster, head) in (0_u32..).zip(heads) {
+        if let Some(to) = of.get_mut(place(*head)) {
+            *to = cluster;
+        }
+    }
+    for start in 0..parents.len() {
+        let (mut way, mut row) = (Vec::new(), start);
+        while of.get(row) == Some(&NONE) {
+            way.push(row);
+            row = place(parents.get(row).copied().unwrap_or(NONE));
+        }
+        let found = of.get(row).copied().unwrap_or(NONE);
+        for row in way {
+            if let Some(to) = of.get_mut(row) {
+                *to = found;
+            }
+        }
+    }
+    of
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::Kind;
+
+    use super::*;
+    use crate::columns::column;
+
+    /// A stem of five, a fork with two arms of three, one of them bent.
+    fn tree() -> Batch {
+        #[rustfmt::skip]
+        let at = [
+            0.0, 0.0,  1.0, 0.0,  2.0, 0.0,  3.0, 0.0,  4.0, 0.0,
+            5.0, 1.0,  6.0, 2.0,  7.0, 3.0,
+            5.0, -1.0,  6.0, -4.0,  7.0, -3.0,
+        ];
+        let edges = [1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 6, 5, 7, 6, 8, 4, 9, 8, 10, 9];
+        let positions = column(Dtype::FLOAT32, 2, &at).unwrap();
+        let elements = Elements::new(2, edges.to_vec()).unwrap();
+        Batch::new(Kind::Skeleton, positions).with_elements(elements).unwrap()
+    }
+
+    #[test]
+    fn roots_forks_and_tips_stay() {
+        let rules = Rules { named: Vec::new(), weight: "count".to_owned() };
+        for (tolerance, vertices, edges) in [
+            (100.0, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 7.0, -3.0][..], &[1, 0, 2, 1, 3, 1][..]),
+            (0.5, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 6.0, -4.0, 7.0, -3.0], &[1, 0, 2, 1, 3, 1, 4, 3]),
+        ] {
+            let made = thinned(&tree(), tolerance, &rules).unwrap();
+            assert_eq!(floats(made.batch.positions()), vertices);
+            assert_eq!(made.batch.elements().unwrap().rows(), edges);
+            assert!(made.error <= tolerance);
+        }
+    }
+
+    #[test]
+    fn what_goes_belongs_to_what_is_above_it() {
+        assert_eq!(nearest(&[NONE, 0, 1, 2, 3], &[0, 3]), [0, 0, 0, 1, 1]);
+    }
+}

@@ -1,0 +1,6 @@
+//! Levels of stores that were written for it: what they must still be.
+
+mod made;
+mod meaning;
+mod replacing;
+mod shapes;

@@ -1,0 +1,124 @@
+//! Building on the store that is there: what stays is taken over, what is new is written beside it.
+//!
+//! Taking over costs one more name for each file, and no bytes where the file system has such names. The
+//! old store is not touched: it is replaced as a whole by [`Build::publish`], or stays as it is.
+//!
+//! Only in a directory of this machine: object stores have neither second names nor such a step.
+
+use zvf_format::metadata::Root;
+use zvf_format::{Class, Expected};
+
+use super::Build;
+#[cfg(feature = "local")]
+use super::Site;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::open::Store;
+
+impl Build {
+    /// Takes over the store that is to be replaced, but for its root document and for what is in or below
+    /// a node that `leave` holds for; gives the number of nodes. To be called before anything is written.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_store::{Build, BuildOptions, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+    /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
+    /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    /// # let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// # build.group("0", &Level::new(0).to_group()).await?;
+    /// # build.group("1", &Level::new(1).to_group()).await?;
+    /// # build.publish(&root).await?;
+    /// let options = BuildOptions { replace: true, ..BuildOptions::default() };
+    /// let build = Build::begin(&address, options).await?;
+    /// build.keep(|node| node.as_str() == "1").await?;
+    /// build.publish(&root).await?;
+    /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
+    pub async fn keep(
+        &self,
+        leave: impl Fn(&Key) -> bool + Send + 'static,
+    ) -> Result<u64, StoreError> {
+        let documents = self.kept_documents(leave).await?;
+        for (document, is_array) in &documents {
+            let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
+            self.copied(Key::root().below(node)?, *is_array);
+        }
+        Ok(crate::num::to_u64(documents.len()))
+    }
+
+    /// What was written and taken over so far, as a store with this root document. It goes when the build
+    /// is published or dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] on an object store; when a write failed; when it cannot be opened.
+    pub async fn preview(&self, root: &Root) -> Result<Store, StoreError> {
+        self.groups_between()?;
+        self.check()?;
+        let path = self.preview_path(root.print()).await?;
+        Store::open(&path, crate::OpenOptions::default()).await
+    }
+
+    #[cfg(feature = "local")]
+    async fn kept_documents(
+        &self,
+        leave: impl Fn(&Key) -> bool + Send + 'static,
+    ) -> Result<Vec<(Key, bool)>, StoreError> {
+        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let folder = std::sync::Arc::clone(folder);
+        let keep = move || {
+            let documents = folder.keep(&leave)?.into_iter().map(|key| {
+                let text = std::fs::read(folder.path().join(key.as_str()));
+                let text = text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?;
+                Ok((key, is_array(&text)))
+            });
+            documents.collect()
+        };
+        crate::source::hop(Op::Write, keep).await?
+    }
+
+    #[cfg(feature = "local")]
+    async fn preview_path(&self, root: String) -> Result<String, StoreError> {
+        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let folder = std::sync::Arc::clone(folder);
+        let key = crate::docs::document(&Key::root())?;
+        let path = folder.path().to_string_lossy().into_owned();
+        crate::source::hop(Op::Write, move || folder.put_root(&key, &root.into())).await??;
+        Ok(path)
+    }
+
+    #[cfg(not(feature = "local"))]
+    async fn kept_documents(
+        &self,
+        _leave: impl Fn(&Key) -> bool + Send + 'static,
+    ) -> Result<Vec<(Key, bool)>, StoreError> {
+        Err(elsewhere())
+    }
+
+    #[cfg(not(feature = "local"))]
+    async fn preview_path(&self, _root: String) -> Result<String, StoreError> {
+        Err(elsewhere())
+    }
+}
+
+fn elsewhere() -> StoreError {
+    let rule = "a folder of this machine: an object store cannot replace a store in one step";
+    let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
+    StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")
+}
+
+#[cfg(feature = "local")]
+fn is_array(text: &[u8]) -> bool {
+    use zvf_format::metadata::Node;
+    matches!(Node::parse(text), Ok(Node::Array(_)))
+}
