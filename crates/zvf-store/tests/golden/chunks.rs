@@ -13,7 +13,7 @@ fn key(value: &Value) -> ChunkKey {
     ChunkKey::new(&components).unwrap()
 }
 
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 /// An array as its files show it.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// Below the root of the store, such as `0/vertices`.
-    pub path: String,
-    pub kind: Kind,
+    pub(crate) path: String,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Cells,
     Rows,
     Dense,
 }
 
 /// Every array below the levels and the root of a store.
-pub fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> {
+pub(crate) fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> {
     let mut found = Vec::new();
     let mut groups_of_cells = std::collections::BTreeSet::new();
     for (path, bytes) in files {
