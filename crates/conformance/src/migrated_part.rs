@@ -81,7 +81,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
                     if chains {
                         without(facts, &["0"]);
                     }
-                    each(facts, |delta, facts| laid_out(delta, facts));
+                    each(facts, laid_out);
                 }
                 _ => {}
             }
