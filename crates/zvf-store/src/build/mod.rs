@@ -259,7 +259,10 @@ impl Build {
                 look.map_err(|error| StoreError::io(Op::Open, error))
             }
             #[cfg(not(feature = "local"))]
-            Place::Directory(_) => Ok(work.exists() && false),
+            Place::Directory(path) => {
+                let _no_folders = (path, work);
+                Ok(false)
+            }
             Place::Remote(..) => Ok(false),
         }
     }
