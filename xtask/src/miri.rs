@@ -32,7 +32,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             miri = miri.args(&["--target", target]);
         }
         miri.args(&words)
-            .env("PROPTEST_CASES", "8")
+            .env("PROPTEST_CASES", "4")
             // Properties keep failing cases in files, for which they ask where they are.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .run()?;

@@ -28,7 +28,7 @@
 //! # Features
 //!
 //! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
-//! backend; `map` (unix) adds opt-in mapped reads.
+//! backend; `map` (unix) adds opt-in mapped reads, `more-codecs` steps of codec chains that few writers use.
 #![cfg_attr(
     not(test),
     deny(

@@ -84,8 +84,20 @@ pub(super) fn step(codec: &Codec) -> Result<Step, StoreError> {
     } else if matches!(kind, CodecKind::Zstd { .. }) {
         Ok(Step::Zstd)
     } else {
-        Err(misplaced(codec))
+        beyond(codec)
     }
+}
+
+/// A codec beyond the common ones.
+#[cfg(feature = "more-codecs")]
+fn beyond(codec: &Codec) -> Result<Step, StoreError> {
+    super::more::More::of(codec).map(Step::More).ok_or_else(|| misplaced(codec))
+}
+
+/// A codec beyond the common ones: none, without the feature `more-codecs`.
+#[cfg(not(feature = "more-codecs"))]
+fn beyond(codec: &Codec) -> Result<Step, StoreError> {
+    Err(misplaced(codec))
 }
 
 fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! array   -> transpose* -> bytes | vlen-bytes -> (zstd | gzip | blosc | crc32c)*  -> stored
+//!            with the feature `more-codecs` also the ones named in `more`
 //! sharded -> sharding_indexed { a chain as above for each cell; index: bytes, crc32c? }
 //! ```
 //!
@@ -23,6 +24,8 @@ mod checksum;
 mod coding;
 mod encode;
 mod gzip;
+#[cfg(feature = "more-codecs")]
+mod more;
 mod order;
 mod zstd;
 
@@ -60,12 +63,15 @@ pub(crate) struct Chain {
 }
 
 /// One codec from bytes to bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Blosc,
     Crc32c,
     Gzip,
     Zstd,
+    /// One that zarrs brings.
+    #[cfg(feature = "more-codecs")]
+    More(more::More),
 }
 
 impl Chain {
@@ -117,7 +123,7 @@ impl Chain {
 }
 
 impl Step {
-    fn undo(self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+    fn undo(&self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
         match self {
             Self::Blosc => Ok(blosc::decode(scratch.blosc(cap), &bytes)?.into()),
             Self::Crc32c => {
@@ -126,6 +132,8 @@ impl Step {
             }
             Self::Gzip => Ok(gzip::decode(&bytes, cap)?.into()),
             Self::Zstd => Ok(scratch.zstd.decode(&bytes, cap)?.into()),
+            #[cfg(feature = "more-codecs")]
+            Self::More(more) => more.undo(&bytes),
         }
     }
 }

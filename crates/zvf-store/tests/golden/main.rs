@@ -7,5 +7,6 @@ mod chunks;
 mod families;
 mod rearranged;
 mod requests;
+mod second;
 mod uploads;
 mod walk;

@@ -13,7 +13,7 @@ use zvf_store::{
 
 use crate::walk::{Found, Kind, arrays};
 
-async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>>> {
+pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>>> {
     match found.kind {
         Kind::Cells => {
             let (level, name) = found.path.split_once('/').unwrap();

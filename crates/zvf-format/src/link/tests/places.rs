@@ -38,7 +38,8 @@ fn permutations_both_ways() {
 
 #[test]
 fn every_code_is_one_permutation_and_no_other() {
-    for width in 0..=8_u8 {
+    let widest = if cfg!(miri) { 5 } else { 8 }; // 46 232 permutations are too many to interpret
+    for width in 0..=widest {
         let codes = (1..=u64::from(width)).product::<u64>();
         let mut last = None;
         for code in 0..codes {

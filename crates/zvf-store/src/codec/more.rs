@@ -1,0 +1,158 @@
+//! Codecs from bytes to bytes that zarrs knows and this crate does not: feature `more-codecs`.
+//!
+//! | name | what it does |
+//! | --- | --- |
+//! | `numcodecs.adler32` | a checksum before or after the bytes |
+//! | `numcodecs.shuffle` | the first bytes of all items, then the second ones, and so on |
+//!
+//! None of these makes more bytes than it is given, so what was read is the cap. zarrs also has
+//! decompressors beyond the common ones (`bz2`, `gdeflate`, `zlib`); they write as much as a stream claims,
+//! and a few hundred hostile bytes would fill the memory, so they stay refused by name. So does
+//! `numcodecs.fletcher32`, whose sum over an odd number of bytes leaves out the last one there.
+//!
+//! Not here: the common codecs, which this crate decodes itself under a cap and in part.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zarrs::array::{BytesRepresentation, BytesToBytesCodecTraits, Codec as Known, CodecOptions};
+use zarrs::metadata::v3::MetadataV3;
+use zvf_format::metadata::Codec;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+use crate::error::StoreError;
+
+/// The codecs above, by the names that array documents use.
+const NAMES: [&str; 2] = ["numcodecs.adler32", "numcodecs.shuffle"];
+
+/// One of the codecs above, with its settings.
+#[derive(Clone)]
+pub(crate) struct More {
+    codec: Codec,
+    known: Arc<dyn BytesToBytesCodecTraits>,
+}
+
+impl More {
+    /// The codec, when it is one of those above and its settings make sense.
+    pub(crate) fn of(codec: &Codec) -> Option<Self> {
+        if !NAMES.contains(&codec.name()) {
+            return None;
+        }
+        let metadata: MetadataV3 = serde_json::from_value(codec.value().clone()).ok()?;
+        match Known::from_metadata(&metadata).ok()? {
+            Known::BytesToBytes(known) => Some(Self { codec: codec.clone(), known }),
+            Known::ArrayToArray(_) | Known::ArrayToBytes(_) => None,
+        }
+    }
+
+    /// What `stored` was before this step.
+    pub(crate) fn undo(&self, stored: &Bytes) -> Result<Bytes, StoreError> {
+        if stored.is_empty() {
+            return Err(self.refuse(Class::Truncated, "the end").into());
+        }
+        let unbounded = BytesRepresentation::UnboundedSize;
+        let options = CodecOptions::default();
+        match self.known.decode(Cow::Borrowed(stored), &unbounded, &options) {
+            Ok(decoded) => Ok(decoded.into_owned().into()),
+            Err(zarrs::array::CodecError::InvalidChecksum) => {
+                Err(self.refuse(Class::Checksum, "another checksum").into())
+            }
+            Err(_) => Err(self.refuse(Class::Codec, "something else").into()),
+        }
+    }
+
+    fn refuse(&self, class: Class, found: &'static str) -> FormatError {
+        let name = NAMES.into_iter().find(|name| *name == self.codec.name());
+        let expected = Expected::Rule("bytes that the codec made");
+        FormatError::new(class, Part::CodecStream, name.unwrap_or("codec"), 0, expected, found)
+    }
+}
+
+impl fmt::Debug for More {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("More").field(&self.codec).finish()
+    }
+}
+
+/// Two are alike when they are spelled alike.
+impl PartialEq for More {
+    fn eq(&self, other: &Self) -> bool {
+        self.codec == other.codec
+    }
+}
+
+impl Eq for More {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zvf_format::metadata::ArrayDoc;
+
+    use super::*;
+
+    fn more(codec: serde_json::Value) -> Option<More> {
+        let document = json!({
+            "zarr_format": 3, "node_type": "array", "shape": [8], "data_type": "uint8", "fill_value": 0,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8]}},
+            "chunk_key_encoding": {"name": "default"},
+            "codecs": [{"name": "bytes"}, codec],
+        });
+        let document = ArrayDoc::parse(document.to_string().as_bytes()).unwrap();
+        More::of(document.codecs.last().unwrap())
+    }
+
+    #[test]
+    fn bytes_typed_by_hand() {
+        #[rustfmt::skip]
+        let table: [(serde_json::Value, &[u8], &[u8]); 3] = [
+            // Adler-32 of `abc` is 0x024d0127.
+            (json!({"name": "numcodecs.adler32"}), b"\x27\x01\x4d\x02abc", b"abc"),
+            (json!({"name": "numcodecs.adler32", "configuration": {"location": "end"}}),
+             b"abc\x27\x01\x4d\x02", b"abc"),
+            (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 2}}), b"acbd", b"abcd"),
+        ];
+        for (document, stored, holds) in table {
+            let codec = more(document).unwrap();
+            assert_eq!(codec.undo(&Bytes::from_static(stored)).unwrap(), holds, "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_its_words() {
+        let part = ", codec stream numcodecs.";
+        #[rustfmt::skip]
+        let table: [(serde_json::Value, &[u8], String); 5] = [
+            (json!({"name": "numcodecs.adler32"}), b"\0\0\0\0abcd",
+             format!("Checksum{part}adler32 at byte 0: expected bytes that the codec made, found another checksum")),
+            (json!({"name": "numcodecs.adler32"}), b"ab",
+             format!("Codec{part}adler32 at byte 0: expected bytes that the codec made, found something else")),
+            (json!({"name": "numcodecs.adler32"}), b"",
+             format!("Truncated{part}adler32 at byte 0: expected bytes that the codec made, found the end")),
+            (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 3}}), b"abcd",
+             format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
+            // A size of nothing divides nothing.
+            (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 0}}), b"abcd",
+             format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
+        ];
+        for (document, stored, message) in table {
+            let error = more(document).unwrap().undo(&Bytes::from_static(stored)).unwrap_err();
+            assert!(error.to_string().contains(&message), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_bound_stays_unknown() {
+        for name in [
+            "numcodecs.bz2",
+            "numcodecs.fletcher32",
+            "numcodecs.zlib",
+            "numcodecs.gdeflate",
+            "zstd",
+            "odd",
+        ] {
+            assert!(more(json!({ "name": name })).is_none(), "{name}");
+        }
+    }
+}
