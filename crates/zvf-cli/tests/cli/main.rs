@@ -5,6 +5,8 @@ mod answers;
 mod create;
 mod faults;
 mod files;
+#[cfg(feature = "write")]
+mod ingest;
 mod migrated;
 mod packed;
 mod rearranged;

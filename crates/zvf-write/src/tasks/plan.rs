@@ -188,12 +188,16 @@ impl TaskPlan {
         };
         for entry in entries {
             let entry = entry.map_err(WriteError::Scratch)?;
-            if entry.file_name() != PLAN && entry.file_name() != LOCK {
+            if !KEPT.iter().any(|kept| entry.file_name() == *kept) {
                 let path = entry.path();
                 let is_dir = entry.file_type().map_err(WriteError::Scratch)?.is_dir();
                 let removed = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
                 removed.map_err(WriteError::Scratch)?;
             }
+        }
+        let plan = folder.join(PLAN);
+        if there(&plan)? {
+            fs::remove_file(plan).map_err(WriteError::Scratch)?;
         }
         fs::remove_dir_all(folder).map_err(WriteError::Scratch)
     }
@@ -201,5 +205,5 @@ impl TaskPlan {
 
 const VERSION: u32 = 1;
 const PLAN: &str = "plan.json";
-/// Held by who does everything in one process.
-pub(crate) const LOCK: &str = "lock";
+/// What goes last: the plan, the lock of who does everything in one process, and how far publishing came.
+const KEPT: [&str; 3] = [PLAN, "lock", "store.id"];

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::create::{self, create};
+use crate::create::create;
 use crate::{OpenOptions, Query};
 
 struct Folder(PathBuf);
@@ -127,7 +127,7 @@ async fn several_files_are_one_store() {
     let layout = Layout::of(&one, &whole, &mut go_on).unwrap();
     assert_eq!(layout.slices.len(), 1);
     let at_once = folder.address("b.zarrvectors");
-    create::create(&one, &at_once, &layout, &whole, &mut go_on).await.unwrap();
+    create(&one, &at_once, &layout, &whole, &mut go_on).await.unwrap();
     let [mut found, mut wanted] = [address, at_once].map(|store| {
         let cells = PathBuf::from(store).join("0/vertices/c/0");
         let cells = fs::read_dir(cells).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap());

@@ -1,0 +1,204 @@
+//! Stores that several processes build, and processes that are killed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::stores::zvf;
+
+fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Everything below a folder.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// A mesh of `side` by `side` vertices, as a binary PLY.
+fn mesh(file: &Path, side: u32) {
+    let mut out = std::io::BufWriter::new(fs::File::create(file).unwrap());
+    let faces = (side - 1) * (side - 1);
+    write!(
+        out,
+        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float y\n\
+         property float z\nelement face {}\nproperty list uchar int vertex_indices\nend_header\n",
+        side * side,
+        faces
+    )
+    .unwrap();
+    for n in 0..side * side {
+        for x in [(n % side) as f32, (n / side) as f32, (n % 7) as f32] {
+            out.write_all(&x.to_le_bytes()).unwrap();
+        }
+    }
+    for row in 0..side - 1 {
+        for column in 0..side - 1 {
+            let at = row * side + column;
+            out.write_all(&[3]).unwrap();
+            for corner in [at, at + 1, at + side] {
+                out.write_all(&corner.to_le_bytes()).unwrap();
+            }
+        }
+    }
+    out.flush().unwrap();
+}
+
+/// A folder with a mesh in it, and two places for stores of one name.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(side: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("one")).unwrap();
+        fs::create_dir(folder.path().join("many")).unwrap();
+        mesh(&folder.path().join("mesh.ply"), side);
+        Self(folder)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Compares both stores, and sees to it that nothing else is left.
+    fn check(&self) {
+        let [one, many] = ["one/a.zv", "many/a.zv"].map(|name| tree(&self.0.path().join(name)));
+        assert_eq!(one.keys().collect::<Vec<_>>(), many.keys().collect::<Vec<_>>());
+        assert!(one.iter().all(|(name, bytes)| *bytes == many[name]));
+        assert_eq!(fs::read_dir(self.0.path().join("many")).unwrap().count(), 1);
+    }
+}
+
+const LITTLE: [&str; 4] = ["--memory-limit", "2MiB", "--per-chunk", "1000"];
+
+#[test]
+fn processes_that_are_killed_and_started_again_make_the_same_store() {
+    let place = Place::new(400);
+    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
+    // What fits in memory is written at once.
+    assert_eq!(zvf(&["create", "-q", &file, &one, "--per-chunk", "1000", "--no-shard"]).code, 0);
+    let plan =
+        [&["ingest", "plan", &file, &many, "--json", "--shares", "3", "--no-shard"], &LITTLE[..]];
+    let plan = zvf(&plan.concat()).json();
+    let tasks = plan["tasks"].as_array().unwrap();
+    let stages: Vec<&str> = tasks.iter().map(|task| task["stage"].as_str().unwrap()).collect();
+    assert!(stages.iter().filter(|stage| **stage == "route").count() > 3, "{stages:?}");
+    let last = (stages.len() - 1).to_string();
+    let early = zvf(&["ingest", "run", &many, "--task", &last]).refused(3);
+    assert!(early.contains("expected every route task to be done before"), "{early}");
+    let early = zvf(&["ingest", "finish", &many]).refused(3);
+    assert!(early.contains("not done: route 0, route 1"), "{early}");
+
+    let mut killed = 0;
+    for (round, stage) in ["route", "cells", "join", "links"].into_iter().enumerate() {
+        let own: Vec<String> = (0..stages.len())
+            .filter(|number| stages[*number] == stage)
+            .map(|number| number.to_string())
+            .collect();
+        // Every task in a process of its own, all at once; some are killed in the middle.
+        let mut running: Vec<Child> = own
+            .iter()
+            .map(|task| start(&["ingest", "run", &many, "--task", task, "--memory-limit", "2MiB"]))
+            .collect();
+        for (number, child) in running.iter_mut().enumerate() {
+            if number % 2 == round % 2 {
+                std::thread::sleep(Duration::from_millis(7));
+                child.kill().unwrap();
+                killed += 1;
+            }
+        }
+        for mut child in running {
+            child.wait().unwrap();
+        }
+        for task in &own {
+            let ran = zvf(&["ingest", "run", &many, "--task", task, "--memory-limit", "2MiB"]);
+            assert_eq!(ran.code, 0, "{}", ran.err);
+        }
+    }
+    assert!(killed > 4);
+    assert!(!Path::new(&many).exists(), "nothing is to be seen yet");
+    let mut finish = start(&["ingest", "finish", &many]);
+    std::thread::sleep(Duration::from_millis(10));
+    finish.kill().unwrap();
+    finish.wait().unwrap();
+    let again = zvf(&["ingest", "finish", &many, "-q"]);
+    // It may have been finished before it was killed.
+    assert!(again.code == 0 || Path::new(&many).join("zarr.json").exists(), "{}", again.err);
+    place.check();
+}
+
+#[test]
+fn a_killed_create_goes_on() {
+    let place = Place::new(300);
+    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
+    let args = |store| [&["create", file.as_str(), store, "-q"], &LITTLE[..]].concat();
+    assert_eq!(zvf(&args(&one)).code, 0);
+    for wait in [0, 30, 60, 120, 200, 300] {
+        let mut child = start(&args(&many));
+        std::thread::sleep(Duration::from_millis(wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    if !Path::new(&many).exists() {
+        let ran = zvf(&args(&many));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    place.check();
+}
+
+/// The most memory that a process had at once, while it lives.
+#[cfg(target_os = "linux")]
+fn peak(child: &Child) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_bounded_for_ten_times_as_much_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let limit = 4_u64 << 20;
+    mesh(folder.path().join("mesh.ply").as_ref(), 1300); // 20 MB of vertices and 22 MB of faces
+    assert!(fs::metadata(at("mesh.ply")).unwrap().len() > 10 * limit);
+    // Chains of many runs, each of which is a fragment and an entry of a manifest.
+    let mut rows = String::from("x,y,object\n");
+    for n in 0..600_000_u32 {
+        use std::fmt::Write as _;
+        writeln!(rows, "{},{},{}", n * 37 % 1000, n / 600, n / 40).unwrap();
+    }
+    fs::write(at("chains.csv"), rows).unwrap();
+    for (file, more) in [("mesh.ply", &[][..]), ("chains.csv", &["--kind", "polyline"])] {
+        let (file, store) = (at(file), at(&format!("{file}.zv")));
+        let args = ["create", &file, &store, "-q", "--memory-limit", "4MiB", "--per-chunk", "2000"];
+        let mut child = start(&[&args, more].concat());
+        let mut most = 0;
+        let status = loop {
+            most = most.max(peak(&child).unwrap_or(0));
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(status.success(), "{file}");
+        assert!(most <= limit + (64 << 20), "{file}: {most}");
+    }
+}
