@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-#[cfg(all(unix, feature = "local"))]
-use zvf::StoreError;
 use zvf::inspect::advise;
 use zvf::{Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
@@ -65,7 +63,7 @@ impl Session {
             if let Some(path) = Store::pack_at(address) {
                 // Without it, a file that is cut short under the map would end the process.
                 zvf::store::signal::survive_sigbus()
-                    .map_err(|error| StoreError::io(zvf::store::Op::Open, error))?;
+                    .map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
                 let store = Store::open_mapped_immutable(&path, options).await?;
                 self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
                 return Ok(store);

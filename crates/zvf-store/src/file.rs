@@ -177,11 +177,14 @@ impl RangedFile {
                 return ranges.iter().map(|range| part(whole, range)).collect();
             }
         };
-        let first = self.len().saturating_sub(to_u64(tail.len()));
-        let held = |range: &Range<u64>| range.start >= first && range.start <= range.end;
+        let size = self.len();
+        let first = size.saturating_sub(to_u64(tail.len()));
+        // Not every backend answers a request for nothing, or for what is not there.
+        let asked = |range: &Range<u64>| range.start < range.end && range.end <= size;
+        let held = |range: &Range<u64>| range.start >= first;
         let gets: Vec<Get> = ranges
             .iter()
-            .filter(|range| !held(range))
+            .filter(|range| asked(range) && !held(range))
             .map(|range| {
                 let len = range.end.saturating_sub(range.start);
                 Get::at(key.clone(), range.start, len).of(version.clone())
@@ -189,6 +192,9 @@ impl RangedFile {
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
         let answer = |range: &Range<u64>| {
+            if !asked(range) {
+                return empty(size, range).map_err(|error| error.with_key(key));
+            }
             if held(range) {
                 let near = range.start.saturating_sub(first)..range.end.saturating_sub(first);
                 return part(tail, &near).map_err(|error| error.with_key(key));
@@ -239,11 +245,16 @@ impl RangedFile {
 }
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
-    let size = to_u64(whole.len());
+    empty(to_u64(whole.len()), range)?;
+    Ok(whole.slice(to_usize(range.start)..to_usize(range.end)))
+}
+
+/// Nothing, when `range` lies in a file of `size` bytes.
+fn empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
     if range.start > range.end || range.end > size {
         return Err(past_the_end(size, range.end).with_span(range.start, range.end));
     }
-    Ok(whole.slice(to_usize(range.start)..to_usize(range.end)))
+    Ok(Bytes::new())
 }
 
 fn past_the_end(size: u64, end: u64) -> StoreError {
@@ -298,6 +309,7 @@ mod tests {
         let file = RangedFile::from_object_store(store, &"a".into(), &options).await.unwrap();
         assert!(file.resident().is_none());
         assert_eq!(file.read(5..9).await.unwrap(), bytes[5..9]);
+        assert_eq!(file.read(7..7).await.unwrap(), "");
         let requests = file.io_stats().requests;
         assert_eq!(file.read(39_990..40_000).await.unwrap(), bytes[39_990..]);
         assert_eq!(file.io_stats().requests, requests, "the end was read when it was opened");

@@ -1,7 +1,7 @@
 //! How arrays of each format version lie in files, behind types that do not tell.
 //!
 //! ```text
-//! cells      chunks of spatial arrays                  native (C), tiny (A, B)
+//! cells      chunks of spatial arrays                  native (C), tiny (A, B); packed in a .tet
 //! rows       manifests, groups, names                  vlen-bytes arrays, or data and offsets
 //! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
 //! ```
