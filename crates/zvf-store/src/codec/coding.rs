@@ -91,7 +91,9 @@ pub(super) fn step(codec: &Codec) -> Result<Step, StoreError> {
 /// A codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
 fn beyond(codec: &Codec) -> Result<Step, StoreError> {
-    super::more::More::of(codec).map(Step::More).ok_or_else(|| misplaced(codec))
+    super::more::More::of(codec)
+        .map(|more| Step::More(Box::new(more)))
+        .ok_or_else(|| misplaced(codec))
 }
 
 /// A codec beyond the common ones: none, without the feature `more-codecs`.

@@ -71,7 +71,7 @@ pub(crate) enum Step {
     Zstd,
     /// One that zarrs brings.
     #[cfg(feature = "more-codecs")]
-    More(more::More),
+    More(Box<more::More>),
 }
 
 impl Chain {
