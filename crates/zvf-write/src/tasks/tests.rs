@@ -175,7 +175,7 @@ proptest! {
             let mut all = plan.tasks();
             // In any order within a stage, some of them twice.
             let keys: BTreeMap<Task, u64> = all.iter().copied().zip(order.iter().copied()).collect();
-            let twice: Vec<Task> = all.iter().copied().filter(|task| keys[task] % 3 == 0).collect();
+            let twice: Vec<Task> = all.iter().copied().filter(|task| keys[task].is_multiple_of(3)).collect();
             all.extend(twice);
             all.sort_by_key(|task| (task.stage, keys[task]));
             for task in all {
