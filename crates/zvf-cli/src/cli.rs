@@ -17,6 +17,8 @@ use crate::commands::info::Info;
 use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::object::Object;
+#[cfg(feature = "pyramid")]
+use crate::commands::pyramid::Pyramid;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
 use crate::commands::repair::Repair;
@@ -86,6 +88,8 @@ enum Command {
     Create(Box<Create>),
     #[cfg(feature = "write")]
     Demo(Demo),
+    #[cfg(feature = "pyramid")]
+    Pyramid(Box<Pyramid>),
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
@@ -116,6 +120,8 @@ impl Cli {
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Demo(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "pyramid")]
+                Command::Pyramid(command) => command.run(&session, &mut out).await,
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,

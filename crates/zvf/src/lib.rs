@@ -28,6 +28,7 @@
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
 //! | [`write`](mod@write), [`create`] | geometry to stores; files to stores | `zvf-write`, here |
+//! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
@@ -36,7 +37,7 @@
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended. A feature adds
+//! `write` what makes stores, `pyramid` their coarser levels, `validate` the rules of the format, `repair` what can be mended. A feature adds
 //! items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -72,6 +73,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeou
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
+#[cfg(feature = "pyramid")]
+pub use zvf_pyramid as pyramid;
 #[cfg(feature = "query")]
 pub use zvf_query as query;
 #[cfg(feature = "query")]

@@ -12,6 +12,8 @@ pub(crate) mod info;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod object;
+#[cfg(feature = "pyramid")]
+pub(crate) mod pyramid;
 pub(crate) mod query;
 pub(crate) mod rearrange;
 pub(crate) mod repair;
