@@ -21,6 +21,8 @@ use crate::commands::man::Man;
 use crate::commands::migrate::Migrate;
 use crate::commands::object::Object;
 use crate::commands::pack::{Pack, Unpack};
+#[cfg(feature = "pyramid")]
+use crate::commands::pyramid::Pyramid;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
 use crate::commands::repair::Repair;
@@ -94,6 +96,8 @@ enum Command {
     Ingest(Box<Ingest>),
     #[cfg(feature = "write")]
     Demo(Demo),
+    #[cfg(feature = "pyramid")]
+    Pyramid(Box<Pyramid>),
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
@@ -131,6 +135,8 @@ impl Cli {
                 Command::Ingest(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Demo(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "pyramid")]
+                Command::Pyramid(command) => command.run(&session, &mut out).await,
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,

@@ -332,6 +332,25 @@ impl From<zvf_write::WriteError> for Error {
     }
 }
 
+#[cfg(feature = "pyramid")]
+impl From<zvf_pyramid::PyramidError> for Error {
+    fn from(source: zvf_pyramid::PyramidError) -> Self {
+        use zvf_pyramid::PyramidError;
+        match source {
+            PyramidError::Store(source) => source.into(),
+            PyramidError::Model(source) => source.into(),
+            PyramidError::Query(source) => source.into(),
+            PyramidError::Write(source) => source.into(),
+            source => {
+                let class = source.class();
+                let mut error = Self::new(class, "write", format!("{class}, {source}"));
+                error.0.source = Some(source.into());
+                error
+            }
+        }
+    }
+}
+
 #[cfg(feature = "convert")]
 impl From<zvf_convert::ConvertError> for Error {
     fn from(source: zvf_convert::ConvertError) -> Self {

@@ -28,6 +28,7 @@
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
 //! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
 //! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, here |
+//! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
@@ -38,9 +39,10 @@
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `validate` the rules of the format, `repair` what can be mended,
-//! `migrate` what brings older stores along, `tensor` dense arrays in one file and packed stores.
-//! A feature adds items and changes none.
+//! `write` what makes stores, `pyramid` their coarser levels, `validate` the rules of the format,
+//! `repair` what can be mended, `migrate` what brings older stores along, `tensor` dense arrays in one
+//! file and packed stores, `more-codecs` steps of codec chains that few writers use. A feature adds
+//! items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -79,6 +81,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeou
 pub use zvf_convert as convert;
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
+#[cfg(feature = "pyramid")]
+pub use zvf_pyramid as pyramid;
 #[cfg(feature = "query")]
 pub use zvf_query as query;
 #[cfg(feature = "query")]

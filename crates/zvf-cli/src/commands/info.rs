@@ -151,7 +151,8 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
 fn made_by(level: &LevelSummary) -> String {
     let Some(parent) = level.parent else { return "-".to_owned() };
     let additive = if level.additive { ", an addition" } else { "" };
-    format!("{} from {parent}{additive}", level.method)
+    let error = level.error.map(|error| format!(", within {error}")).unwrap_or_default();
+    format!("{} from {parent}{error}{additive}", level.method)
 }
 
 fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -18,6 +18,8 @@ pub(crate) mod man;
 pub(crate) mod migrate;
 pub(crate) mod object;
 pub(crate) mod pack;
+#[cfg(feature = "pyramid")]
+pub(crate) mod pyramid;
 pub(crate) mod query;
 pub(crate) mod rearrange;
 pub(crate) mod repair;

@@ -246,7 +246,7 @@ async fn skeletons_keep_roots_forks_and_tips() {
 #[tokio::test(flavor = "multi_thread")]
 async fn meshes_keep_holes_and_borders() {
     let dir = tempfile::tempdir().unwrap();
-    let fine = sheet(40);
+    let fine = sheet(20);
     assert_eq!((euler(&fine), borders(&fine), components(&fine)), (0, 2, 1));
     let address = store(dir.path(), 9.0, &fine, |_| {}).await;
     let options = Options { levels: Some(2), ..Options::default() };

@@ -37,6 +37,8 @@ pub struct LevelSummary {
     pub parent: Option<i64>,
     /// How it was made.
     pub method: String,
+    /// How far it may lie from level 0, in world units, where it says so.
+    pub error: Option<f64>,
     /// Share of the objects kept.
     pub object_sparsity: f64,
     /// Whether it is an addition to the next coarser one rather than a copy.
@@ -125,6 +127,7 @@ impl LevelSummary {
         self.bin_shape = meta.effective_bin_shape(root, &self.level.to_string());
         self.parent = meta.parent_level;
         self.method = meta.coarsening_method.clone();
+        self.error = meta.geometric_error();
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
         self.chunk_attribute = meta.chunk_attribute_name.clone();

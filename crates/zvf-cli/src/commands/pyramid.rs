@@ -1,0 +1,208 @@
+//! `zvf pyramid`.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::{Value, json};
+use zvf::format::metadata::CrossLevelStorage;
+use zvf::pyramid::{
+    Ladder, LevelReport, Method, Options, Reference, Rule, Step, Strategy, build, build_reference,
+};
+use zvf::store::BuildOptions;
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::count;
+
+/// Give a store coarser levels, in place of those it has.
+///
+/// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are
+/// contracted, meshes lose faces; objects keep their ids, attributes and groups come along. The store is
+/// replaced in one step when all levels are written; a run that is stopped leaves it as it was.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf pyramid --dry-run brain.zarrvectors
+  zvf pyramid brain.zarrvectors --levels 4
+  zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
+  zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
+  zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
+pub(crate) struct Pyramid {
+    /// The store: a folder.
+    store: String,
+    /// Only say what would be built.
+    #[arg(long)]
+    dry_run: bool,
+    /// How many levels; without, until the coarsest has no more than --until vertices.
+    #[arg(long, value_name = "N")]
+    levels: Option<u32>,
+    /// Vertices that the coarsest level may have.
+    #[arg(long, value_name = "VERTICES", default_value_t = 10_000, conflicts_with = "levels")]
+    until: u64,
+    /// How geometry becomes coarser: cluster, subset, simplify, decimate, collapse or keep [default: by
+    /// kind].
+    #[arg(long, value_parser = word::<Method>)]
+    method: Option<Method>,
+    /// Of level 1, in world units: the edge of a cell, or a tolerance [default: measured].
+    #[arg(long, value_name = "SIZE")]
+    size: Option<f64>,
+    /// How much larger that is with each level.
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
+    growth: f64,
+    /// The share that subset, decimate and collapse keep with each level.
+    #[arg(long, value_name = "SHARE")]
+    keep: Option<f64>,
+    /// Keep one of so many objects with each level.
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    sparsity: f64,
+    /// Which objects are kept: random, length, largest:NAME, smallest:NAME, coverage, thinning or groups.
+    #[arg(long, value_parser = word::<Strategy>, default_value = "random")]
+    strategy: Strategy,
+    /// What random choices start from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many chunks one of the next level covers on each axis [default: 2; 1 with --reference].
+    #[arg(long, value_name = "N")]
+    chunk_scale: Option<u32>,
+    /// What becomes of an attribute: mean, sum, mode, count, min, max, first or drop.
+    #[arg(long = "rule", value_name = "NAME=RULE", value_parser = rule)]
+    rules: Vec<(String, Rule)>,
+    /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
+    #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
+        conflicts_with_all = ["method", "size", "keep", "sparsity", "rules", "levels", "dry_run"])]
+    reference: Vec<(f64, f64)>,
+    /// With --reference, levels up and down that vertices are linked to; 0 for none, -1 for all.
+    #[arg(long, requires = "reference", default_value_t = 1, allow_negative_numbers = true)]
+    depth: i64,
+}
+
+impl Pyramid {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        if self.store.contains("://") && !self.store.starts_with("file://") {
+            let usage = Usage::new("levels are built in a folder of this machine");
+            return Err(usage.with_hint("copy the store here, and the result back").into());
+        }
+        if self.dry_run {
+            return self.plan(session, out).await;
+        }
+        let how = BuildOptions::default();
+        let progress = session.progress("building levels");
+        let told = |report: &LevelReport| progress.set(report.to_string());
+        let built = if self.reference.is_empty() {
+            build(&self.store, &self.options(session), &how, told).await
+        } else {
+            build_reference(&self.store, &self.as_reference(), &how).await
+        };
+        drop(progress);
+        let built = built.map_err(zvf::Error::from);
+        let built = built.with_context(|| format!("cannot build levels of {}", self.store))?;
+        if session.json() {
+            let levels: Vec<Value> = built.iter().map(report).collect();
+            serde_json::to_writer(&mut *out, &json!({ "store": self.store, "levels": levels }))?;
+            writeln!(out)?;
+        } else {
+            for report in &built {
+                writeln!(out, "{report}")?;
+            }
+            if built.is_empty() {
+                writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
+            }
+        }
+        Ok(Outcome::Clean)
+    }
+
+    async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let store = session.store(&self.store).await?;
+        let progress = session.progress("measuring");
+        let ladder = Ladder::of(&store, &self.options(session)).await.map_err(zvf::Error::from);
+        drop(progress);
+        let ladder = ladder.with_context(|| format!("cannot plan levels of {}", self.store))?;
+        let steps = ladder.steps();
+        if session.json() {
+            let levels: Vec<Value> = steps.iter().map(step).collect();
+            let plan =
+                json!({ "store": self.store, "vertices": ladder.vertices(), "levels": levels });
+            serde_json::to_writer(&mut *out, &plan)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "level 0: {} vertices", count(ladder.vertices()))?;
+            for step in &steps {
+                writeln!(out, "{step}")?;
+            }
+        }
+        Ok(Outcome::Clean)
+    }
+
+    fn options(&self, session: &Session) -> Options {
+        let defaults = Options::default();
+        Options {
+            method: self.method,
+            size: self.size,
+            growth: self.growth,
+            keep: self.keep,
+            sparsity: self.sparsity,
+            strategy: self.strategy.clone(),
+            seed: self.seed,
+            chunk_scale: self.chunk_scale.unwrap_or(defaults.chunk_scale),
+            levels: self.levels,
+            until: self.until,
+            rules: self.rules.clone(),
+            memory: session.memory_limit().unwrap_or(defaults.memory),
+        }
+    }
+
+    fn as_reference(&self) -> Reference {
+        let none = self.depth == 0;
+        Reference {
+            factors: self.reference.clone(),
+            chunk_scales: self
+                .chunk_scale
+                .map_or_else(Vec::new, |scale| vec![scale; self.reference.len()]),
+            seed: self.seed.into(),
+            depth: self.depth,
+            storage: if none { CrossLevelStorage::None } else { CrossLevelStorage::Explicit },
+        }
+    }
+}
+
+fn report(report: &LevelReport) -> Value {
+    json!({
+        "level": report.level,
+        "vertices": report.vertices,
+        "objects": report.objects,
+        "elements": report.elements,
+        "error": report.error,
+    })
+}
+
+fn step(step: &Step) -> Value {
+    json!({
+        "level": step.level,
+        "method": step.method.to_string(),
+        "size": step.size,
+        "keep": step.keep,
+        "sparsity": step.sparsity,
+        "chunk_shape": step.chunk,
+        "about_vertices": step.vertices,
+    })
+}
+
+fn word<T: std::str::FromStr<Err = zvf::pyramid::PyramidError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: zvf::pyramid::PyramidError| error.to_string())
+}
+
+fn rule(text: &str) -> Result<(String, Rule), String> {
+    let (name, rule) = text.split_once('=').ok_or("NAME=RULE is wanted, such as mass=sum")?;
+    Ok((name.to_owned(), word(rule)?))
+}
+
+fn factors(text: &str) -> Result<(f64, f64), String> {
+    let wanted = || "BINS,OBJECTS is wanted, such as 2,1".to_owned();
+    let (bins, objects) = text.split_once(',').ok_or_else(wanted)?;
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_no_number| wanted());
+    Ok((number(bins)?, number(objects)?))
+}
