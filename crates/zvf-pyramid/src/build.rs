@@ -132,12 +132,12 @@ impl Making<'_> {
         if let Some(objects) = &objects {
             objects.carry(&below, writer.writer()).await?;
         }
-        let (off, elements) = match kind {
-            Kind::PointCloud => (self.points(&reader, objects.as_ref(), &mut writer).await?, 0),
-            kind if kind.is_chain() => {
-                (self.chains(&reader, objects.as_ref(), &mut writer).await?, 0)
-            }
-            _ => self.whole(&reader, objects.as_ref(), &mut writer).await?,
+        let (off, elements) = if kind == Kind::PointCloud {
+            (self.points(&reader, objects.as_ref(), &mut writer).await?, 0)
+        } else if kind.is_chain() {
+            (self.chains(&reader, objects.as_ref(), &mut writer).await?, 0)
+        } else {
+            self.whole(&reader, objects.as_ref(), &mut writer).await?
         };
         let error = self.error.map(|before| before + off).filter(|error| error.is_finite());
         let rows = objects.as_ref().map(Objects::rows);

@@ -184,7 +184,7 @@ impl Clusters {
                     Rule::Mean => sum / weight,
                     Rule::Min => least,
                     Rule::Max => most,
-                    _ => sum,
+                    Rule::Sum | Rule::Mode | Rule::Count | Rule::First | Rule::Drop => sum,
                 };
                 put(&mut bytes, target, x);
             }
@@ -208,7 +208,12 @@ impl Clusters {
                 let x = match rule {
                     Rule::Sum => values.fold(0_i128, i128::saturating_add),
                     Rule::Min => values.min().unwrap_or(0),
-                    _ => values.max().unwrap_or(0),
+                    Rule::Max
+                    | Rule::Mean
+                    | Rule::Mode
+                    | Rule::Count
+                    | Rule::First
+                    | Rule::Drop => values.max().unwrap_or(0),
                 };
                 let (least, most) = if signed {
                     (i128::from(i64::MIN), i128::from(i64::MAX))
@@ -269,7 +274,7 @@ pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     let weight = |row| match column.value(row, 0) {
         Value::UInt(n) => n,
         Value::Int(n) => u64::try_from(n).unwrap_or(0),
-        _ => 1,
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => 1,
     };
     Some((0..column.len()).map(weight).collect())
 }

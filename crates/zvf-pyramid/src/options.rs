@@ -139,11 +139,14 @@ impl Method {
     ];
 
     fn usual(kind: Kind) -> Self {
-        match kind {
-            Kind::Line => Self::Keep,
-            Kind::Polyline | Kind::Streamline | Kind::Skeleton => Self::Simplify,
-            Kind::Mesh => Self::Collapse,
-            _ => Self::Cluster,
+        if kind == Kind::Line {
+            Self::Keep
+        } else if kind.is_chain() || kind == Kind::Skeleton {
+            Self::Simplify
+        } else if kind == Kind::Mesh {
+            Self::Collapse
+        } else {
+            Self::Cluster
         }
     }
 

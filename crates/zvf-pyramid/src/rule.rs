@@ -56,7 +56,11 @@ impl Rule {
         match field.column.dtype().kind {
             _ if !merged => Self::First,
             DtypeKind::Float if field.categories.is_none() => Self::Mean,
-            _ => Self::Mode,
+            DtypeKind::Bool
+            | DtypeKind::Int
+            | DtypeKind::UInt
+            | DtypeKind::Float
+            | DtypeKind::Text => Self::Mode,
         }
     }
 

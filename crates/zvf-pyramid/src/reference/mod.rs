@@ -82,7 +82,7 @@ impl Reference {
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
         let all = self.factors.len();
         let most = usize::try_from(self.depth).unwrap_or(all).min(all);
-        if self.storage == CrossLevelStorage::None { 1..=0 } else { 1..=most }
+        1..=if self.storage == CrossLevelStorage::None { 0 } else { most }
     }
 }
 

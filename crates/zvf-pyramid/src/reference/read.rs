@@ -91,7 +91,7 @@ fn all_as_one(level: &mut Level, fragments: &[ChunkFragments]) -> Result<(), Pyr
     let mut references = Vec::with_capacity(level.rows());
     for (at, chunk) in fragments.iter().enumerate() {
         for fragment in 0..chunk.view()?.len() {
-            rows(level, fragments, at, fragment.into(), &mut references)?;
+            rows(level, fragments, at, fragment, &mut references)?;
         }
     }
     level.offsets = vec![0, references.len()];

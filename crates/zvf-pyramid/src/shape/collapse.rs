@@ -61,6 +61,9 @@ pub(crate) fn collapsed(batch: &Batch, keep: f64, rules: &Rules) -> Result<Made,
     Ok(Made { batch: made, error })
 }
 
+/// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
+type Priced = (u64, u32, u32, u32, u32);
+
 /// A mesh while edges collapse.
 struct Mesh {
     at: Vec<[f64; 3]>,
@@ -73,7 +76,7 @@ struct Mesh {
     fixed: Vec<bool>,
     stamps: Vec<u32>, // how often a vertex changed
     owners: Vec<u32>, // a number for each object
-    heap: BinaryHeap<Reverse<(u64, u32, u32, u32, u32)>>,
+    heap: BinaryHeap<Reverse<Priced>>,
     middle: Vec<f64>, // of the box, one number an axis
 }
 
