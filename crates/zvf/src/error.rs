@@ -334,6 +334,7 @@ impl From<zvf_write::WriteError> for Error {
 
 #[cfg(feature = "pyramid")]
 impl From<zvf_pyramid::PyramidError> for Error {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what passes nothing on is told as it is")]
     fn from(source: zvf_pyramid::PyramidError) -> Self {
         use zvf_pyramid::PyramidError;
         match source {
