@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Opens a store for checking it: what is wrong with it is not said in words yet.
-    pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, StoreError> {
+    pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
         Store::open(address, self.common.options(Timeouts::Batch)).await
     }
 
