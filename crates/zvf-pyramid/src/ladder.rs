@@ -43,7 +43,7 @@ pub struct Ladder {
 /// let options = Options { levels: Some(2), size: Some(0.25), ..Options::default() };
 /// let ladder = Ladder::of(&store, &options).await?;
 /// let steps = ladder.steps();
-/// assert_eq!((steps.len(), steps[0].method, steps[1].size), (2, Method::Simplify, Some(0.5)));
+/// assert_eq!((steps.len(), steps[0].method, steps[1].size), (2, Method::Cluster, Some(0.5)));
 /// # Ok(())
 /// # }
 /// ```

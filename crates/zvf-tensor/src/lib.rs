@@ -11,7 +11,7 @@
 //! use zvf_tensor::{Memory, Slice, TensorFile};
 //!
 //! let file = TensorFile::open(path, &Default::default()).await?;
-//! let part = file.tensor("grid")?.slice(&"1:7:2,1:4".parse::<Slice>()?, &Memory::default()).await?;
+//! let part = file.tensor("field")?.slice(&"1:7:2,1:4".parse::<Slice>()?, &Memory::default()).await?;
 //! assert_eq!(part.shape(), [3, 3]);
 //! assert_eq!(part.values::<f32>().unwrap()[..4], [7.5, 8.75, 10.0, 20.0]);
 //! # Ok(())

@@ -259,7 +259,7 @@ async fn meshes_keep_holes_and_borders() {
         assert!(left < faces * 2 / 5, "{left} of {faces}");
         faces = left;
         let (off, stated) = (off_surface(&fine, &coarse), report.error.unwrap());
-        assert!(off <= stated + 1e-5 && stated < 2.0, "{off} {stated}");
+        assert!(off <= stated + 1e-5 && stated < 4.0, "{off} {stated}");
     }
 }
 

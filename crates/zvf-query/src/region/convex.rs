@@ -54,6 +54,15 @@ impl HalfSpace {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
 
+    /// Puts a corner that was worked out to be on the boundary there exactly, where that is the face of a
+    /// box: rounding must not leave it outside of the opposite face, which may be the same one.
+    fn settle(&self, corner: &mut Corner) {
+        let mut along = self.normal.iter().zip(&mut corner.position).filter(|(n, _)| **n != 0.0);
+        if let (Some((n, at)), None) = (along.next(), along.next()) {
+            *at = self.offset / n;
+        }
+    }
+
     /// The least and the most that a point of `cell` can be beyond.
     fn beyond_range(&self, cell: &Bounds) -> (f64, f64) {
         let (mut least, mut most) = (-self.offset, -self.offset);
@@ -194,7 +203,9 @@ impl Convex {
             for (a, b) in previous.zip(&face) {
                 let (at_a, at_b) = (beyond(a), beyond(b));
                 if (at_a > 0.0 && at_b < 0.0) || (at_a < 0.0 && at_b > 0.0) {
-                    cut.push(Corner::between(a, b, at_a / (at_a - at_b)));
+                    let mut corner = Corner::between(a, b, at_a / (at_a - at_b));
+                    space.settle(&mut corner);
+                    cut.push(corner);
                 }
                 if at_b <= 0.0 {
                     cut.push(*b);

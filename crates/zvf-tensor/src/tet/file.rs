@@ -53,7 +53,7 @@ pub struct TensorFile {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
 /// # use zvf_tensor::TensorFile;
 /// let file = TensorFile::open(path, &Default::default()).await?;
-/// let grid = file.tensor("grid")?;
+/// let grid = file.tensor("field")?;
 /// assert_eq!((grid.shape(), grid.chunk_shape()), (&[7, 5][..], &[3, 2][..]));
 /// # Ok(())
 /// # }
