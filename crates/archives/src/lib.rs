@@ -2,6 +2,7 @@
 //!
 //! For tests of every layer; whatever is missing or broken here is a panic.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -55,6 +56,24 @@ pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
 /// When the archive cannot be read, or is none.
 pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     below(archive, |folder| folder.ends_with(".zarrvectors"))
+}
+
+/// The files below a folder of this machine, by their path in it.
+pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
 }
 
 /// The files of an archive below a folder, by their path in it.

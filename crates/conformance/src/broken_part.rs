@@ -32,10 +32,8 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for fault in corpus::faults(folder)? {
-        if only.is_none_or(|only| fault.id.contains(only)) {
-            tally.add(one(&fault, runtime)?)?;
-        }
+    for fault in corpus::faults(folder, only)? {
+        tally.add(one(&fault, runtime)?)?;
     }
     Ok(())
 }

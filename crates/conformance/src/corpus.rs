@@ -36,8 +36,8 @@ pub(crate) struct Fault {
     pub(crate) detect_at: Option<String>,
 }
 
-/// Every golden store of `folder`.
-pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
+/// Every golden store of `folder`, or those with `only` in their names.
+pub(crate) fn goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Golden>> {
     let index = read_json(&folder.join("INDEX.json"))?;
     let stores = index["stores"].as_array().context("INDEX.json lists no stores")?;
     let golden = |entry: &Value| {
@@ -50,11 +50,11 @@ pub(crate) fn goldens(folder: &Path) -> anyhow::Result<Vec<Golden>> {
             expected,
         })
     };
-    stores.iter().map(golden).collect()
+    stores.iter().filter(|entry| is_wanted(entry, only)).map(golden).collect()
 }
 
-/// Every damaged store of `folder`; none where it keeps none.
-pub(crate) fn faults(folder: &Path) -> anyhow::Result<Vec<Fault>> {
+/// Every damaged store of `folder`, or those with `only` in their names; none where it keeps none.
+pub(crate) fn faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
     let list = folder.join("broken/FAULTS.json");
     if !list.exists() {
         return Ok(Vec::new());
@@ -68,7 +68,13 @@ pub(crate) fn faults(folder: &Path) -> anyhow::Result<Vec<Fault>> {
         want: text(&entry["want"]),
         detect_at: entry["detect_at"].as_str().map(str::to_owned),
     };
-    Ok(list["faults"].as_array().into_iter().flatten().map(fault).collect())
+    let faults = list["faults"].as_array().into_iter().flatten();
+    Ok(faults.filter(|entry| is_wanted(entry, only)).map(fault).collect())
+}
+
+/// Whether the store of an entry has `only` in its name.
+fn is_wanted(entry: &Value, only: Option<&str>) -> bool {
+    only.is_none_or(|only| text(&entry["id"]).contains(only))
 }
 
 /// The files of an archived store.

@@ -30,12 +30,8 @@ pub(crate) fn run(
     every: NonZeroUsize,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder)? {
-        let asked = match only {
-            Some(only) => golden.id.contains(only),
-            None => SWEPT.contains(&golden.id.as_str()),
-        };
-        if asked {
+    for golden in corpus::goldens(folder, only)? {
+        if only.is_some() || SWEPT.contains(&golden.id.as_str()) {
             tally.add(sweep(&golden.id, &corpus::read(&golden.archive)?, every))?;
         }
     }

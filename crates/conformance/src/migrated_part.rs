@@ -27,10 +27,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder)? {
-        if only.is_some_and(|only| !golden.id.contains(only)) {
-            continue;
-        }
+    for golden in corpus::goldens(folder, only)? {
         let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
         let mut report = Report::new(format!("migrated/{}", golden.id));
         if let Err(error) = runtime.block_on(one(&mut report, golden, &unpacked)) {

@@ -24,10 +24,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder)? {
-        if only.is_some_and(|only| !golden.id.contains(only)) {
-            continue;
-        }
+    for golden in corpus::goldens(folder, only)? {
         let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
         for far in [false, true] {
             let how = if far { "packed, by ranges" } else { "packed" };

@@ -27,13 +27,12 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let wanted = |id: &str| only.is_none_or(|only| id.contains(only));
     let mut counts = Counts::default();
-    for golden in corpus::goldens(folder)?.into_iter().filter(|golden| wanted(&golden.id)) {
+    for golden in corpus::goldens(folder, only)? {
         counts.sound += 1;
         tally.add(sound(&golden, runtime)?)?;
     }
-    for fault in corpus::faults(folder)?.into_iter().filter(|fault| wanted(&fault.id)) {
+    for fault in corpus::faults(folder, only)? {
         tally.add(damaged(&fault, runtime, &mut counts)?)?;
     }
     let Counts { sound, damaged, wrong, found } = counts;

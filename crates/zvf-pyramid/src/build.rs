@@ -48,17 +48,8 @@ pub async fn build(
     levels::check(&store)?;
     let ladder = Ladder::of(&store, options).await?;
     let build = levels::begin(address, &store, how).await?;
-    match all(&store, &build, &ladder, &mut told).await {
-        Ok((reports, root)) => {
-            build.publish(&root).await?;
-            Ok(reports)
-        }
-        Err(error) => {
-            // The first fault counts; scratch that stays is removed by the next build.
-            drop(build.abandon().await);
-            Err(error)
-        }
-    }
+    let made = all(&store, &build, &ladder, &mut told).await;
+    levels::end(build, made).await
 }
 
 async fn all(

@@ -8,7 +8,7 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_write::Writer;
 
 use crate::choose::{self, Candidate};
-use crate::columns::{floats, gathered};
+use crate::columns::{Points, gathered};
 use crate::ladder::Step;
 use crate::num::{place, to_u32, to_u64};
 use crate::shape::contract::sides;
@@ -195,28 +195,19 @@ async fn measured(
 
 /// Adds what a batch says of candidates.
 fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mut [Candidate]) {
-    let axes = place(batch.positions().width());
-    let at = floats(batch.positions());
-    let point = |row: usize| {
-        let start = row.saturating_mul(axes);
-        at.get(start..start.saturating_add(axes)).unwrap_or(&[])
-    };
-    let length = |a: usize, b: usize| {
-        let apart = point(a).iter().zip(point(b)).map(|(a, b)| (a - b) * (a - b));
-        apart.sum::<f64>().sqrt()
-    };
+    let points = Points::of(batch.positions());
     let mut add = |id: i64, measure: f64, row: usize| {
         let candidate = places.get(&id).and_then(|at| candidates.get_mut(*at));
         if let Some(candidate) = candidate {
             candidate.measure += measure;
             if candidate.at.is_empty() {
-                candidate.at = point(row).to_vec();
+                candidate.at = points.point(row).to_vec();
             }
         }
     };
     for part in batch.parts().iter().filter(|part| !part.rows.is_empty()) {
         let rows = part.rows.clone();
-        let lengths = rows.clone().zip(rows.clone().skip(1)).map(|(a, b)| length(a, b));
+        let lengths = rows.clone().zip(rows.clone().skip(1)).map(|(a, b)| points.length(a, b));
         let sum: f64 = lengths.sum();
         let middle = rows.start.saturating_add(rows.len() / 2);
         add(part.object.0, sum, middle);
@@ -231,7 +222,7 @@ fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mu
     if let Some(elements) = batch.elements() {
         for [a, b] in sides(elements) {
             if let Some(object) = owner(a) {
-                add(object.0, length(a, b), a);
+                add(object.0, points.length(a, b), a);
             }
         }
     }

@@ -20,6 +20,28 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
 }
 
+/// Positions, to be measured between.
+pub(crate) struct Points {
+    axes: usize,
+    values: Vec<f64>,
+}
+
+impl Points {
+    pub(crate) fn of(positions: &Column) -> Self {
+        Self { axes: place(positions.width()), values: floats(positions) }
+    }
+
+    pub(crate) fn point(&self, row: usize) -> &[f64] {
+        let start = row.saturating_mul(self.axes);
+        self.values.get(start..start.saturating_add(self.axes)).unwrap_or(&[])
+    }
+
+    pub(crate) fn length(&self, a: usize, b: usize) -> f64 {
+        let apart = self.point(a).iter().zip(self.point(b)).map(|(a, b)| (a - b) * (a - b));
+        apart.sum::<f64>().sqrt()
+    }
+}
+
 /// Values as a column of this type: rounded where it has whole numbers.
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
     let mut bytes = Vec::with_capacity(values.len().saturating_mul(8));

@@ -13,8 +13,8 @@ use zvf_model::{Kind, Level, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
-use crate::columns::floats;
-use crate::num::{place, to_f64, to_u32, to_u64, whole};
+use crate::columns::Points;
+use crate::num::{to_f64, to_u32, to_u64, whole};
 use crate::options::MOST_LEVELS;
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
@@ -214,18 +214,9 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
     let (mut sum, mut count) = (0.0, 0_u64);
     while let Some(batch) = batches.next().await {
         let batch = batch?;
-        let axes = place(batch.positions().width());
-        let at = floats(batch.positions());
-        let point = |row: usize| {
-            let start = row.saturating_mul(axes);
-            at.get(start..start.saturating_add(axes)).unwrap_or(&[])
-        };
-        let length = |a: usize, b: usize| {
-            let apart = point(a).iter().zip(point(b)).map(|(a, b)| (a - b) * (a - b));
-            apart.sum::<f64>().sqrt()
-        };
+        let points = Points::of(batch.positions());
         let mut note = |a, b| {
-            sum += length(a, b);
+            sum += points.length(a, b);
             count = count.saturating_add(1);
         };
         if let Some(elements) = batch.elements() {

@@ -3,7 +3,7 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
-use zvf_format::metadata::Family;
+use zvf_format::metadata::{Family, Root};
 use zvf_store::{Build, BuildOptions, Key, Store};
 
 use crate::PyramidError;
@@ -31,6 +31,24 @@ pub(crate) async fn begin(
     let build = Build::begin(address, options).await?;
     build.keep(goes).await?;
     Ok(build)
+}
+
+/// Publishes what was made, or lets go of it.
+pub(crate) async fn end<T>(
+    build: Build,
+    made: Result<(T, Root), PyramidError>,
+) -> Result<T, PyramidError> {
+    match made {
+        Ok((made, root)) => {
+            build.publish(&root).await?;
+            Ok(made)
+        }
+        Err(error) => {
+            // The first fault counts; scratch that stays is removed by the next build.
+            drop(build.abandon().await);
+            Err(error)
+        }
+    }
 }
 
 /// Whether what is at `key` is not taken over.

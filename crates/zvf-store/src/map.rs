@@ -37,7 +37,7 @@ use crate::num::{to_u64, to_usize};
 use crate::open::Store;
 use crate::options::OpenOptions;
 use crate::signal::Watch;
-use crate::source::Source;
+use crate::source::{Source, is_pack_file};
 
 /// A file of which every byte is an address; cheap to clone.
 ///
@@ -190,7 +190,7 @@ impl Store {
     /// As [`open`](Self::open).
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        if path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir() {
+        if is_pack_file(path) {
             // SAFETY: the caller promises of every file of the store what is asked of this one.
             let file = unsafe { MappedFile::mapped(path) }?;
             return Self::open_pack(RangedFile::of_map(file)?, options).await;

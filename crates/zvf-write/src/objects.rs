@@ -167,25 +167,10 @@ impl Objects {
                     put_values(to, field.column.row(row), place(width));
                 }
             }
-            let rows = to_u64(ids.len());
-            let shape = [rows].into_iter().chain((width != 1).then_some(width.into())).collect();
-            let mut says = Rows::object_attribute(name, dtype, shape);
-            for (_, field) in given().take(1) {
-                let text = [("unit", &field.unit), ("description", &field.description)];
-                for (key, text) in text {
-                    if let Some(text) = text {
-                        says.extras.insert(key.to_owned(), (&**text).into());
-                    }
-                }
-            }
-            if dtype.kind == DtypeKind::Bool {
-                says.fill_sentinel_meaning = None; // each of its values is one that is meant
-            }
-            let columns = (width != 1).then_some(width.into());
-            let plan = DensePlan {
-                attributes: says.to_attributes(),
-                ..DensePlan::object_attribute(dtype, columns, sentinel(dtype))
-            };
+            let first = given().next().map(|(_, field)| field);
+            let unit = first.and_then(|field| field.unit.as_deref());
+            let description = first.and_then(|field| field.description.as_deref());
+            let plan = attribute_plan(name, (dtype, width), to_u64(ids.len()), [unit, description]);
             let path = frame.path(&format!("object_attributes/{name}"));
             let mut sink = frame.build.dense(&path, plan)?;
             sink.push(&bytes)?;
@@ -291,6 +276,30 @@ pub(crate) fn common_type<'a>(
     Ok(found.unwrap_or((Dtype::FLOAT32, 1)))
 }
 
+/// The array of an attribute of so many objects, with its unit and its description.
+pub(crate) fn attribute_plan(
+    name: &str,
+    (dtype, width): (Dtype, u32),
+    objects: u64,
+    [unit, description]: [Option<&str>; 2],
+) -> DensePlan {
+    let columns: Option<u64> = (width != 1).then_some(width.into());
+    let shape = [objects].into_iter().chain(columns).collect();
+    let mut says = Rows::object_attribute(name, dtype, shape);
+    for (key, text) in [("unit", unit), ("description", description)] {
+        if let Some(text) = text {
+            says.extras.insert(key.to_owned(), text.into());
+        }
+    }
+    if dtype.kind == DtypeKind::Bool {
+        says.fill_sentinel_meaning = None; // each of its values is one that is meant
+    }
+    DensePlan {
+        attributes: says.to_attributes(),
+        ..DensePlan::object_attribute(dtype, columns, sentinel(dtype))
+    }
+}
+
 /// Copies the values of one row, which may be shorter texts than there is room for.
 pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
     let (room, size) = (to.len().checked_div(width), from.len().checked_div(width));
@@ -320,7 +329,7 @@ pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
 }
 
 /// The same as a fill value.
-pub(crate) fn sentinel(dtype: Dtype) -> FillValue {
+fn sentinel(dtype: Dtype) -> FillValue {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, _) => FillValue::float(f64::NAN),
         (DtypeKind::Int, 1) => FillValue::int(i8::MIN.into()),

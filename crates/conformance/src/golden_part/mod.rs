@@ -46,10 +46,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder)? {
-        if only.is_some_and(|only| !golden.id.contains(only)) {
-            continue;
-        }
+    for golden in corpus::goldens(folder, only)? {
         let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
         let report = runtime.block_on(async {
             let mut report = Report::new(&golden.id);

@@ -36,8 +36,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let mut goldens = corpus::goldens(folder)?;
-    goldens.retain(|golden| stores.is_none_or(|text| golden.id.contains(text)));
+    let goldens = corpus::goldens(folder, stores)?;
     for (name, start) in services::ALL {
         if servers.is_some_and(|text| !name.contains(text)) {
             continue;

@@ -1,35 +1,18 @@
 //! Stores that several processes build, and processes that are killed.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use archives::tree;
+
 use crate::stores::zvf;
 
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// Everything below a folder.
-fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 /// A mesh of `side` by `side` vertices, as a binary PLY.

@@ -103,18 +103,8 @@ pub async fn build_reference(
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check(&store)?;
     let build = levels::begin(address, &store, options).await?;
-    let reports = write_levels(&store, &build, reference).await;
-    match reports {
-        Ok((reports, root)) => {
-            build.publish(&root).await?;
-            Ok(reports)
-        }
-        Err(error) => {
-            // The first fault counts; scratch that stays is removed by the next build.
-            drop(build.abandon().await);
-            Err(error)
-        }
-    }
+    let made = write_levels(&store, &build, reference).await;
+    levels::end(build, made).await
 }
 
 async fn write_levels(

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use archives::tree;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use serde_json::json;
@@ -47,24 +48,6 @@ async fn small(build: &Build, payload: &'static [u8]) {
     let cells = build.cells("0/vertices", CellPlan::new(vec![-1, 0], vec![1, 0])).unwrap();
     cells.put(&key("-1.0"), payload.into()).unwrap();
     cells.finish(|_| ()).await.unwrap();
-}
-
-/// Every file below `at`, by its path.
-fn files(at: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut open = vec![at.to_owned()];
-    while let Some(dir) = open.pop() {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(at).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 fn names(at: &Path) -> Vec<String> {
@@ -135,7 +118,7 @@ async fn documents_and_cells_typed_by_hand() {
     assert_eq!(dense.finish(|_| ()).await.unwrap().objects, 2);
     build.publish(&root()).await.unwrap();
 
-    let files = files(&at);
+    let files = tree(&at);
     let text = |name: &str| std::str::from_utf8(&files[name]).unwrap().to_owned();
     let grid =
         r#""chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "#;
@@ -241,7 +224,7 @@ async fn nothing_is_seen_before_it_is_whole() {
     let late = busy.publish(&root()).await.unwrap_err();
     assert_eq!((late.class(), late.op()), (Class::AlreadyExists, Op::Publish));
     assert_eq!(names(at.parent().unwrap()), ["a.zv"]);
-    assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"abc");
+    assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"abc");
 }
 
 #[tokio::test]
@@ -300,7 +283,7 @@ async fn a_store_is_replaced_in_one_step() {
         let build = Build::begin(text, replacing()).await.unwrap();
         small(&build, payload).await;
         build.publish(&root()).await.unwrap();
-        assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *payload);
+        assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *payload);
         assert_eq!(names(here.path()), ["a.zv"]);
     }
     // Where names cannot change places, in two steps.
@@ -308,7 +291,7 @@ async fn a_store_is_replaced_in_one_step() {
     let build = Build::in_folder(at.clone(), disk, replacing()).await.unwrap();
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
-    assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"again");
+    assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
     assert_eq!(names(here.path()), ["a.zv"]);
     // Through a link, the store is replaced and not the link.
     #[cfg(unix)]
@@ -318,7 +301,7 @@ async fn a_store_is_replaced_in_one_step() {
         let build = Build::begin(link.to_str().unwrap(), replacing()).await.unwrap();
         small(&build, b"through").await;
         build.publish(&root()).await.unwrap();
-        assert_eq!(files(&at)["0/vertices/c/0/0"][8..], *b"through");
+        assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"through");
         assert_eq!(names(here.path()), ["a.zv", "link"]);
     }
 }
@@ -540,7 +523,7 @@ proptest! {
                 });
                 sink.finish(|_| ()).await.unwrap();
                 build.publish(&root()).await.unwrap();
-                seen.push(files(&at));
+                seen.push(tree(&at));
             }
             assert_eq!(seen[0], seen[1]);
 

@@ -28,6 +28,8 @@ pub(crate) use self::local::hop;
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
+#[cfg(feature = "map")]
+pub(crate) use self::url::is_pack_file;
 use crate::budget::Budget;
 use crate::error::{Op, StoreError};
 use crate::key::Key;

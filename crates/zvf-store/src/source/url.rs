@@ -65,12 +65,15 @@ impl Place {
     /// Whether a store in one file is meant: its name ends in `.tet`, and it is no directory.
     pub(crate) fn is_pack(&self) -> bool {
         match self {
-            Self::Directory(path) => {
-                path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir()
-            }
+            Self::Directory(path) => is_pack_file(path),
             Self::Remote(_, _, path) => is_pack(path),
         }
     }
+}
+
+/// Whether what is at `path` of this machine is a store in one file.
+pub(crate) fn is_pack_file(path: &std::path::Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir()
 }
 
 /// Whether the object at `path` is a store in one file, by its name.

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use zvf_format::manifest::{Manifest, ManifestBuilder};
-use zvf_format::metadata::arrays::{ObjectIndex, Rows};
-use zvf_format::metadata::{Dtype, DtypeKind, GroupDoc};
+use zvf_format::metadata::arrays::ObjectIndex;
+use zvf_format::metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 
 use super::cells::ENTRY;
@@ -17,7 +17,7 @@ use super::sorted::{Merge, number, number_u32};
 use crate::WriteError;
 use crate::cells::Frame;
 use crate::num::{place, to_u64, to_usize};
-use crate::objects::{absent, put_values, sentinel};
+use crate::objects::{absent, attribute_plan, put_values};
 
 /// All ids, in a file of their own.
 #[derive(Debug)]
@@ -163,21 +163,8 @@ async fn write_field(
     }
     let Some((_, first, _)) = given.first() else { return Ok(()) };
     let (dtype, width) = common(known, &given)?;
-    let shape = [ids.count].into_iter().chain((width != 1).then_some(width.into())).collect();
-    let mut says = Rows::object_attribute(name, dtype, shape);
-    for (key, text) in [("unit", &first.unit), ("description", &first.description)] {
-        if let Some(text) = text {
-            says.extras.insert(key.to_owned(), text.as_str().into());
-        }
-    }
-    if dtype.kind == DtypeKind::Bool {
-        says.fill_sentinel_meaning = None; // each of its values is one that is meant
-    }
-    let columns = (width != 1).then_some(width.into());
-    let plan = DensePlan {
-        attributes: says.to_attributes(),
-        ..DensePlan::object_attribute(dtype, columns, sentinel(dtype))
-    };
+    let texts = [first.unit.as_deref(), first.description.as_deref()];
+    let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (path, _, own) in &given {
         let stride = to_usize(own.size).saturating_mul(place(width)).saturating_add(16);

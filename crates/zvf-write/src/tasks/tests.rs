@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use archives::tree;
 use proptest::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_format::metadata::{Axis, Dtype};
@@ -64,24 +65,6 @@ fn options() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.build.sync = false;
     options
-}
-
-/// Everything below a folder.
-fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {

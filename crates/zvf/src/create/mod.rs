@@ -187,9 +187,11 @@ pub async fn create_all(
     // As much is done again after a kill as one share takes; each costs a sync.
     let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
     let plan = crate::ingest::plan(files, layout, recipe, Some(shares))?;
-    let stale = Build::is_published(address, folder)?
-        || !matches!(TaskPlan::read(folder), Ok(None))
-            && TaskPlan::read(folder).ok().flatten().as_ref() != Some(&plan);
+    let goes_on = match TaskPlan::read(folder) {
+        Ok(there) => there.is_none_or(|there| there == plan),
+        Err(_unreadable) => false,
+    };
+    let stale = Build::is_published(address, folder)? || !goes_on;
     if stale {
         TaskPlan::remove(folder)?;
     }
