@@ -38,6 +38,12 @@ fn a_table_becomes_a_store() {
         (&made["made"]["chunks"], &made["layout"]["chunk_shape"][0]),
         (&3.into(), &10.0.into())
     );
+
+    let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
+    let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
+    zvf(&args).clean();
+    assert!(zvf(&["ls", &store, "0/vertices"]).clean().contains("blosc"));
+    assert_eq!(zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean(), back);
 }
 
 #[test]
@@ -83,6 +89,7 @@ fn files_that_cannot_be_read() {
         &["--dtype", "int8"],
         &["--codec", "lz4"],
         &["--codec", "zstd:99"],
+        &["--typesize", "0"],
         &["--per-chunk", "0"],
         &["--compat", "--checksum"],
     ] {
