@@ -132,10 +132,12 @@ impl File {
 /// Objects of a batch that names none, as the writer numbers them.
 fn unsaid(batch: &Batch) -> i64 {
     let edges = batch.elements().map_or(0, zvf_model::Elements::len);
-    let count = match batch.kind() {
-        Kind::Skeleton => batch.len().saturating_sub(edges),
-        Kind::Line => batch.len() / 2,
-        _ => 0,
+    let count = if batch.kind() == Kind::Skeleton {
+        batch.len().saturating_sub(edges)
+    } else if batch.kind() == Kind::Line {
+        batch.len() / 2
+    } else {
+        0
     };
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -208,7 +208,8 @@ impl fmt::Display for Layout {
                 writeln!(f, "attribute   {scope} {}, {dtype}{width}", field.name)?;
             }
         }
-        if self.shifts.iter().any(|shift| shift.first() != 0) {
+        let named = self.header.objects || matches!(self.header.kind, Kind::Graph | Kind::Mesh);
+        if named && self.shifts.iter().any(|shift| shift.first() != 0) {
             let firsts: Vec<String> = self.shifts.iter().map(|s| s.first().to_string()).collect();
             writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
         }

@@ -54,10 +54,12 @@ pub struct LevelSummary {
     /// Families of links.
     pub links: Vec<LinkSummary>,
     /// What the level holds beside its own geometry, each kind as a level is; no more of these in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<LevelSummary>,
     /// The kind, of one of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Geometries that share the chunks of the level, by name.
+    /// Geometries that are vertices and links alone, by name.
     pub geometries: Vec<String>,
     /// What lies in the backend, where it was listed.
     pub stored: Option<Stored>,
@@ -135,6 +137,7 @@ impl LevelSummary {
             beside.document(store, own.node());
             beside.fill(&own).await?;
             beside.groups = None; // those of the level
+            self.geometries.retain(|name| Some(name) != beside.kind.as_ref());
             self.beside.push(beside);
         }
         Ok(())
