@@ -105,6 +105,17 @@ pub enum WriteError {
         /// Vertices without a parent.
         roots: u64,
     },
+    /// An object that was given as two kinds of geometry.
+    #[error(
+        "object {object} is both a {} and a {}: ids are those of all kinds together",
+        kinds[0], kinds[1]
+    )]
+    TwoKinds {
+        /// The object.
+        object: ObjectId,
+        /// What it is.
+        kinds: [Kind; 2],
+    },
     /// A skeleton's vertex with two parents, or none that leads to a root.
     #[error("vertex {vertex} of a skeleton {fault}")]
     Parent {
@@ -168,6 +179,7 @@ impl WriteError {
             | Self::Setting { .. }
             | Self::Unfit { .. }
             | Self::Roots { .. }
+            | Self::TwoKinds { .. }
             | Self::Parent { .. } => Class::InvalidArgument,
         }
     }

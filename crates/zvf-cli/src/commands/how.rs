@@ -44,6 +44,10 @@ pub(crate) struct How {
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
+    /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
+    /// after those of the files before it].
+    #[arg(long, help_heading = "Input")]
+    keep_ids: bool,
     /// The shape of a chunk, such as 100,100,50.
     #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
     chunk: Vec<f64>,
@@ -118,6 +122,7 @@ impl How {
             chunk: some(&self.chunk),
             bins: some(&self.bin),
             per_chunk: self.per_chunk,
+            keep_ids: self.keep_ids,
             shard: !self.no_shard,
             codecs: self.coding.codecs(),
             write,

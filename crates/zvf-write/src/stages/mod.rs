@@ -42,11 +42,15 @@ pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
 pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
+pub(crate) use sorted::Merge;
+#[cfg(test)]
+pub(crate) use sorted::ascending;
 
 use crate::WriteError;
 use crate::cells::Arrays;
 use crate::cells::Meaning;
 use crate::ingest::{Grouping, Outcome, Said};
+use crate::kinds::Ids;
 use crate::num::to_u64;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
@@ -157,7 +161,7 @@ impl Stages {
         let indexed = !(bins && points && ids.count == 0 && !objects.any());
         if indexed {
             index::write(known, &frame, &ids, &entries).await?;
-            objects.write_groups(&frame, known.schema.kind).await?;
+            objects.write_groups(build, known.at(), known.schema.kind).await?;
         }
         let said = Said {
             schema: &known.schema,
@@ -167,8 +171,9 @@ impl Stages {
             owners: !bins && !known.options.compat,
             links: known.schema.kind.has_links() || links > 0,
             grouped,
+            explicit: known.explicit(),
         };
-        said.write(build, known.level(), says).await?;
+        said.write(build, known.at(), says).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| of(record)).fold(0, u64::saturating_add)
         };
@@ -186,9 +191,11 @@ impl Stages {
             cell_bytes: sum(&|record| record.bytes),
             spilled_bytes: files.map(|file| file.bytes).fold(0, u64::saturating_add),
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
+            kinds: Vec::new(),
         };
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
-        Ok(Outcome { schema, bounds, grouped, explicit: known.explicit(), report })
+        let (explicit, ids) = (known.explicit(), Ids::Kept { path: ids.path, _folder: None });
+        Ok(Outcome { schema, bounds, grouped, explicit, report, ids })
     }
 
     /// Whether every vertex and every element that went in has come out.

@@ -113,6 +113,10 @@ impl Tasks {
             let task = folder.display().to_string();
             return Err(WriteError::Task { task, expected, found: "none".to_owned() });
         };
+        let kinds = schema.kinds().count();
+        if kinds > 1 {
+            return Err(WriteError::setting("kinds of a store built by tasks", "one", kinds));
+        }
         let journal = Journal::open(folder, options.build.sync)?;
         let (address, folder, known) = (address.to_owned(), folder.to_owned(), OnceLock::new());
         Ok(Self { address, folder, plan, journal, schema, options, known })

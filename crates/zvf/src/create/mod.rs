@@ -12,9 +12,13 @@
 //! again with the same input and the same settings. Memory is that of the reader and of the writer, each
 //! with a bound of its own.
 //!
+//! Files of several kinds become one store too ([`Layouts`]).
+//!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
+mod ids;
 mod layout;
+mod layouts;
 mod slices;
 
 use std::fs::{File, TryLockError};
@@ -29,7 +33,9 @@ use zvf_model::{Column, Kind};
 use zvf_store::{Build, Codecs};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
+pub(crate) use ids::Shift;
 pub use layout::Layout;
+pub use layouts::Layouts;
 pub(crate) use slices::Place;
 
 use crate::Error;
@@ -52,6 +58,9 @@ pub struct Recipe {
     pub bins: Option<Vec<f64>>,
     /// Vertices that a chunk should have, on average over those that have any.
     pub per_chunk: u64,
+    /// Whether objects of the same id in several files are one; without, ids of a file come after those of
+    /// the files before it.
+    pub keep_ids: bool,
     /// Whether cells are put together in shards where there would be many.
     pub shard: bool,
     /// How cells are kept.
@@ -68,6 +77,7 @@ impl Default for Recipe {
             chunk: None,
             bins: None,
             per_chunk: 16_384,
+            keep_ids: false,
             shard: true,
             codecs: Codecs::none(),
             write: WriteOptions::default(),
@@ -159,7 +169,7 @@ pub async fn create(
     create_all(&[file.to_owned()], address, layout, recipe, progress).await
 }
 
-/// Writes what several `files` hold, in their order, to one new store.
+/// Writes what several `files` of one kind hold, in their order, to one new store.
 ///
 /// # Errors
 ///
@@ -214,10 +224,10 @@ async fn at_once(
 ) -> Result<Report, Error> {
     let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
-    for file in files {
+    for (file, shift) in files.iter().zip(&layout.shifts) {
         let before = writer.vertices();
         for piece in open(file, recipe)? {
-            push(&mut writer, piece?, before)?;
+            push(&mut writer, shift.apply(piece?)?, before)?;
             go(progress, Stage::Read, writer.vertices())?;
         }
     }

@@ -273,7 +273,7 @@ impl Ingest {
     ) -> Result<(), Error> {
         for _ in 0..place.pieces {
             let Some(piece) = pieces.next().transpose()? else { break };
-            match piece {
+            match self.source.shift(pieces.input).apply(piece)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
                 Piece::Elements { rows, fields } => {
                     let rows = pushed(&rows, self.source.before(pieces.input))?;

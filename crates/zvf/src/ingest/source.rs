@@ -13,7 +13,7 @@ use zvf_store::Codecs;
 use zvf_write::{Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
-use crate::create::{Layout, Place, Recipe, Shape, schema};
+use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
 
 /// What a plan says of the input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,16 +43,18 @@ struct Known {
     bytes: u64,
     modified: String, // nanoseconds since 1970
     before: u64,      // vertices of the files before it
+    shift: Shift,     // of the ids of its objects
 }
 
 impl Source {
     /// What was seen of `files`.
     pub(super) fn of(files: &[PathBuf], layout: &Layout, recipe: &Recipe) -> Result<Self, Error> {
         let ReadOptions { kind, columns, positions, polygons, batch_rows, memory } = &recipe.read;
-        let known = files.iter().zip(&layout.before).map(|(path, before)| {
+        let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
+        let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
             let (bytes, modified) = about(&path)?;
-            Ok(Known { path, bytes, modified, before: *before })
+            Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
         let format = Format::ALL.into_iter().find(|(_, format)| Some(*format) == recipe.format);
         Ok(Self {
@@ -133,6 +135,11 @@ impl Source {
     /// Vertices of the files before one of them.
     pub(super) fn before(&self, number: usize) -> u64 {
         self.files.get(number).map_or(0, |known| known.before)
+    }
+
+    /// What becomes of the ids of objects of one of the files.
+    pub(super) fn shift(&self, number: usize) -> Shift {
+        self.files.get(number).map_or_else(Shift::default, |known| known.shift)
     }
 
     fn codecs(&self) -> Result<Codecs, Error> {
