@@ -218,7 +218,7 @@ fn what_killed_commands_left_is_said_and_removed() {
     assert_eq!(zvf(&["ingest", "plan", &file, &other, "-q"]).code, 0);
     let ran = zvf(&["validate", &other]);
     assert!(ran.err.contains("is a build that was not finished"), "{}", ran.err);
-    zvf(&["repair", "--apply", &other]).refused(4);
+    zvf(&["repair", "-q", "--apply", &other]).refused(4);
     assert_eq!(zvf(&["ingest", "run", &other, "--all", "-q"]).code, 0);
     fs::create_dir(place.at("many/.b.zv.zvf-build-1")).unwrap();
     assert_eq!((zvf(&["ingest", "finish", &other, "-q"]).code, names()), (0, 2));
