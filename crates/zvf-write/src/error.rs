@@ -147,6 +147,14 @@ pub enum WriteError {
         /// What is there.
         found: String,
     },
+    /// Cells that a step wrote and that are not where it put them.
+    #[error("{array}: expected every cell that was written, found {} not there", .chunks.len())]
+    Lost {
+        /// The array.
+        array: String,
+        /// The keys of their chunks.
+        chunks: Vec<Box<str>>,
+    },
     /// More than can be held in memory or counted.
     #[error("{what}: {found} is more than {most}")]
     TooMuch {
@@ -172,7 +180,7 @@ impl WriteError {
             Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
             Self::TooMuch { .. } => Class::LimitExceeded,
             Self::Stopped => Class::Cancelled,
-            Self::Task { .. } => Class::CountMismatch,
+            Self::Task { .. } | Self::Lost { .. } => Class::CountMismatch,
             Self::Batch(_)
             | Self::Column(_)
             | Self::Code { .. }

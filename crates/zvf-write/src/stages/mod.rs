@@ -36,7 +36,7 @@ use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, Part};
-pub(crate) use file::Written;
+pub(crate) use file::{Written, fresh};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
@@ -274,9 +274,16 @@ impl Stages {
     }
 }
 
-/// Ends an array with all the cells that were written of it.
+/// Ends an array with all the cells that were written of it, which must be there.
 async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
-    for part in parts.iter().filter(|part| part.path == sink.path()) {
+    let own = || parts.iter().filter(|part| part.path == sink.path());
+    let keys: Vec<Box<str>> = own().flat_map(|part| &part.keys).cloned().collect();
+    let lost = sink.missing(&keys).await?;
+    if !lost.is_empty() {
+        return Err(WriteError::Lost { array: sink.path().to_owned(), chunks: lost });
+    }
+    drop(keys);
+    for part in own() {
         sink.elsewhere(&part.keys)?;
     }
     sink.finish(|_| {}).await?;
