@@ -60,7 +60,7 @@ pub(crate) struct Recompress {
     /// How hard it tries: zstd -7 to 22, gzip and blosc 0 to 9 [default: 3 for zstd, 5 otherwise].
     #[arg(long, allow_negative_numbers = true)]
     level: Option<i32>,
-    /// What compresses the blocks of blosc: lz4, zlib or zstd.
+    /// What compresses the blocks of blosc: blosclz, lz4, zlib or zstd.
     #[arg(long, value_name = "NAME", default_value = "zstd")]
     compressor: String,
     /// What is done to the blocks of blosc before: noshuffle, shuffle or bitshuffle.
