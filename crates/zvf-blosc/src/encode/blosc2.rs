@@ -262,7 +262,7 @@ fn header(
     };
     let slots = extended.filters.iter_mut().zip(&mut extended.filter_metas);
     for ((id, meta), slot) in slots.zip(settings.filters) {
-        (*id, *meta) = (id_of(slot.filter), slot.meta);
+        (*id, *meta) = (slot.filter.id(), slot.meta);
     }
     let header = ChunkHeader::new(ChunkFields {
         version: VERSION,
@@ -341,19 +341,6 @@ fn check(settings: &Blosc2Settings) -> Result<(), BloscError> {
         return Err(BloscError::Unsupported("writing this filter"));
     }
     Ok(())
-}
-
-const fn id_of(filter: Filter) -> u8 {
-    match filter {
-        Filter::None => 0,
-        Filter::Shuffle => 1,
-        Filter::Bitshuffle => 2,
-        Filter::Delta => 3,
-        Filter::TruncatePrecision => 4,
-        Filter::ByteDelta => 35,
-        Filter::TruncateIntegers => 36,
-        Filter::Unknown(id) => id,
-    }
 }
 
 const HEADER: usize = 32;
