@@ -251,7 +251,7 @@ fn tetration(folder: &Path) -> anyhow::Result<PathBuf> {
     let program = target.join("release/tetration-peer");
     if !program.exists() {
         let cargo = &mut Command::new("cargo");
-        let manifest = ["build", "--quiet", "--release", "--manifest-path", TETRATION];
+        let manifest = ["build", "--quiet", "--release", "--locked", "--manifest-path", TETRATION];
         done(cargo.args(manifest).env("CARGO_TARGET_DIR", &target))?;
     }
     Ok(program)

@@ -1,4 +1,4 @@
-//! `.tet` files, traded with the program of tetration.
+//! `.tet` files, traded with the program of tetration, which also verifies packs of the golden stores.
 
 use std::fs;
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use zvf_format::tet::Element;
-use zvf_store::OpenOptions;
+use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{
-    AnyArray, ArrayForm, Compression, ConvertOptions, NewFile, NewTensor, TensorFile, TetWriter,
-    convert,
+    AnyArray, ArrayForm, Compression, ConvertOptions, NewFile, NewTensor, PackOptions, TensorFile,
+    TetWriter, convert, pack,
 };
 
 use super::{Case, Effort, limited, memory};
@@ -31,6 +31,30 @@ pub(super) fn run(
         let mut report = Report::new(format!("tet/{}/{number}", effort.seed));
         runtime.block_on(traded(&mut report, folder.path(), &tet, &mut random))?;
         tally.add(report)?;
+    }
+    for id in archives::ids() {
+        let folder = archives::scratch();
+        let mut report = Report::new(format!("{id} packed"));
+        runtime.block_on(packed(&mut report, folder.path(), &tet, &id))?;
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+/// One golden store in one file, as it is and compressed.
+async fn packed(report: &mut Report, folder: &Path, tet: &Path, id: &str) -> anyhow::Result<()> {
+    let unpacked = archives::Unpacked::new(id);
+    let store = Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
+    let Some(store) = report.keep("open", store) else { return Ok(()) };
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let path = folder.join("pack.tet");
+        let mut new = NewFile::create(&path, true)?;
+        let options = PackOptions::default().compressed(compression);
+        let done = pack(&store, new.file(), &options, |_| ()).await;
+        let Some(_) = report.keep("pack", done) else { return Ok(()) };
+        new.publish()?;
+        let verified = peers::run(limited(tet, PATIENCE).args(["verify", "--deep"]).arg(&path));
+        report.holds("verified", verified.is_ok(), format!("{:?}", verified.err()));
     }
     Ok(())
 }
