@@ -6,8 +6,10 @@
 """
 
 import json
+import os
 import pathlib
 import random
+import signal
 import sys
 
 import blosc2
@@ -24,6 +26,7 @@ FILTERS = [
     [blosc2.Filter.DELTA, blosc2.Filter.SHUFFLE],
     [blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA],
 ]
+PATIENCE = 30  # seconds for one array
 CODECS = [blosc2.Codec.BLOSCLZ, blosc2.Codec.LZ4, blosc2.Codec.LZ4HC, blosc2.Codec.ZLIB, blosc2.Codec.ZSTD]
 
 
@@ -54,32 +57,49 @@ def shape_of(rng):
     return shape, chunks, blocks
 
 
+def alone(work, *words):
+    """Runs work in a process of its own, which may crash or wait for ever; says what ended it."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(PATIENCE)
+        work(*words)
+        sys.stdout.flush()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return status
+
+
 def write(folder, seed, count):
     for number in range(count):
-        rng = random.Random(seed * 100_003 + number)
-        shape, chunks, blocks = shape_of(rng)
-        dtype = rng.choice(DTYPES)
-        array = values(rng, dtype, shape)
-        form = rng.choice(["b2nd", "dir", "caterva"])
-        path = folder / f"{number}.{form}"
-        if form == "caterva":
-            codec = rng.choice([caterva.Codec.BLOSCLZ, caterva.Codec.LZ4, caterva.Codec.ZLIB, caterva.Codec.ZSTD])
-            filters = [rng.choice([caterva.Filter.SHUFFLE, caterva.Filter.BITSHUFFLE, caterva.Filter.NOFILTER])]
-            blob = np.frombuffer(array.tobytes(), f"V{array.itemsize}").reshape(shape)
-            caterva.asarray(blob, chunks=tuple(chunks), blocks=tuple(blocks), urlpath=str(path),
-                            contiguous=True, codec=codec, filters=filters, clevel=rng.randint(0, 9))
-        else:
-            filters = rng.choice(FILTERS)
-            if array.itemsize > 16:
-                filters = [blosc2.Filter.SHUFFLE]
-            cparams = {"codec": rng.choice(CODECS), "clevel": rng.randint(0, 9), "filters": filters,
-                       "filters_meta": [0] * len(filters), "nthreads": 1}
-            blosc2.asarray(array, chunks=tuple(chunks), blocks=tuple(blocks), urlpath=str(path),
-                           contiguous=form == "b2nd", cparams=cparams)
-        (folder / f"{number}.raw").write_bytes(array.tobytes())
-        known = None if form == "caterva" else dtype
-        print(json.dumps({"path": path.name, "raw": f"{number}.raw", "shape": shape, "dtype": known,
-                          "item": array.itemsize}), flush=True)
+        alone(write_one, folder, seed, number)
+
+
+def write_one(folder, seed, number):
+    rng = random.Random(seed * 100_003 + number)
+    shape, chunks, blocks = shape_of(rng)
+    dtype = rng.choice(DTYPES)
+    array = values(rng, dtype, shape)
+    form = rng.choice(["b2nd", "dir", "caterva"])
+    path = folder / f"{number}.{form}"
+    if form == "caterva":
+        codec = rng.choice([caterva.Codec.BLOSCLZ, caterva.Codec.LZ4, caterva.Codec.ZLIB, caterva.Codec.ZSTD])
+        filters = [rng.choice([caterva.Filter.SHUFFLE, caterva.Filter.BITSHUFFLE, caterva.Filter.NOFILTER])]
+        blob = np.frombuffer(array.tobytes(), f"V{array.itemsize}").reshape(shape)
+        caterva.asarray(blob, chunks=tuple(chunks), blocks=tuple(blocks), urlpath=str(path),
+                        contiguous=True, codec=codec, filters=filters, clevel=rng.randint(0, 9))
+    else:
+        filters = rng.choice(FILTERS)
+        if array.itemsize > 16:
+            filters = [blosc2.Filter.SHUFFLE]
+        cparams = {"codec": rng.choice(CODECS), "clevel": rng.randint(0, 9), "filters": filters,
+                   "filters_meta": [0] * len(filters), "nthreads": 1}
+        blosc2.asarray(array, chunks=tuple(chunks), blocks=tuple(blocks), urlpath=str(path),
+                       contiguous=form == "b2nd", cparams=cparams)
+    (folder / f"{number}.raw").write_bytes(array.tobytes())
+    known = None if form == "caterva" else dtype
+    print(json.dumps({"path": path.name, "raw": f"{number}.raw", "shape": shape, "dtype": known,
+                      "item": array.itemsize}), flush=True)
 
 
 def box(case):
@@ -101,7 +121,7 @@ def check_b2nd(path, case, array):
         layer = np.frombuffer(b"\1" * (after[:1].nbytes), array.dtype).reshape(after[:1].shape)
         found.resize((after.shape[0] + 1,) + after.shape[1:])
         found[after.shape[0]:] = layer
-        after = np.concatenate([after, layer])
+        after = np.concatenate([after, layer]).astype(array.dtype)  # which had lost its byte order
         assert found[...].tobytes() == after.tobytes(), "what was changed differs"
     return after
 
@@ -118,18 +138,25 @@ def check_caterva(path, case, array):
 def check(folder):
     for line in (folder / "cases.jsonl").read_text().splitlines():
         case = json.loads(line)
-        path = folder / case["path"]
-        dtype = case["dtype"] or f"|S{case['item']}"
-        array = np.frombuffer((folder / case["raw"]).read_bytes(), dtype).reshape(case["shape"])
-        verdict = {"path": case["path"], "error": None, "shape": None}
-        try:
-            reader = check_b2nd if case["dtype"] else check_caterva
-            after = reader(path, case, array)
-            (folder / f"{case['path']}.after").write_bytes(after.tobytes())
-            verdict["shape"] = list(after.shape)
-        except Exception as error:
-            verdict["error"] = f"{type(error).__name__}: {error}"
-        print(json.dumps(verdict), flush=True)
+        ended = alone(check_one, folder, case)
+        if ended:
+            error = f"ended with {ended}"
+            print(json.dumps({"path": case["path"], "error": error, "shape": None}), flush=True)
+
+
+def check_one(folder, case):
+    path = folder / case["path"]
+    dtype = case["dtype"] or f"|S{case['item']}"
+    array = np.frombuffer((folder / case["raw"]).read_bytes(), dtype).reshape(case["shape"])
+    verdict = {"path": case["path"], "error": None, "shape": None}
+    try:
+        reader = check_b2nd if case["dtype"] else check_caterva
+        after = reader(path, case, array)
+        (folder / f"{case['path']}.after").write_bytes(after.tobytes())
+        verdict["shape"] = list(after.shape)
+    except Exception as error:
+        verdict["error"] = f"{type(error).__name__}: {error}"
+    print(json.dumps(verdict), flush=True)
 
 
 if __name__ == "__main__":

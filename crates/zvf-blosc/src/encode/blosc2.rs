@@ -95,6 +95,7 @@ impl Encoder {
     ) -> Result<Vec<u8>, BloscError> {
         check_len(plain.len(), MOST)?;
         check(settings)?;
+        let settings = &lanes_told(settings);
         let cut = cut(plain, settings)?;
         let plain = cut.as_deref().unwrap_or(plain);
         if let Some((special, value)) = alike(plain, settings.typesize) {
@@ -302,6 +303,18 @@ fn one_byte(bytes: &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     let same = bytes.get(..rest.len()) == Some(rest);
     same.then_some(*first)
+}
+
+/// The settings with a number of lanes for each byte delta: without one a reader takes the size of an item,
+/// which may be more than a chunk can say.
+fn lanes_told(settings: &Blosc2Settings) -> Blosc2Settings {
+    let mut told = *settings;
+    for slot in told.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
+        if slot.meta == 0 {
+            slot.meta = settings.typesize;
+        }
+    }
+    told
 }
 
 /// The bytes with their precision cut, where that is asked for.

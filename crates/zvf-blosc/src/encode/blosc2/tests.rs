@@ -147,6 +147,24 @@ fn cut_precision_is_what_is_read() {
 }
 
 #[test]
+fn byte_delta_says_its_lanes() {
+    let settings = Blosc2Settings {
+        filters: filters(&[(Filter::ByteDelta, 0), (Filter::ByteDelta, 3)]),
+        typesize: 1,
+        block_size: 300,
+        ..plain_settings()
+    };
+    let plain: Vec<u8> = (0..3000_u32).map(|i| (i / 300 + i % 7) as u8).collect();
+    let chunk = encode(&plain, &settings);
+    assert_eq!(chunk[16..18], [35, 35]);
+    assert_eq!(chunk[24..26], [1, 3]);
+    // Also for a reader who knows that an item is larger.
+    let parsed = Chunk::parse(&chunk).unwrap();
+    let mut decoder = crate::Decoder::new(3000).with_item_size(300);
+    assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap(), plain);
+}
+
+#[test]
 fn every_refusal_has_its_words() {
     let plain = plain_settings();
     let cut = Filter::TruncatePrecision;
