@@ -8,15 +8,18 @@
 //! hostile   blobs, each with the verdict it deserves
 //! golden    stores that other software wrote, with every fact known of them
 //! pack      the same stores, each in one file
+//! tensor    dense arrays in .tet files and in frames of Caterva and B2ND
 //! broken    the same, damaged: refused, read or survived, as told
 //! validate  both again, as the validator sees them
 //! migrated  golden stores of old formats, brought to the new one and asked the same
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
+//! arrays    random dense arrays, traded with the stock libraries
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
 //! ```
 
+mod arrays_part;
 mod broken_part;
 mod corpus;
 mod everything;
@@ -34,6 +37,7 @@ mod random;
 mod remote_part;
 mod report;
 mod tally;
+mod tensor_part;
 mod validate_part;
 mod whole;
 mod written_part;
@@ -63,6 +67,12 @@ struct Conformance {
     /// A folder of golden stores with INDEX.json; may be given more than once.
     #[arg(long, value_name = "DIR")]
     golden: Vec<PathBuf>,
+    /// A folder of .tet files with manifest.json and reject.json; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    tet: Vec<PathBuf>,
+    /// A folder of Caterva and B2ND arrays with manifest.json; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    caterva: Vec<PathBuf>,
     /// Read stores from a backend that fails, each operation in each way.
     #[arg(long)]
     faults: bool,
@@ -72,6 +82,12 @@ struct Conformance {
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
+    /// Install tetration, python-blosc2 and caterva, and trade random dense arrays with them.
+    #[arg(long)]
+    live_arrays: bool,
+    /// With --live-arrays: how many, each way.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    arrays: usize,
     /// Install and start servers on loopback, and compare golden stores on them.
     #[arg(long)]
     remote: bool,
@@ -81,7 +97,7 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --live: what the random numbers begin with; the time of day when not given.
+    /// With --live and --live-arrays: what the random numbers begin with; the time of day when not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: how many stores.
@@ -97,14 +113,21 @@ struct Conformance {
 
 impl Conformance {
     /// Whether a part was asked for that does not run by itself.
-    const fn is_special(&self) -> bool {
-        self.faults || self.live || self.remote
+    fn is_special(&self) -> bool {
+        self.faults
+            || self.live
+            || self.live_arrays
+            || self.remote
+            || !self.tet.is_empty()
+            || !self.caterva.is_empty()
     }
 
     fn run(mut self, tally: &mut Tally<impl io::Write>) -> anyhow::Result<()> {
         if self.hostile.is_empty() && self.golden.is_empty() && !self.is_special() {
             self.hostile.push(HOSTILE.into());
             self.golden.push(GOLDEN.into());
+            self.tet.push(TET.into());
+            self.caterva.push(CATERVA.into());
             (self.faults, self.every) = (true, SAMPLE);
         }
         for folder in &self.hostile {
@@ -118,6 +141,12 @@ impl Conformance {
             validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             migrated_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
+        for folder in &self.tet {
+            tensor_part::tet(folder, &runtime, tally)?;
+        }
+        for folder in &self.caterva {
+            tensor_part::caterva(folder, &runtime, tally)?;
+        }
         if self.remote {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
             remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
@@ -128,6 +157,11 @@ impl Conformance {
             tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
             written_part::run(self.only.as_deref(), &runtime, tally)?;
+        }
+        if self.live_arrays {
+            let (seed, arrays) = (self.seed.unwrap_or_else(random::seed), self.arrays);
+            tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
+            arrays_part::run(arrays_part::Effort { seed, arrays }, &runtime, tally)?;
         }
         if self.faults {
             fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;
@@ -155,3 +189,5 @@ const SAMPLE: NonZeroUsize = NonZeroUsize::new(37).expect("37 is not zero");
 /// The corpora of this repository, run when no folder is given.
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile");
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");
+const TET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet");
+const CATERVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva");

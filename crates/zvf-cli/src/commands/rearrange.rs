@@ -113,6 +113,8 @@ impl Paths {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
+        let refused = || format!("cannot rearrange {}", self.store);
+        Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(&self.store);
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,

@@ -442,7 +442,8 @@ impl Build {
     }
 
     /// The array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
-    /// says.
+    /// says. With an empty path it is all there is: the text is then for
+    /// [`publish_text`](Self::publish_text) to write.
     ///
     /// # Errors
     ///
@@ -589,7 +590,7 @@ impl Build {
     }
 
     fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
-        let key = Key::root().below(path)?;
+        let key = if path.is_empty() { Key::root() } else { Key::root().below(path)? };
         let mut nodes = locked(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
         let taken = |found| {
