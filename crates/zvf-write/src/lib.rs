@@ -37,6 +37,7 @@ mod link;
 mod num;
 mod objects;
 mod options;
+mod pairs;
 mod parametric;
 mod report;
 mod route;
@@ -51,6 +52,7 @@ mod writer;
 
 pub use error::WriteError;
 pub use options::{Outside, WriteOptions};
+pub use pairs::{PairFolder, PairSorter, Pairs};
 pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;

@@ -48,6 +48,7 @@ pub(crate) struct Known {
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
     level: u32,
+    tells_places: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
 }
@@ -136,6 +137,7 @@ impl Known {
             width,
             grid,
             level: 0,
+            tells_places: false,
             rows,
             sources,
         })
@@ -144,6 +146,16 @@ impl Known {
     /// The same as another level than the finest.
     pub(crate) fn at_level(self, level: u32) -> Self {
         Self { level, ..self }
+    }
+
+    /// The same where it is told at the end where vertices went.
+    pub(crate) fn telling_places(self, tells_places: bool) -> Self {
+        Self { tells_places, ..self }
+    }
+
+    /// Whether it is told where vertices went.
+    pub(crate) const fn tells_places(&self) -> bool {
+        self.tells_places
     }
 
     /// Which level it is.

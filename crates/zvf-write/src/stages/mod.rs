@@ -35,18 +35,19 @@ use zvf_format::key::Offsets;
 use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
-pub(crate) use cells::{CellsRecord, Part};
+pub(crate) use cells::{CellsRecord, PLACE, Part};
 pub(crate) use file::Written;
 pub(crate) use join::JoinRecord;
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
 pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
+pub(crate) use sorted::{Merge, Sorter, ascending_u64, number_u32, number_u64};
 
 use crate::WriteError;
 use crate::cells::Arrays;
 use crate::cells::Meaning;
-use crate::ingest::{Grouping, Outcome, Said};
+use crate::ingest::{Grouping, Outcome, Placed, Said};
 use crate::num::to_u64;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
@@ -188,7 +189,9 @@ impl Stages {
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
         };
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
-        Ok(Outcome { schema, bounds, grouped, explicit: known.explicit(), report })
+        let files = self.cells.iter().map(|(_, stem)| slice::file(stem, "places"));
+        let placed = known.tells_places().then(|| Placed::Files(files.collect()));
+        Ok(Outcome { schema, bounds, grouped, explicit: known.explicit(), report, placed })
     }
 
     /// Whether every vertex and every element that went in has come out.
