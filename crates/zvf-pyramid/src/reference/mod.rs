@@ -135,6 +135,7 @@ async fn write_levels(
             vertices: to_u64(level.rows()),
             objects: to_u64(kept.len()),
             elements: 0,
+            bytes: 0,
             error: None,
         });
         all.push(std::mem::replace(&mut source, level));
