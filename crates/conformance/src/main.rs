@@ -15,6 +15,7 @@
 //! remote    golden stores on servers of every kind, on loopback
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
+//! pyramid   coarser levels, beside those that the reference builds and for it to read
 //! ```
 
 mod broken_part;
@@ -30,6 +31,7 @@ mod naive;
 mod npy;
 mod pack_part;
 mod peers;
+mod pyramid_part;
 mod random;
 mod remote_part;
 mod report;
@@ -72,6 +74,9 @@ struct Conformance {
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
+    /// Of the live parts only that of coarser levels.
+    #[arg(long)]
+    pyramids: bool,
     /// Install and start servers on loopback, and compare golden stores on them.
     #[arg(long)]
     remote: bool,
@@ -81,12 +86,15 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --live: what the random numbers begin with; the time of day when not given.
+    /// With --live or --pyramids: what the random numbers begin with; the time of day when not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: how many stores.
     #[arg(long, value_name = "N", default_value_t = 45)]
     stores: usize,
+    /// With --live or --pyramids: how many stores get coarser levels.
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    levels: usize,
     /// With --live: how many boxes each store is asked with.
     #[arg(long, value_name = "N", default_value_t = 12)]
     boxes: usize,
@@ -98,7 +106,7 @@ struct Conformance {
 impl Conformance {
     /// Whether a part was asked for that does not run by itself.
     const fn is_special(&self) -> bool {
-        self.faults || self.live || self.remote
+        self.faults || self.live || self.remote || self.pyramids
     }
 
     fn run(mut self, tally: &mut Tally<impl io::Write>) -> anyhow::Result<()> {
@@ -122,12 +130,16 @@ impl Conformance {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
             remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
         }
+        let seed = self.seed.unwrap_or_else(random::seed);
         if self.live {
             let Self { stores, boxes, .. } = self;
-            let seed = self.seed.unwrap_or_else(random::seed);
             tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
             written_part::run(self.only.as_deref(), &runtime, tally)?;
+        }
+        if self.live || self.pyramids {
+            tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;
+            pyramid_part::run(seed, self.levels, &runtime, tally)?;
         }
         if self.faults {
             fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;
