@@ -294,13 +294,18 @@ fn push(
     Ok(taking.writer.writer().push_elements(&vertices, &fields)?)
 }
 
+/// How many vertices fit in so many bytes of memory while a level is made of them.
+pub(crate) fn vertices_in(memory: u64) -> u64 {
+    memory.checked_div(BYTES_OF_A_VERTEX).unwrap_or(memory)
+}
+
 fn signed(n: i64) -> f64 {
     let size = to_f64(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 
 /// About how much a vertex takes while its level is made, with its edges or faces.
-pub(crate) const BYTES_OF_A_VERTEX: u64 = 400;
+const BYTES_OF_A_VERTEX: u64 = 400;
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
 const STRAY: f64 = 1e-6;
 /// Chunks that are asked about at once.

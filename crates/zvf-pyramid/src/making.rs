@@ -267,7 +267,7 @@ impl Making<'_> {
 
     /// How many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = self.ladder.options().memory / blocks::BYTES_OF_A_VERTEX;
+        let rows = blocks::vertices_in(self.ladder.options().memory);
         let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
         to_usize(whole(to_f64(rows) / mean.max(1.0))).max(1)
     }
@@ -284,7 +284,7 @@ impl Making<'_> {
         let directed = links.is_some_and(|links| links.policy().is_directed());
         let most = match self.ladder.kind {
             Kind::Skeleton => u64::MAX, // a tree is made as a whole
-            _ => self.ladder.options().memory / blocks::BYTES_OF_A_VERTEX,
+            _ => blocks::vertices_in(self.ladder.options().memory),
         };
         let blocks = blocks::Blocks::of(below, most).await?;
         if blocks.len() < 2 {

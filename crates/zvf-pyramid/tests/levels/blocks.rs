@@ -18,12 +18,12 @@ const fn room(vertices: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mesh_in_blocks_keeps_holes_borders_and_its_distance() {
     let dir = tempfile::tempdir().unwrap();
-    let fine = sheet(40);
-    let address = store(dir.path(), 5.0, &fine, |_| {}).await;
+    let fine = sheet(24);
+    let address = store(dir.path(), 4.0, &fine, |_| {}).await;
     for method in [Method::Collapse, Method::Cluster] {
         let mut faces = fine.elements().unwrap().len();
         let size = (method == Method::Cluster).then_some(2.0);
-        let (method, memory) = (Some(method), room(150));
+        let (method, memory) = (Some(method), room(120));
         let options = Options { levels: Some(2), method, size, memory, ..Options::default() };
         for report in build(&address, &options).await {
             let coarse = level(&address, report.level).await;

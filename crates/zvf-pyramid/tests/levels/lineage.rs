@@ -11,23 +11,23 @@ use zvf_query::{PLACES, Query, Reader};
 use crate::made::{build, floats, open, sheet, store, values, walks, with_objects};
 
 fn graph() -> Batch {
-    let at = (0..900).flat_map(|i| [f64::from(i / 30) + 0.2, f64::from(i % 30) + 0.3, 1.0]);
-    let right = (0..900_usize).filter(|i| i % 30 < 29).flat_map(|i| [i, i + 1]);
-    let edges = right.chain((0..870).flat_map(|i| [i, i + 30])).collect();
+    let at = (0..400).flat_map(|i| [f64::from(i / 20) + 0.2, f64::from(i % 20) + 0.3, 1.0]);
+    let right = (0..400_usize).filter(|i| i % 20 < 19).flat_map(|i| [i, i + 1]);
+    let edges = right.chain((0..380).flat_map(|i| [i, i + 20])).collect();
     let edges = Elements::new(2, edges).unwrap();
     Batch::new(Kind::Graph, floats(at, 3)).with_elements(edges).unwrap()
 }
 
 fn skeleton() -> Batch {
-    let at = (0..400).flat_map(|i| [f64::from(i) * 0.2, (f64::from(i) * 0.1).sin(), 0.5]);
-    let edges = (1..400).flat_map(|i| [i, i - 1]).collect();
+    let at = (0..200).flat_map(|i| [f64::from(i) * 0.2, (f64::from(i) * 0.1).sin(), 0.5]);
+    let edges = (1..200).flat_map(|i| [i, i - 1]).collect();
     let skeleton = Batch::new(Kind::Skeleton, floats(at, 3));
-    let skeleton = skeleton.with_vertex_objects(vec![Some(ObjectId(4)); 400]).unwrap();
+    let skeleton = skeleton.with_vertex_objects(vec![Some(ObjectId(4)); 200]).unwrap();
     skeleton.with_elements(Elements::new(2, edges).unwrap()).unwrap()
 }
 
 fn points() -> Batch {
-    let at = (0..3000).map(|i| f64::from(i * 7919 % 30011) / 300.11);
+    let at = (0..1500).map(|i| f64::from(i * 7919 % 30011) / 300.11);
     Batch::new(Kind::PointCloud, floats(at, 3))
 }
 
@@ -64,10 +64,10 @@ async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> 
 async fn every_vertex_has_one_parent_and_is_its_child() {
     for (what, batch, size, scale) in [
         ("points", points(), 9.0, 2),
-        ("walks", walks(6, 200), 0.4, 3),
+        ("walks", walks(4, 100), 0.4, 3),
         ("graph", graph(), 2.0, 2),
         ("skeleton", skeleton(), 0.1, 1),
-        ("sheet", sheet(24), 1.0, 2),
+        ("sheet", sheet(14), 1.0, 2),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let address = store(dir.path(), 10.0, &batch, |_| {}).await;
