@@ -33,7 +33,7 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
     let ask = ["pyramid", "--dry-run", &store, "--levels", "2", "--size", "4"];
     let text = zvf(&ask).clean();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (3, "level 0: 5 000 vertices"));
+    assert_eq!((lines.len(), lines[0]), (3, "level 0: 5,000 vertices"));
     assert!(lines[1].starts_with("level 1: cluster 4, chunks of "), "{text}");
     assert!(lines[2].starts_with("level 2: cluster 8, chunks of "), "{text}");
     let json = zvf(&[&ask[..], &["--json"]].concat()).json();
@@ -69,7 +69,7 @@ fn levels_are_built_shown_and_replaced() {
     assert_eq!((again.code, again.err.as_str()), (0, ""));
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
     let none = zvf(&["pyramid", "-q", &store, "--until", "5000"]);
-    assert_eq!(none.out, "no levels: there are 5 000 vertices or fewer\n");
+    assert_eq!(none.out, "no levels: there are 5,000 vertices or fewer\n");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
 }
 
