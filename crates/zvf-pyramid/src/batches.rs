@@ -115,7 +115,7 @@ pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidE
     let column = &field.column;
     let place = |row| match column.value(row, 0) {
         Value::UInt(place) => place,
-        _ => u64::MAX,
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => u64::MAX,
     };
     let places = (0..column.len()).map(place).collect();
     let mut plain = Batch::new(batch.kind(), batch.positions().clone());

@@ -282,10 +282,10 @@ impl Making<'_> {
     ) -> Result<(f64, u64), PyramidError> {
         let links = below.links(Delta::SAME).await?;
         let directed = links.is_some_and(|links| links.policy().is_directed());
-        let most = match self.ladder.kind {
-            Kind::Skeleton => u64::MAX, // a tree is made as a whole
-            _ => blocks::vertices_in(self.ladder.options().memory),
-        };
+        // A tree is made as a whole.
+        let whole = self.ladder.kind == Kind::Skeleton;
+        let room = blocks::vertices_in(self.ladder.options().memory);
+        let most = if whole { u64::MAX } else { room };
         let blocks = blocks::Blocks::of(below, most).await?;
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
