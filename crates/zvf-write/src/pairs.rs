@@ -29,7 +29,10 @@ use crate::stages::{Merge, Sorter, ascending_u64, number_u64};
 /// let mut names = folder.sorter();
 /// names.push(7, 70)?;
 /// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
-/// pairs.joined(&names, |b, name| Ok::<_, WriteError>(found.push((b, name))))?;
+/// pairs.joined(&names, |b, name| {
+///     found.push((b, name));
+///     Ok::<_, WriteError>(())
+/// })?;
 /// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
 /// # Ok::<(), WriteError>(())
 /// ```
@@ -243,7 +246,11 @@ mod tests {
 
     fn all(pairs: &Pairs) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
-        pairs.each(|a, b| Result::Ok(found.push((a, b)))).unwrap();
+        let push = |a, b| {
+            found.push((a, b));
+            Result::Ok(())
+        };
+        pairs.each(push).unwrap();
         found
     }
 
@@ -266,7 +273,11 @@ mod tests {
                 prop_assert_eq!(pairs.is_empty(), given.is_empty());
                 prop_assert_eq!(all(&pairs), want.clone());
                 let mut found = Vec::new();
-                pairs.joined(&names, |a, b| Result::Ok(found.push((a, b)))).unwrap();
+                let push = |a, b| {
+                    found.push((a, b));
+                    Result::Ok(())
+                };
+                pairs.joined(&names, push).unwrap();
                 prop_assert_eq!(&found, &joined);
             }
         }
