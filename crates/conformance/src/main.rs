@@ -17,6 +17,7 @@
 //! arrays    random dense arrays, traded with the stock libraries
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
+//! pyramid   coarser levels, beside those that the reference builds and for it to read
 //! ```
 
 mod arrays_part;
@@ -33,6 +34,7 @@ mod naive;
 mod npy;
 mod pack_part;
 mod peers;
+mod pyramid_part;
 mod random;
 mod remote_part;
 mod report;
@@ -88,6 +90,9 @@ struct Conformance {
     /// With --live-arrays: how many, each way.
     #[arg(long, value_name = "N", default_value_t = 200)]
     arrays: usize,
+    /// Of the live parts only that of coarser levels.
+    #[arg(long)]
+    pyramids: bool,
     /// Install and start servers on loopback, and compare golden stores on them.
     #[arg(long)]
     remote: bool,
@@ -97,12 +102,16 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --live and --live-arrays: what the random numbers begin with; the time of day when not given.
+    /// With --live, --live-arrays and --pyramids: what the random numbers begin with; the time of day when
+    /// not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: how many stores.
     #[arg(long, value_name = "N", default_value_t = 45)]
     stores: usize,
+    /// With --live or --pyramids: how many stores get coarser levels.
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    levels: usize,
     /// With --live: how many boxes each store is asked with.
     #[arg(long, value_name = "N", default_value_t = 12)]
     boxes: usize,
@@ -117,6 +126,7 @@ impl Conformance {
         self.faults
             || self.live
             || self.live_arrays
+            || self.pyramids
             || self.remote
             || !self.tet.is_empty()
             || !self.caterva.is_empty()
@@ -151,17 +161,21 @@ impl Conformance {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
             remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
         }
+        let seed = self.seed.unwrap_or_else(random::seed);
         if self.live {
             let Self { stores, boxes, .. } = self;
-            let seed = self.seed.unwrap_or_else(random::seed);
             tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
             written_part::run(self.only.as_deref(), &runtime, tally)?;
         }
         if self.live_arrays {
-            let (seed, arrays) = (self.seed.unwrap_or_else(random::seed), self.arrays);
+            let arrays = self.arrays;
             tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
             arrays_part::run(arrays_part::Effort { seed, arrays }, &runtime, tally)?;
+        }
+        if self.live || self.pyramids {
+            tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;
+            pyramid_part::run(seed, self.levels, &runtime, tally)?;
         }
         if self.faults {
             fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;

@@ -16,6 +16,7 @@ use crate::commands::group::Group;
 use crate::commands::info::Info;
 #[cfg(feature = "write")]
 use crate::commands::ingest::Ingest;
+use crate::commands::lineage::Lineage;
 use crate::commands::ls::Ls;
 use crate::commands::man::Man;
 use crate::commands::migrate::Migrate;
@@ -87,6 +88,7 @@ enum Command {
     Object(Object),
     Group(Group),
     Cell(Cell),
+    Lineage(Lineage),
     #[command(subcommand)]
     Blob(Blob),
     #[cfg(feature = "write")]
@@ -128,6 +130,7 @@ impl Cli {
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,
+                Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,

@@ -20,6 +20,7 @@ pub(crate) struct Objects {
     ids: Vec<i64>,    // by row
     there: Vec<bool>, // by row: whether it has fragments
     kept: Vec<i64>,   // ascending
+    renumbered: bool,
 }
 
 impl Objects {
@@ -37,12 +38,35 @@ impl Objects {
         let live = ids.iter().zip(&there).filter(|(_, there)| **there);
         let mut kept: Vec<i64> = live.map(|(id, _)| *id).collect();
         kept.sort_unstable();
-        Ok(Some(Self { ids, there, kept }))
+        Ok(Some(Self { ids, there, kept, renumbered: false }))
     }
 
     /// How many objects are kept.
     pub(crate) const fn kept(&self) -> usize {
         self.kept.len()
+    }
+
+    /// Their ids, ascending.
+    pub(crate) fn kept_ids(&self) -> &[i64] {
+        &self.kept
+    }
+
+    /// Has those that are kept numbered from 0 on, in the order of their ids.
+    pub(crate) const fn renumber(&mut self) {
+        self.renumbered = true;
+    }
+
+    /// Whether they are.
+    pub(crate) const fn is_renumbered(&self) -> bool {
+        self.renumbered
+    }
+
+    /// The id that an object has at the level that is made.
+    pub(crate) fn new_id(&self, id: i64) -> i64 {
+        match self.kept.binary_search(&id) {
+            Ok(at) if self.renumbered => crate::num::to_i64(to_u64(at)),
+            _ => id,
+        }
     }
 
     /// How many rows the index has.
@@ -128,11 +152,17 @@ impl Objects {
     pub(crate) async fn carry(
         &self,
         level: &LevelReader,
+        source_id: &str,
         writer: &mut Writer,
     ) -> Result<(), PyramidError> {
         let ids: Vec<ObjectId> = self.ids.iter().copied().map(ObjectId).collect();
-        writer.declare_objects(&ids);
-        for name in level.object_attribute_names().await?.names {
+        let names = level.object_attribute_names().await?.names;
+        if self.renumbered {
+            self.number(source_id, !names.iter().any(|name| *name == *source_id), writer)?;
+        } else {
+            writer.declare_objects(&ids);
+        }
+        for name in names {
             let Some(attribute) = level.object_attribute(&name).await? else { continue };
             let mut start = 0_usize;
             while start < self.ids.len() {
@@ -144,7 +174,8 @@ impl Objects {
                 };
                 let rows: Vec<u32> = (0..to_u32(end.saturating_sub(start))).filter(own).collect();
                 let id = |row: &u32| ids.get(start.saturating_add(place(*row))).copied();
-                let own: Vec<ObjectId> = rows.iter().filter_map(id).collect();
+                let own = rows.iter().filter_map(id).map(|id| ObjectId(self.new_id(id.0)));
+                let own: Vec<ObjectId> = own.collect();
                 let field = Field::new(name.as_str(), gathered(values.column(), &rows));
                 writer.object_fields(&own, &[field])?;
                 start = end;
@@ -153,6 +184,7 @@ impl Objects {
         let Some(groups) = level.groups().await? else { return Ok(()) };
         let all: Vec<u64> = (0..groups.len()).collect();
         for (group, members) in all.iter().zip(groups.members(&all).await?) {
+            let members = if self.renumbered { self.members(members) } else { members };
             writer.group(groups.name(*group).as_deref(), members);
         }
         for name in level.group_attribute_names().await?.names {
@@ -162,6 +194,31 @@ impl Objects {
             }
         }
         Ok(())
+    }
+}
+
+impl Objects {
+    /// Declares the objects that are kept under their new ids; `told` with what they were.
+    fn number(&self, source_id: &str, told: bool, writer: &mut Writer) -> Result<(), PyramidError> {
+        let new: Vec<ObjectId> = self.kept.iter().map(|id| ObjectId(self.new_id(*id))).collect();
+        writer.declare_objects(&new);
+        if told {
+            let bytes: Vec<u8> = self.kept.iter().flat_map(|id| id.to_le_bytes()).collect();
+            let column =
+                zvf_model::Column::new(zvf_format::metadata::Dtype::INT64, 1, bytes.into())?;
+            writer.object_fields(&new, &[Field::new(source_id, column)])?;
+        }
+        Ok(())
+    }
+
+    /// The members of a group that are kept, under their new ids.
+    fn members(&self, members: Members) -> Members {
+        let ids: Vec<i64> = match members {
+            Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
+            Members::Range { start, stop } => (start..stop).collect(),
+        };
+        let kept = ids.into_iter().filter(|id| self.keeps(*id));
+        Members::Ids(kept.map(|id| ObjectId(self.new_id(id))).collect())
     }
 }
 

@@ -12,6 +12,7 @@ use zvf_model::{Column, Field, Value};
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
 use crate::num::{place, to_f64, to_u32, to_usize};
+use crate::reference::Fast;
 use crate::rule::Rule;
 
 /// Vertices, cluster by cluster.
@@ -245,12 +246,12 @@ fn weight_of(of: &[u64], row: u32) -> u64 {
 /// Numbers for what is alike, in the order in which it is first met.
 #[derive(Debug)]
 pub(crate) struct Numbers<K> {
-    known: HashMap<K, u32>,
+    known: HashMap<K, u32, Fast>,
 }
 
 impl<K: std::hash::Hash + Eq> Numbers<K> {
     pub(crate) fn new() -> Self {
-        Self { known: HashMap::new() }
+        Self { known: HashMap::default() }
     }
 
     /// The number of `key`.

@@ -25,8 +25,8 @@ pub struct Ladder {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
     options: Options,
-    vertices: u64, // of level 0
-    size: f64,     // of level 1
+    all: Size, // of level 0
+    size: f64, // of level 1
     chunk: Vec<f64>,
     bin: Vec<f64>,
 }
@@ -63,8 +63,19 @@ pub struct Step {
     pub chunk: Vec<f64>,
     /// Size of a bin.
     pub bin: Vec<f64>,
+    /// Vertices of the level below.
+    pub below: u64,
     /// About how many vertices it will have: a guess from the method alone.
     pub vertices: u64,
+    /// About how many bytes it will take, likewise.
+    pub bytes: u64,
+}
+
+/// How large a level is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) vertices: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Ladder {
@@ -79,6 +90,7 @@ impl Ladder {
         let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         let method = options.check(kind)?;
         let vertices = vertices(&level).await?;
+        let bytes = crate::build::stored(store, 0).await?;
         let size = match (options.size, method) {
             (Some(size), _) => size,
             (None, Method::Cluster) => 2.0 * spacing(&reader, &level, kind, vertices).await?,
@@ -87,15 +99,16 @@ impl Ladder {
         };
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
-        Ok(Self { kind, method, options: options.clone(), vertices, size, chunk, bin })
+        let all = Size { vertices, bytes };
+        Ok(Self { kind, method, options: options.clone(), all, size, chunk, bin })
     }
 
     /// The steps, as far as can be told before any is made: how many there are is then a guess, too.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
-        let (mut steps, mut vertices) = (Vec::new(), self.vertices);
-        while let Some(step) = self.step(to_u32(steps.len()).saturating_add(1), vertices) {
-            vertices = step.vertices;
+        let (mut steps, mut below) = (Vec::new(), self.all);
+        while let Some(step) = self.step(to_u32(steps.len()).saturating_add(1), below) {
+            below = Size { vertices: step.vertices, bytes: step.bytes };
             steps.push(step);
         }
         steps
@@ -104,17 +117,23 @@ impl Ladder {
     /// The vertices of level 0.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
-        self.vertices
+        self.all.vertices
     }
 
-    /// Level `level`, where the one below has so many vertices; `None` when that one is the last.
-    pub(crate) fn step(&self, level: u32, below: u64) -> Option<Step> {
-        let Options { growth, chunk_scale, levels, until, .. } = self.options;
-        let wanted = match levels {
-            Some(levels) => level <= levels,
-            None => below > until && level <= MOST_AUTOMATIC,
+    /// What level 0 has.
+    pub(crate) const fn size(&self) -> Size {
+        self.all
+    }
+
+    /// Level `level`, where the one below is so large; `None` when that one is the last.
+    pub(crate) fn step(&self, level: u32, below: Size) -> Option<Step> {
+        let Options { growth, chunk_scale, levels, until, until_bytes, .. } = self.options;
+        let wanted = match (levels, until_bytes) {
+            (Some(levels), _) => level <= levels,
+            (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
+            (None, None) => below.vertices > until && level <= MOST_AUTOMATIC,
         };
-        if !wanted || below == 0 {
+        if !wanted || below.vertices == 0 {
             return None;
         }
         let steps = i32::try_from(level).unwrap_or(i32::MAX);
@@ -138,7 +157,9 @@ impl Ladder {
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
-            vertices: whole(to_f64(below) * share / sparsity).max(1),
+            below: below.vertices,
+            vertices: whole(to_f64(below.vertices) * share / sparsity).max(1),
+            bytes: whole(to_f64(below.bytes) * share / sparsity).max(1),
         })
     }
 

@@ -12,6 +12,8 @@
     )
 )]
 
+mod batches;
+mod blocks;
 mod build;
 mod carry;
 mod choose;
@@ -20,6 +22,8 @@ mod columns;
 mod error;
 mod ladder;
 mod levels;
+mod links;
+mod making;
 mod num;
 mod options;
 mod reference;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_format::metadata::CrossLevelStorage;
 use zvf_model::Kind;
 
 use crate::{PyramidError, Rule};
@@ -44,6 +45,17 @@ pub struct Options {
     pub levels: Option<u32>,
     /// Vertices that the coarsest level may have, where the number of levels is not said.
     pub until: u64,
+    /// Bytes that the coarsest level may take, where that is what counts rather than `until`.
+    pub until_bytes: Option<u64>,
+    /// Of skeletons that are simplified: branches at the ends that are shorter than this go first.
+    pub prune: Option<f64>,
+    /// Whether the objects of a level are numbered anew, from 0 on, instead of keeping ids and rows. What
+    /// they were at level 0 is then an attribute of theirs, `source_id`.
+    pub renumber: bool,
+    /// Which links there are between vertices and those that stand for them.
+    pub links: CrossLevelStorage,
+    /// By how many levels these go up and down; -1 for all, 0 for none.
+    pub depth: i64,
     /// What becomes of attributes, by name.
     pub rules: Vec<(String, Rule)>,
     /// About how many bytes of a level may be held until it is written.
@@ -63,6 +75,11 @@ impl Default for Options {
             chunk_scale: 2,
             levels: None,
             until: 10_000,
+            until_bytes: None,
+            prune: None,
+            renumber: false,
+            links: CrossLevelStorage::None,
+            depth: 1,
             rules: Vec::new(),
             memory: 512 << 20,
         }
@@ -85,6 +102,12 @@ impl Options {
         if !(self.sparsity.is_finite() && self.sparsity >= 1.0) {
             return Err(PyramidError::setting("sparsity", "1 or more", self.sparsity));
         }
+        if let Some(prune) = self.prune.filter(|prune| !positive(*prune)) {
+            return Err(PyramidError::setting("length of branches", "more than 0", prune));
+        }
+        if self.depth < -1 {
+            return Err(PyramidError::setting("depth of links", "-1 or more", self.depth));
+        }
         if self.chunk_scale == 0 {
             return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
         }
@@ -96,6 +119,10 @@ impl Options {
         if !method.fits(kind) {
             let found = format!("{method} of {kind}");
             return Err(PyramidError::setting("method", method.kinds(), found));
+        }
+        if self.prune.is_some() && (kind, method) != (Kind::Skeleton, Method::Simplify) {
+            let (expected, found) = ("skeletons to simplify", format!("{method} of {kind}"));
+            return Err(PyramidError::setting("length of branches", expected, found));
         }
         Ok(method)
     }
@@ -271,6 +298,12 @@ mod tests {
             (with(&|o| o.growth = 0.9), "growth: expected 1 or more, found 0.9"),
             (with(&|o| o.keep = Some(1.0)), "share to keep: expected between 0 and 1, found 1"),
             (with(&|o| o.sparsity = f64::NAN), "sparsity: expected 1 or more, found NaN"),
+            (with(&|o| o.prune = Some(0.0)), "length of branches: expected more than 0, found 0"),
+            (
+                with(&|o| o.prune = Some(1.0)),
+                "length of branches: expected skeletons to simplify, found cluster of graph",
+            ),
+            (with(&|o| o.depth = -2), "depth of links: expected -1 or more, found -2"),
             (with(&|o| o.chunk_scale = 0), "factor of chunks: expected 1 or more, found 0"),
             (with(&|o| o.levels = Some(21)), "levels: expected 20 or fewer, found 21"),
             (

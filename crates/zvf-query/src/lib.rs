@@ -11,6 +11,7 @@
 
 mod answer;
 mod error;
+mod lineage;
 mod num;
 pub mod predicate;
 mod query;
@@ -22,5 +23,5 @@ mod warm;
 
 pub use answer::{Answer, Figures, Missing, Plan};
 pub use error::{BadQuery, QueryError};
-pub use query::{Columns, LevelRule, Mode, Order, Query, UnknownIds};
+pub use query::{Columns, LevelRule, Mode, Order, PLACES, Query, UnknownIds};
 pub use reader::Reader;

@@ -51,9 +51,13 @@ pub struct Query {
     pub(crate) unknown_ids: UnknownIds,
     pub(crate) allow_missing: bool,
     pub(crate) owners: bool,
+    pub(crate) places: bool,
     pub(crate) own_level_only: bool,
     pub(crate) uncached: bool,
 }
+
+/// The field that says where vertices are stored, of answers to [`Query::with_places`].
+pub const PLACES: &str = "zvf.place";
 
 impl Query {
     /// Everything, at full resolution.
@@ -161,6 +165,28 @@ impl Query {
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: true, ..self }
+    }
+
+    /// Says for each vertex where it is stored, in a field [`PLACES`]: the place of its chunk among those of
+    /// the level in numeric order in the upper 32 bits, its row in that chunk in the lower ones.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_model::Value;
+    /// use zvf_query::{PLACES, Query, Reader};
+    ///
+    /// let batch = Reader::new(store).run(&Query::all().with_places()).await?.batch;
+    /// let places = &batch.field(PLACES).unwrap().column;
+    /// assert_eq!(places.value(0, 0), Value::UInt(0)); // the first row of the first chunk
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_places(self) -> Self {
+        Self { places: true, ..self }
     }
 
     /// Reads what a level itself holds, where it is an addition to the next coarser one.

@@ -16,6 +16,7 @@
 //! Not here: how one kind is taken in and written (`ingest`), and who may see it (`writer`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use zvf_format::metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_format::metadata::{GroupDoc, Level};
@@ -57,6 +58,11 @@ impl Kinds {
     /// The first kind.
     pub(crate) const fn first(&self) -> &Ingest {
         &self.first
+    }
+
+    /// Has it told at the end where vertices of the first kind went.
+    pub(crate) const fn tell_places(&mut self) {
+        self.first.tells_places = true;
     }
 
     /// What is said of groups.
@@ -234,12 +240,12 @@ impl KindWriter<'_> {
 #[derive(Debug)]
 pub(crate) enum Ids {
     Held(Vec<i64>),
-    Kept { path: PathBuf, _folder: Option<Scratch> },
+    Kept { path: PathBuf, _folder: Option<Arc<Scratch>> },
 }
 
 impl Ids {
     /// The same as long as the folder they are in is not removed.
-    pub(crate) fn within(self, folder: Scratch) -> Self {
+    pub(crate) fn within(self, folder: Arc<Scratch>) -> Self {
         match self {
             Self::Held(ids) => Self::Held(ids),
             Self::Kept { path, .. } => Self::Kept { path, _folder: Some(folder) },

@@ -299,6 +299,36 @@ impl LevelWriter {
         let Writer { build, kinds, .. } = self.writer;
         Ok(kinds.finish(&build, self.level, says).await?.report)
     }
+
+    /// The same for a level of which [`finish_placed`](Self::finish_placed) tells where vertices went. To
+    /// be called before anything is pushed.
+    #[must_use]
+    pub fn placing(mut self) -> Self {
+        self.writer.kinds.tell_places();
+        self
+    }
+
+    /// As [`finish`](Self::finish); then calls `placed` with the running number of each vertex, ascending,
+    /// the place of its chunk among those of the level in numeric order, and its row there. It is not
+    /// called for a level that is not [`placing`](Self::placing).
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and as `placed`.
+    pub async fn finish_placed(
+        self,
+        says: impl FnOnce(&mut Level),
+        placed: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
+    ) -> Result<Report, WriteError> {
+        let Writer { build, kinds, .. } = self.writer;
+        let (given, scratch) = (kinds.first().given, kinds.first().scratch());
+        let outcome = kinds.finish(&build, self.level, says).await?;
+        if let Some(places) = &outcome.placed {
+            places.each(given, placed)?;
+        }
+        drop(scratch);
+        Ok(outcome.report)
+    }
 }
 
 /// The root document.

@@ -14,6 +14,7 @@ pub(crate) mod how;
 pub(crate) mod info;
 #[cfg(feature = "write")]
 pub(crate) mod ingest;
+pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;

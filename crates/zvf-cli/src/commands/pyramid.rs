@@ -11,6 +11,7 @@ use zvf::pyramid::{
 };
 use zvf::store::BuildOptions;
 
+use crate::cli::size;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::count;
@@ -24,6 +25,7 @@ use crate::table::count;
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors
   zvf pyramid brain.zarrvectors --levels 4
+  zvf pyramid neurons.zarrvectors --prune 2 --links explicit --depth -1
   zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
   zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
   zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
@@ -39,6 +41,9 @@ pub(crate) struct Pyramid {
     /// Vertices that the coarsest level may have.
     #[arg(long, value_name = "VERTICES", default_value_t = 10_000, conflicts_with = "levels")]
     until: u64,
+    /// Bytes that the coarsest level may take, instead: 20MiB.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
+    until_bytes: Option<u64>,
     /// How geometry becomes coarser: cluster, subset, simplify, decimate, collapse or keep [default: by
     /// kind].
     #[arg(long, value_parser = word::<Method>)]
@@ -64,15 +69,26 @@ pub(crate) struct Pyramid {
     /// How many chunks one of the next level covers on each axis [default: 2; 1 with --reference].
     #[arg(long, value_name = "N")]
     chunk_scale: Option<u32>,
+    /// Of skeletons: branches at the ends that are shorter than this go, in world units.
+    #[arg(long, value_name = "LENGTH")]
+    prune: Option<f64>,
+    /// Number the objects of each level anew, from 0 on; what they were is their attribute source_id.
+    #[arg(long)]
+    renumber: bool,
+    /// Links between vertices and those that stand for them: none, implicit (up) or explicit (up and
+    /// down) [default: none; explicit with --reference].
+    #[arg(long, value_parser = storage)]
+    links: Option<CrossLevelStorage>,
     /// What becomes of an attribute: mean, sum, mode, count, min, max, first or drop.
     #[arg(long = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Rule)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
-        conflicts_with_all = ["method", "size", "keep", "sparsity", "rules", "levels", "dry_run"])]
+        conflicts_with_all = ["method", "size", "keep", "sparsity", "rules", "levels", "dry_run",
+            "prune", "renumber", "until_bytes"])]
     reference: Vec<(f64, f64)>,
-    /// With --reference, levels up and down that vertices are linked to; 0 for none, -1 for all.
-    #[arg(long, requires = "reference", default_value_t = 1, allow_negative_numbers = true)]
+    /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     depth: i64,
 }
 
@@ -150,6 +166,11 @@ impl Pyramid {
             chunk_scale: self.chunk_scale.unwrap_or(defaults.chunk_scale),
             levels: self.levels,
             until: self.until,
+            until_bytes: self.until_bytes,
+            prune: self.prune,
+            renumber: self.renumber,
+            links: self.links.unwrap_or(CrossLevelStorage::None),
+            depth: self.depth,
             rules: self.rules.clone(),
             memory: session.memory_limit().unwrap_or(defaults.memory),
         }
@@ -164,7 +185,10 @@ impl Pyramid {
                 .map_or_else(Vec::new, |scale| vec![scale; self.reference.len()]),
             seed: self.seed.into(),
             depth: self.depth,
-            storage: if none { CrossLevelStorage::None } else { CrossLevelStorage::Explicit },
+            storage: match self.links {
+                _ if none => CrossLevelStorage::None,
+                links => links.unwrap_or(CrossLevelStorage::Explicit),
+            },
         }
     }
 }
@@ -175,6 +199,7 @@ fn report(report: &LevelReport) -> Value {
         "vertices": report.vertices,
         "objects": report.objects,
         "elements": report.elements,
+        "bytes": report.bytes,
         "error": report.error,
     })
 }
@@ -188,11 +213,21 @@ fn step(step: &Step) -> Value {
         "sparsity": step.sparsity,
         "chunk_shape": step.chunk,
         "about_vertices": step.vertices,
+        "about_bytes": step.bytes,
     })
 }
 
 fn word<T: std::str::FromStr<Err = zvf::pyramid::PyramidError>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: zvf::pyramid::PyramidError| error.to_string())
+}
+
+fn storage(text: &str) -> Result<CrossLevelStorage, String> {
+    match text {
+        "none" => Ok(CrossLevelStorage::None),
+        "implicit" => Ok(CrossLevelStorage::Implicit),
+        "explicit" => Ok(CrossLevelStorage::Explicit),
+        _ => Err("none, implicit or explicit is wanted".to_owned()),
+    }
 }
 
 fn rule(text: &str) -> Result<(String, Rule), String> {

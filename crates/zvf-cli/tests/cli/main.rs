@@ -7,6 +7,8 @@ mod faults;
 mod files;
 #[cfg(feature = "write")]
 mod ingest;
+#[cfg(feature = "pyramid")]
+mod levels;
 mod migrated;
 mod packed;
 mod rearranged;

@@ -210,10 +210,10 @@ impl std::hash::Hash for Bin {
 }
 
 /// Hashing of numbers that nobody chose to collide.
-type Fast = BuildHasherDefault<Multiply>;
+pub(crate) type Fast = BuildHasherDefault<Multiply>;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Multiply(u64);
+pub(crate) struct Multiply(u64);
 
 impl Hasher for Multiply {
     fn finish(&self) -> u64 {
@@ -221,7 +221,9 @@ impl Hasher for Multiply {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
 
     fn write_u64(&mut self, n: u64) {

@@ -26,6 +26,7 @@ use crate::num::{round_even, to_f64, to_i64, to_u64, to_usize};
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{PyramidError, levels};
+pub(crate) use coarsen::Fast;
 pub(crate) use random::Random;
 
 /// What the reference is asked for.
@@ -135,6 +136,7 @@ async fn write_levels(
             vertices: to_u64(level.rows()),
             objects: to_u64(kept.len()),
             elements: 0,
+            bytes: 0,
             error: None,
         });
         all.push(std::mem::replace(&mut source, level));

@@ -63,7 +63,7 @@ pub(crate) fn thinned(
     let positions = gathered(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(&without_owners(batch), &clusters, positions, rules, false)?;
-    Ok(Made { batch: made.with_parts(Parts::new(offsets, objects)?)?, error })
+    Ok(Made { batch: made.with_parts(Parts::new(offsets, objects)?)?, of, error })
 }
 
 /// Parts say whose vertices they are.

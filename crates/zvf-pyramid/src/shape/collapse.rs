@@ -13,26 +13,30 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use rayon::prelude::*;
 use zvf_model::{Batch, Elements};
 
 use super::quadric::{Quadric, cross, dot, minus, unit};
-use super::surface::{Triangle, middle, off};
+use super::surface::{Triangle, farthest, middle};
 use super::{Made, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
 use crate::num::{place, to_f64, to_u32, to_u64, to_usize, whole};
 
-/// The mesh with about `keep` of its faces.
-pub(crate) fn collapsed(batch: &Batch, keep: f64, rules: &Rules) -> Result<Made, PyramidError> {
+/// The mesh with about `keep` of its faces; vertices that are `fixed` stay.
+pub(crate) fn collapsed(
+    batch: &Batch,
+    keep: f64,
+    fixed: &[bool],
+    rules: &Rules,
+) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
     if !triangles || !(2..=3).contains(&axes) {
         let expected = "triangles on two or three axes: other faces can be clustered";
         return Err(PyramidError::unsupported("mesh to collapse", expected, "others"));
     }
-    let mut mesh = Mesh::new(batch, axes);
+    let mut mesh = Mesh::new(batch, axes, fixed);
     let before = mesh.at.clone();
     let faces = mesh.faces.clone();
     let target = to_usize(whole(to_f64(to_u64(faces.len())) * keep));
@@ -52,13 +56,13 @@ pub(crate) fn collapsed(batch: &Batch, keep: f64, rules: &Rules) -> Result<Made,
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(mesh.middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
     let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
-    let error = mesh.error(&before, &faces);
+    let error = mesh.error(&before, &faces) + rounding(&at, &floats(&positions), axes);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let mut made = merged(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
         made = made.with_elements(mesh.elements(elements, &number, rules)?)?;
     }
-    Ok(Made { batch: made, error })
+    Ok(Made { batch: made, of, error })
 }
 
 /// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
@@ -81,7 +85,7 @@ struct Mesh {
 }
 
 impl Mesh {
-    fn new(batch: &Batch, axes: usize) -> Self {
+    fn new(batch: &Batch, axes: usize, fixed: &[bool]) -> Self {
         let values = floats(batch.positions());
         let middle = middle_of(&values, axes);
         let at: Vec<[f64; 3]> = values
@@ -103,7 +107,7 @@ impl Mesh {
             None => vec![0; count],
         };
         let mut mesh = Self {
-            fixed: seams(&at),
+            fixed: seams(&at, fixed),
             at,
             alive: vec![true; faces.len()],
             around: vec![Vec::new(); count],
@@ -395,21 +399,33 @@ impl Mesh {
         Ok(made)
     }
 
-    /// How far the surface that was may lie from that which is.
+    /// How far the surface that was and that which is may lie from each other.
     fn error(&self, before: &[[f64; 3]], faces: &[[u32; 3]]) -> f64 {
         let corner = |v: u32| before.get(place(v)).copied().unwrap_or([0.0; 3]);
-        let off_face = |face: &[u32; 3]| {
-            let heads = face.map(|v| self.head(v));
-            let near = heads.iter().flat_map(|head| self.faces_of(*head));
-            let mut near: Vec<(u32, [u32; 3])> = near.collect();
-            near.sort_unstable();
-            near.dedup();
-            let near: Vec<Triangle> =
-                near.into_iter().map(|(_, face)| face.map(|v| self.point(v))).collect();
-            off(&face.map(corner), &near)
+        let there = |at: usize| self.alive.get(at) == Some(&true);
+        // What is as it was is as near as can be.
+        let same = |at: usize| {
+            there(at)
+                && self.faces.get(at) == faces.get(at)
+                && faces
+                    .get(at)
+                    .is_some_and(|face| face.iter().all(|v| corner(*v) == self.point(*v)))
         };
-        faces.par_iter().map(off_face).reduce(|| 0.0, f64::max)
+        let was = faces.iter().enumerate().filter(|(at, _)| !same(*at));
+        let fine: Vec<Triangle> = was.map(|(_, face)| face.map(corner)).collect();
+        let all = self.faces.iter().enumerate().filter(|(at, _)| there(*at));
+        let coarse: Vec<Triangle> = all.map(|(_, face)| face.map(|v| self.point(v))).collect();
+        let all: Vec<Triangle> = faces.iter().map(|face| face.map(corner)).collect();
+        let made = self.faces.iter().enumerate().filter(|(at, _)| there(*at) && !same(*at));
+        let made: Vec<Triangle> = made.map(|(_, face)| face.map(|v| self.point(v))).collect();
+        farthest(&fine, &coarse).max(farthest(&made, &all))
     }
+}
+
+/// How far rounding moved the farthest position.
+fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
+    let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
+    pairs.map(|(at, stored)| super::apart(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
 fn mark(flags: &mut [bool], vertex: u32) {
@@ -430,15 +446,17 @@ fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
     box_of.iter().map(middle).collect()
 }
 
-/// Which vertices lie exactly where another one does.
-fn seams(at: &[[f64; 3]]) -> Vec<bool> {
+/// Which vertices lie exactly where another one does, or are `fixed` anyway.
+fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
     let mut seen: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
     for position in at {
         let count = seen.entry(bits(position)).or_insert(0);
         *count = count.saturating_add(1);
     }
-    at.iter().map(|position| seen.get(&bits(position)).is_some_and(|count| *count > 1)).collect()
+    let doubled = at.iter().map(|at| seen.get(&bits(at)).is_some_and(|count| *count > 1));
+    let also = |row: usize| fixed.get(row) == Some(&true);
+    doubled.enumerate().map(|(row, doubled)| doubled || also(row)).collect()
 }
 
 /// How much more a border edge counts than a face, for its length squared.

@@ -15,12 +15,13 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::num::{place, to_u32};
 
-/// The batch with vertices merged inside cells. `directed` edges are only the same when they go the same
-/// way.
+/// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
+/// the same when they go the same way.
 pub(crate) fn contracted(
     batch: &Batch,
     cell: f64,
     directed: bool,
+    fixed: &[bool],
     rules: &Rules,
 ) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
@@ -30,7 +31,8 @@ pub(crate) fn contracted(
     let mut joined = Joined::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
-        if home(a) == home(b) {
+        let fixed = [a, b].iter().any(|row| fixed.get(*row) == Some(&true));
+        if !fixed && home(a) == home(b) {
             joined.join(a, b);
         }
     }
@@ -46,7 +48,7 @@ pub(crate) fn contracted(
         let ordered = directed || batch.kind() == Kind::Skeleton;
         made = made.with_elements(mapped(elements, &of, ordered, rules)?)?;
     }
-    Ok(Made { batch: made, error })
+    Ok(Made { batch: made, of, error })
 }
 
 /// The pairs of vertices that an element joins: its sides.
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_grid_becomes_a_grid() {
-        let made = contracted(&grid(20), 2.0, false, &rules()).unwrap();
+        let made = contracted(&grid(20), 2.0, false, &[], &rules()).unwrap();
         assert_eq!((made.batch.len(), made.batch.elements().unwrap().len()), (100, 180));
         assert!((made.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", made.error);
         let counted = floats(&made.batch.field("count").unwrap().column);
@@ -191,7 +193,7 @@ mod tests {
         let both = |directed, rule| {
             let mut rules = rules();
             rules.named.push(("w".to_owned(), rule));
-            let made = contracted(&batch, 1.0, directed, &rules).unwrap().batch;
+            let made = contracted(&batch, 1.0, directed, &[], &rules).unwrap().batch;
             let elements = made.elements().unwrap().clone();
             (made.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
         };
@@ -205,7 +207,8 @@ mod tests {
     fn faces_that_become_the_same_are_one_unless_they_face_each_other() {
         let at = [0.0, 0.0, 0.1, 0.1, 2.0, 0.0, 4.0, 0.0, 2.5, 0.5];
         let rows = [0, 2, 3, 3, 1, 2, 3, 2, 1, 0, 1, 2, 2, 4, 3];
-        let made = contracted(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &rules()).unwrap();
+        let made =
+            contracted(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &[], &rules()).unwrap();
         assert_eq!(made.batch.len(), 3);
         assert_eq!(made.batch.elements().unwrap().rows(), [0, 1, 2, 2, 1, 0]);
     }
@@ -214,8 +217,8 @@ mod tests {
     fn objects_are_not_joined() {
         let owners = [ObjectId(1), ObjectId(2)].map(Some);
         let two = batch(Kind::Graph, &[0.1, 0.1, 0.2, 0.2], 2, &[0, 1]);
-        assert_eq!(contracted(&two, 1.0, false, &rules()).unwrap().batch.len(), 1);
+        assert_eq!(contracted(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 1);
         let two = two.with_vertex_objects(owners.to_vec()).unwrap();
-        assert_eq!(contracted(&two, 1.0, false, &rules()).unwrap().batch.len(), 2);
+        assert_eq!(contracted(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 2);
     }
 }

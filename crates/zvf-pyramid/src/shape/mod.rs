@@ -14,6 +14,7 @@ pub(crate) mod chain;
 pub(crate) mod collapse;
 pub(crate) mod contract;
 pub(crate) mod points;
+mod prune;
 mod quadric;
 mod surface;
 pub(crate) mod tree;
@@ -30,8 +31,24 @@ use crate::rule::Rule;
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) batch: Batch,
+    /// For each vertex of the finer batch the one that stands for it; [`NONE`](crate::clusters::NONE)
+    /// without.
+    pub(crate) of: Vec<u32>,
     /// How far the finer geometry may lie from it.
     pub(crate) error: f64,
+}
+
+impl Made {
+    /// The batch as it is.
+    pub(crate) fn same(batch: Batch) -> Self {
+        let of = (0..crate::num::to_u32(batch.len())).collect();
+        Self { batch, of, error: 0.0 }
+    }
+
+    /// How many edges or faces there are.
+    pub(crate) fn elements(&self) -> u64 {
+        self.batch.elements().map_or(0, |elements| crate::num::to_u64(elements.len()))
+    }
 }
 
 /// What becomes of attributes.

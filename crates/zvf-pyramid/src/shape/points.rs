@@ -26,7 +26,7 @@ pub(crate) fn clustered(batch: &Batch, cell: f64, rules: &Rules) -> Result<Made,
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let error = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    Ok(Made { batch: merged(batch, &clusters, positions, rules, true)?, error })
+    Ok(Made { batch: merged(batch, &clusters, positions, rules, true)?, of, error })
 }
 
 /// The cell of size `cell` that a position lies in; zeros behind the last axis.
@@ -36,16 +36,19 @@ pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
     key
 }
 
-/// The rows of a batch that stay, of which the first has the running number `first`.
+/// The rows of a batch that stay, of those that are `kept`; the first one has the running number `first`.
+/// What does not stay has nothing that stands for it.
 pub(crate) fn subset(
     batch: &Batch,
     keep: f64,
     (seed, level, first): (u64, u32, u64),
+    kept: &dyn Fn(usize) -> bool,
     rules: &Rules,
 ) -> Result<Made, PyramidError> {
     let stays = |row: &u32| {
         let number = first.wrapping_add((*row).into());
-        share(seed ^ u64::from(level).rotate_right(16) ^ scattered(number)) < keep
+        let share = share(seed ^ u64::from(level).rotate_right(16) ^ scattered(number));
+        share < keep && kept(place(*row))
     };
     let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
@@ -62,7 +65,7 @@ pub(crate) fn subset(
     if let Some(objects) = batch.vertex_objects() {
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
-    Ok(Made { batch: made, error: f64::INFINITY })
+    Ok(Made { batch: made, of, error: f64::INFINITY })
 }
 
 /// A number from 0 to 1, 1 left out, that looks random.
@@ -122,7 +125,9 @@ mod tests {
     fn a_part_does_not_depend_on_how_points_are_batched() {
         let all: Vec<f64> = (0..2000).map(f64::from).collect();
         let keep = |batch: &Batch, first| {
-            floats(subset(batch, 0.25, (7, 1, first), &rules()).unwrap().batch.positions())
+            floats(
+                subset(batch, 0.25, (7, 1, first), &|_| true, &rules()).unwrap().batch.positions(),
+            )
         };
         let whole = keep(&points(&all), 0);
         let halves = [keep(&points(&all[..900]), 0), keep(&points(&all[900..]), 450)].concat();

@@ -1,39 +1,176 @@
-//! How far a fine surface lies from a coarse one, at most.
+//! How far one surface lies from another, at most.
 //!
-//! A distance to a triangle is largest at a corner of what lies all on one side of it, so a fine triangle
-//! is no farther from a coarse one than its farthest corner. Where no coarse triangle is near all three,
-//! the fine one is quartered, a few times. What comes out is never too small.
+//! ```text
+//! not more   a distance to one triangle is largest at a corner, so a triangle is no farther from the other
+//!            surface than its farthest corner from any one triangle of that
+//! not less   than what any of its corners is from the nearest triangle of all
+//! ```
+//!
+//! What may be farthest is quartered until both are nearly the same; what comes out is never too small. Of
+//! the other surface only what is near is looked at, by a grid.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use rayon::prelude::*;
 
 use super::quadric::{cross, dot, minus};
+use crate::num::{floor, place, to_f64, to_u32, to_u64};
 
 /// A triangle by its corners.
 pub(super) type Triangle = [[f64; 3]; 3];
 
-/// How far any point of `fine` may lie from the nearest of `coarse`; 0 without any of those.
-pub(super) fn off(fine: &Triangle, coarse: &[Triangle]) -> f64 {
-    off_within(fine, coarse, QUARTERED).sqrt()
-}
-
-fn off_within(fine: &Triangle, coarse: &[Triangle], times: u32) -> f64 {
-    let farthest = |one: &Triangle| {
-        let corners = fine.iter().map(|corner| squared(*corner, one));
-        corners.fold(0.0, f64::max)
-    };
-    let whole = coarse.iter().map(farthest).fold(f64::INFINITY, f64::min);
-    if !whole.is_finite() {
+/// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing.
+pub(super) fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
+    if from.is_empty() || to.is_empty() {
         return 0.0;
     }
-    let nearest = |corner: &[f64; 3]| {
-        coarse.iter().map(|one| squared(*corner, one)).fold(f64::INFINITY, f64::min)
-    };
-    // No cut makes it less than what the corners are off.
-    let least = fine.iter().map(nearest).fold(0.0, f64::max);
-    if times == 0 || whole <= least * CLOSE {
-        return whole;
+    let surface = Surface::new(to);
+    let first: Vec<Open> = from.par_iter().map(|one| surface.first(one)).collect();
+    let (mut open, mut least) = (BinaryHeap::from(first), 0.0_f64);
+    for _ in 0..MOST.max(from.len() / 4) {
+        let Some(next) = open.pop() else { break };
+        if next.most <= least * CLOSE || next.quartered >= QUARTERED {
+            open.push(next);
+            break;
+        }
+        let near = surface.near(&next.triangle, next.most.sqrt());
+        for corner in &next.triangle {
+            let off = near.iter().map(|at| squared(*corner, surface.triangle(*at)));
+            least = least.max(off.fold(next.most, f64::min));
+        }
+        for triangle in quartered(&next.triangle) {
+            let most = surface.most(&triangle, &near).min(next.most);
+            open.push(Open { most, triangle, quartered: next.quartered.saturating_add(1) });
+        }
     }
-    let quarters = quartered(fine);
-    let cut = quarters.iter().map(|part| off_within(part, coarse, times.saturating_sub(1)));
-    cut.fold(0.0, f64::max).min(whole)
+    open.peek().map_or(0.0, |open| open.most).sqrt()
+}
+
+/// A triangle that may be the farthest one.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    most: f64, // how far it may lie, squared
+    triangle: Triangle,
+    quartered: u32,
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Open {}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.most.total_cmp(&other.most)
+    }
+}
+
+/// Triangles by where they lie.
+struct Surface<'a> {
+    triangles: &'a [Triangle],
+    side: f64, // of a cell
+    cells: HashMap<[i64; 3], Vec<u32>>,
+    large: Vec<u32>, // those of many cells
+}
+
+impl<'a> Surface<'a> {
+    fn new(triangles: &'a [Triangle]) -> Self {
+        let size = |triangle: &Triangle| {
+            let [low, high] = corners(triangle);
+            low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max)
+        };
+        let sizes: f64 = triangles.iter().map(size).sum();
+        let mean = sizes / to_f64(to_u64(triangles.len().max(1)));
+        let side = if mean > 0.0 && mean.is_finite() { mean } else { 1.0 };
+        let mut surface = Self { triangles, side, cells: HashMap::new(), large: Vec::new() };
+        for (at, triangle) in (0_u32..).zip(triangles) {
+            let span = surface.span(triangle, 0.0);
+            if count(&span) > MANY {
+                surface.large.push(at);
+                continue;
+            }
+            each(&span, |cell| surface.cells.entry(cell).or_default().push(at));
+        }
+        surface
+    }
+
+    fn triangle(&self, at: u32) -> &Triangle {
+        self.triangles.get(place(at)).unwrap_or(&NOWHERE)
+    }
+
+    /// The cells of the box around a triangle and so much more.
+    fn span(&self, triangle: &Triangle, more: f64) -> [[i64; 3]; 2] {
+        let [low, high] = corners(triangle);
+        [low.map(|x| floor((x - more) / self.side)), high.map(|x| floor((x + more) / self.side))]
+    }
+
+    /// All triangles that may lie so near, and some others.
+    fn near(&self, triangle: &Triangle, off: f64) -> Vec<u32> {
+        let span = self.span(triangle, off);
+        if count(&span) > to_u64(self.cells.len()) {
+            return (0..to_u32(self.triangles.len())).collect();
+        }
+        let mut near = self.large.clone();
+        each(&span, |cell| near.extend(self.cells.get(&cell).into_iter().flatten()));
+        near.sort_unstable();
+        near.dedup();
+        near
+    }
+
+    /// A triangle with how far it may lie, by what is nearest around.
+    fn first(&self, triangle: &Triangle) -> Open {
+        let mut off = 0.0;
+        let mut near = self.near(triangle, off);
+        while near.is_empty() {
+            off = f64::max(off * 2.0, self.side);
+            near = self.near(triangle, off);
+        }
+        Open { most: self.most(triangle, &near), triangle: *triangle, quartered: 0 }
+    }
+
+    /// How far a triangle may lie from these, squared.
+    fn most(&self, triangle: &Triangle, near: &[u32]) -> f64 {
+        let farthest = |at: &u32| {
+            let corners = triangle.iter().map(|corner| squared(*corner, self.triangle(*at)));
+            corners.fold(0.0, f64::max)
+        };
+        near.iter().map(farthest).fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn corners([a, b, c]: &Triangle) -> [[f64; 3]; 2] {
+    let (mut low, mut high) = (*a, *a);
+    for corner in [b, c] {
+        low.iter_mut().zip(corner).for_each(|(to, x)| *to = to.min(*x));
+        high.iter_mut().zip(corner).for_each(|(to, x)| *to = to.max(*x));
+    }
+    [low, high]
+}
+
+/// How many cells there are.
+fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
+    let sides = low.iter().zip(high).map(|(low, high)| high.abs_diff(*low).saturating_add(1));
+    sides.fold(1, u64::saturating_mul)
+}
+
+fn each([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
+    let ([a, b, c], [d, e, f]) = (low, high);
+    for x in *a..=*d {
+        for y in *b..=*e {
+            for z in *c..=*f {
+                visit([x, y, z]);
+            }
+        }
+    }
 }
 
 fn quartered([a, b, c]: &Triangle) -> [Triangle; 4] {
@@ -48,7 +185,7 @@ pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 }
 
 /// How far a point is from a triangle, squared.
-pub(super) fn squared(point: [f64; 3], [a, b, c]: &Triangle) -> f64 {
+fn squared(point: [f64; 3], [a, b, c]: &Triangle) -> f64 {
     let (ab, ac) = (minus(*b, *a), minus(*c, *a));
     let normal = cross(ab, ac);
     let size = dot(normal, normal);
@@ -65,9 +202,15 @@ pub(super) fn squared(point: [f64; 3], [a, b, c]: &Triangle) -> f64 {
     edges.fold(f64::INFINITY, f64::min)
 }
 
-const QUARTERED: u32 = 3;
-/// As good as it gets.
-const CLOSE: f64 = 1.21;
+/// Triangles that are looked at again, where there are few.
+const MOST: usize = 20_000;
+/// How often one is quartered.
+const QUARTERED: u32 = 16;
+/// The square of how much too large the answer may be.
+const CLOSE: f64 = 1.05;
+/// A triangle of more cells is near everything.
+const MANY: u64 = 512;
+const NOWHERE: Triangle = [[f64::INFINITY; 3]; 3];
 
 #[cfg(test)]
 mod tests {
@@ -94,9 +237,22 @@ mod tests {
     fn what_lies_over_an_edge_is_quartered() {
         let other = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
         let fine = [[1.0, 1.0, 0.5], [3.0, 3.0, 0.5], [1.0, 3.0, 0.5]];
-        let apart = off(&fine, &[FLAT]);
-        let both = off(&fine, &[FLAT, other]);
-        assert!(apart > 1.4 && (0.5..0.6).contains(&both), "{apart} {both}");
-        assert_eq!(off(&fine, &[]), 0.0);
+        let alone = farthest(&[fine], &[FLAT]);
+        let both = farthest(&[fine], &[FLAT, other]);
+        assert!(alone > 1.4 && (0.5..0.513).contains(&both), "{alone} {both}");
+        assert_eq!((farthest(&[fine], &[]), farthest(&[], &[fine])), (0.0, 0.0));
+    }
+
+    #[test]
+    fn one_way_is_not_the_other_and_far_away_is_found() {
+        let peak = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [2.0, 2.0, 7.0]];
+        // All of the small one is near the large one, but not the other way round.
+        let small = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
+        assert!(farthest(&[small], &[FLAT]) < 1e-9);
+        assert!((farthest(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
+        assert!((7.0..7.2).contains(&farthest(&[peak], &[FLAT])));
+        let moved = FLAT.map(|[x, y, z]| [x + 1000.0, y, z]);
+        let found = farthest(&[moved], &[FLAT]);
+        assert!((1000.0..1025.0).contains(&found), "{found}");
     }
 }

@@ -4,19 +4,28 @@ use rayon::prelude::*;
 use zvf_model::{Batch, Elements};
 
 use super::chain::within;
-use super::{Made, Rules, merged};
+use super::prune::pruned;
+use super::{Made, Rules, apart, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
 use crate::num::{place, to_u32};
 
-/// The skeletons with fewer vertices between roots, forks and tips.
-pub(crate) fn thinned(batch: &Batch, tolerance: f64, rules: &Rules) -> Result<Made, PyramidError> {
+/// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
+/// are shorter than `prune`.
+pub(crate) fn thinned(
+    batch: &Batch,
+    tolerance: f64,
+    prune: f64,
+    rules: &Rules,
+) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
     let at = floats(batch.positions());
     let parents = parents(batch);
     let mut children = vec![0_u32; batch.len()];
-    for parent in &parents {
+    let gone =
+        if prune > 0.0 { pruned(&at, axes, &parents, prune) } else { vec![false; batch.len()] };
+    for (parent, _) in parents.iter().zip(&gone).filter(|(_, gone)| !**gone) {
         if let Some(count) = children.get_mut(place(*parent)) {
             *count = count.saturating_add(1);
         }
@@ -24,7 +33,9 @@ pub(crate) fn thinned(batch: &Batch, tolerance: f64, rules: &Rules) -> Result<Ma
     let parent = |row: u32| parents.get(place(row)).copied().unwrap_or(NONE);
     let anchored =
         |row: u32| children.get(place(row)).is_none_or(|count| *count != 1) || parent(row) == NONE;
-    let anchors: Vec<u32> = (0..to_u32(batch.len())).filter(|row| anchored(*row)).collect();
+    let there = |row: &u32| gone.get(place(*row)) == Some(&false);
+    let anchors: Vec<u32> =
+        (0..to_u32(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
         .par_iter()
         .map(|anchor| {
@@ -58,7 +69,23 @@ pub(crate) fn thinned(batch: &Batch, tolerance: f64, rules: &Rules) -> Result<Ma
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
-    Ok(Made { batch: made.with_elements(Elements::new(2, rows)?)?, error })
+    let off = far(&at, axes, &parents, &gone);
+    Ok(Made { batch: made.with_elements(Elements::new(2, rows)?)?, of, error: error + off })
+}
+
+/// How far the farthest vertex that is `gone` is from the nearest above it that is not.
+fn far(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
+    let is_gone = |row: u32| gone.get(place(row)) == Some(&true);
+    let above = |row: u32| parents.get(place(row)).copied().unwrap_or(NONE);
+    let lost = (0..to_u32(gone.len())).filter(|row| is_gone(*row));
+    let off = lost.map(|row| {
+        let mut stays = row;
+        while is_gone(stays) {
+            stays = above(stays);
+        }
+        apart(point(at, axes, row), point(at, axes, stays))
+    });
+    off.fold(0.0, f64::max).sqrt()
 }
 
 /// The parent of each vertex, where it has one. Edges go from a child to its parent.
@@ -126,7 +153,7 @@ mod tests {
             (100.0, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 7.0, -3.0][..], &[1, 0, 2, 1, 3, 1][..]),
             (0.5, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 6.0, -4.0, 7.0, -3.0], &[1, 0, 2, 1, 3, 1, 4, 3]),
         ] {
-            let made = thinned(&tree(), tolerance, &rules).unwrap();
+            let made = thinned(&tree(), tolerance, 0.0, &rules).unwrap();
             assert_eq!(floats(made.batch.positions()), vertices);
             assert_eq!(made.batch.elements().unwrap().rows(), edges);
             assert!(made.error <= tolerance);

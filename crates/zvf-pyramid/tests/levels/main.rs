@@ -1,5 +1,7 @@
 //! Levels of stores that were written for it: what they must still be.
 
+mod blocks;
+mod lineage;
 mod made;
 mod meaning;
 mod replacing;

@@ -72,3 +72,27 @@ async fn what_fails_leaves_the_store_as_it_was() {
     assert_eq!(files(Path::new(&address)), before);
     assert_eq!(level(&address, 2).await.parts().len(), 6);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_in_shards_gets_levels_in_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
+    let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
+    let axes = zvf_format::metadata::Axis::spatial(3).unwrap();
+    let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
+    let schema = schema.sharded(&[4; 3]).unwrap().with_codecs(zvf_store::Codecs::zstd(3));
+    let options = zvf_write::WriteOptions { build: quick(), ..Default::default() };
+    let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
+    writer.push(&walks(6, 100)).unwrap();
+    writer.finish().await.unwrap();
+    let links = CrossLevelStorage::Explicit;
+    let options = Options { levels: Some(2), size: Some(0.2), links, ..Options::default() };
+    let reports = build(&address, &options).await;
+    let store = open(&address).await;
+    for report in &reports {
+        let node = store.node(&format!("{}/vertices", report.level)).await.unwrap();
+        let Some(zvf_format::metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
+        assert!(doc.sharding().is_some(), "{report}");
+        assert_eq!(level(&address, report.level).await.parts().len(), 6);
+    }
+}

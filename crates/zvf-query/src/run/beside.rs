@@ -11,7 +11,8 @@ use zvf_store::Caching;
 
 use super::Context;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{to_usize, wide};
+use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::query::PLACES;
 use crate::select::pieces::Piece;
 
 impl Context {
@@ -25,6 +26,9 @@ impl Context {
         pieces: &[Piece],
         rows: Option<Vec<Option<u64>>>,
     ) -> Result<Batch, QueryError> {
+        if self.query.places {
+            batch = batch.with_field(self.places(keys, pieces).await?)?;
+        }
         for attribute in &self.chosen.fragment {
             let name = format!("fragment.{}", attribute.name());
             let found = attribute.values_where_written(keys, Caching::Keep).await;
@@ -79,6 +83,19 @@ impl Context {
         Ok(batch.with_vertex_objects(of)?)
     }
 
+    /// Where the vertices of `pieces` are stored.
+    async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
+        let known = self.warm.level.chunks().await?;
+        let chunk = |key| known.find(key).map_or(u32::MAX, |at| narrow(to_u64(at)));
+        let chunks: Vec<u32> = keys.iter().map(chunk).collect();
+        let place = |piece: &Piece| {
+            let chunk = chunks.get(wide(piece.cell)).copied().unwrap_or(u32::MAX);
+            let first = u64::from(chunk) << 32 | u64::from(piece.start);
+            (first..first.saturating_add(piece.len.into())).flat_map(u64::to_le_bytes)
+        };
+        places(pieces.iter().flat_map(place).collect())
+    }
+
     /// Whether pieces must say which fragment they are of, so that this can be told.
     pub(super) fn tells_fragments(&self) -> bool {
         self.query.owners
@@ -115,6 +132,9 @@ impl Context {
 
     /// The columns beside those of the vertices, without rows.
     pub(super) fn beside_of_nothing(&self, mut batch: Batch) -> Result<Batch, QueryError> {
+        if self.query.places {
+            batch = batch.with_field(places(Vec::new())?)?;
+        }
         for attribute in &self.chosen.fragment {
             let name = format!("fragment.{}", attribute.name());
             let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
@@ -127,6 +147,13 @@ impl Context {
         }
         Ok(if self.query.owners { batch.with_vertex_objects(Vec::new())? } else { batch })
     }
+}
+
+/// The field of places, given its bytes.
+fn places(bytes: Vec<u8>) -> Result<Field, QueryError> {
+    let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+    let column = Column::new(dtype, 1, bytes.into()).map_err(QueryError::column)?;
+    Ok(Field::new(PLACES, column))
 }
 
 /// One row for each vertex of `pieces`: the same for those of one piece.

@@ -1,5 +1,7 @@
 //! The end of taking in: everything is written, cells first and what is said of them last.
 
+use std::path::PathBuf;
+
 use rayon::prelude::*;
 use zvf_format::metadata::{Dtype, GeometryType, Level, LinksConvention, Vocabulary};
 use zvf_model::Kind;
@@ -13,12 +15,12 @@ use crate::elements::{Elements, Places};
 use crate::extent::union;
 use crate::kinds::Ids;
 use crate::link::{Counts, LinkColumn, Links};
-use crate::num::{to_i64, to_u64};
+use crate::num::{to_i64, to_u32, to_u64, to_usize};
 use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::stages::{Known, Stages};
+use crate::stages::{Known, Merge, PLACE, Stages, number_u32, number_u64};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -32,6 +34,43 @@ pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// The ids of all objects.
     pub(crate) ids: Ids,
+    /// Where vertices went, where it was asked.
+    pub(crate) placed: Option<Placed>,
+}
+
+/// Where vertices went, by their running numbers.
+#[derive(Debug)]
+pub(crate) enum Placed {
+    /// With the places of chunks among all, in numeric order.
+    Held(Places, Order),
+    /// In files, with chunks numbered so.
+    Files(Vec<PathBuf>),
+}
+
+impl Placed {
+    /// Calls `each` with the number of each vertex, ascending, its chunk and its row.
+    pub(crate) fn each(
+        &self,
+        given: u64,
+        each: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        match self {
+            Self::Held(places, order) => {
+                let placed = (0..given).filter_map(|number| Some((number, places.of(number)?)));
+                for (number, (chunk, row)) in placed {
+                    each(number, order.rank(chunk), to_u32(to_usize(row)))?;
+                }
+            }
+            Self::Files(files) => {
+                let mut places = Merge::open(files, PLACE)?;
+                while let Some(place) = places.head() {
+                    each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
+                    places.advance()?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Ingest {
@@ -59,7 +98,8 @@ impl Ingest {
         let frame =
             Frame::new(build, &self.table, &order, &grid, &self.schema, self.options.compat, stop);
         let frame = frame.placed(at);
-        let places = self.schema.kind.has_links().then(|| Places::new(self.given));
+        let linked = self.schema.kind.has_links();
+        let places = (linked || self.tells_places).then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
         let entries = self.entries(runs, &summary.groups, &order);
         if self.schema.kind == Kind::Line {
@@ -70,7 +110,7 @@ impl Ingest {
             || (self.schema.kind == Kind::Skeleton
                 && !elements.attributes.is_empty()
                 && !self.options.compat);
-        let (links, grouped) = match &places {
+        let (links, grouped) = match places.as_ref().filter(|_| linked) {
             Some(places) => {
                 let implied = (self.schema.kind == Kind::Skeleton && !explicit)
                     .then_some(&summary.groups[..]);
@@ -92,7 +132,7 @@ impl Ingest {
             vertices: self.given.saturating_sub(self.left_out),
             indexed,
             owners: !bins && !self.options.compat,
-            links: places.is_some() || links.links > 0,
+            links: linked || links.links > 0,
             grouped,
             explicit,
         };
@@ -113,8 +153,9 @@ impl Ingest {
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
             kinds: Vec::new(),
         };
+        let placed = places.filter(|_| self.tells_places).map(|places| Placed::Held(places, order));
         let (schema, ids) = (self.schema, Ids::Held(ids));
-        Ok(Outcome { schema, bounds, grouped, explicit, report, ids })
+        Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
     async fn write_vertices(
@@ -174,6 +215,7 @@ impl Ingest {
         let mut slices = std::mem::take(&mut self.slices);
         slices.push(last);
         let known = Known::of(&self.schema, &self.options, slices)?.placed(at);
+        let known = known.telling_places(self.tells_places);
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
         let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;

@@ -22,7 +22,8 @@ use crate::stages::{
 impl Ingest {
     /// About how many bytes it holds, with what would be needed beside them at the end.
     pub(crate) fn held(&self) -> u64 {
-        let places = if self.schema.kind.has_links() { PLACE } else { 0 };
+        let placed = self.schema.kind.has_links() || self.tells_places;
+        let places = if placed { PLACE } else { 0 };
         let rows = self.since.saturating_mul(places);
         let counted = [
             self.buffer.bytes(),

@@ -5,6 +5,8 @@
 mod finish;
 mod flush;
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_format::metadata::{Dtype, DtypeKind};
@@ -27,7 +29,7 @@ use crate::types::chain::{self, Chains};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
-pub(crate) use finish::{Outcome, Said, bounds, convention, geometry_type};
+pub(crate) use finish::{Outcome, Placed, Said, bounds, convention, geometry_type};
 pub(crate) use flush::like;
 
 /// One kind of geometry on its way into a level.
@@ -35,7 +37,7 @@ pub(crate) use flush::like;
 pub(crate) struct Ingest {
     pub(crate) schema: Schema,
     options: WriteOptions,
-    scratch: Scratch,
+    scratch: Arc<Scratch>,
     slices: Vec<Slice>, // what was put aside
     table: ChunkTable,
     buffer: Buffer,
@@ -51,6 +53,8 @@ pub(crate) struct Ingest {
     since: u64, // of those, since rows were last put aside
     left_out: u64,
     extent: Extent,
+    /// Whether it is told at the end where vertices went.
+    pub(crate) tells_places: bool,
 }
 
 /// What the first batch says of all.
@@ -131,7 +135,7 @@ struct Taken {
 
 impl Ingest {
     pub(crate) fn new(schema: Schema, options: &WriteOptions) -> Self {
-        let scratch = Scratch::new(options.scratch.clone());
+        let scratch = Arc::new(Scratch::new(options.scratch.clone()));
         Self {
             table: ChunkTable::new(schema.key_rank()),
             extent: Extent::new(schema.axes.len()),
@@ -151,7 +155,13 @@ impl Ingest {
             given: 0,
             since: 0,
             left_out: 0,
+            tells_places: false,
         }
+    }
+
+    /// The folder of what was put aside, which is there as long as somebody holds it.
+    pub(crate) fn scratch(&self) -> Arc<Scratch> {
+        Arc::clone(&self.scratch)
     }
 
     /// Takes a batch; `of_parts` are attributes of fragments, one row for each part.

@@ -97,6 +97,7 @@ pub(crate) fn run(
     let memory = known.options.memory / 8;
     let stride = known.columns.as_ref().map_or(1, crate::ingest::Columns::positions_stride);
     let linked = known.schema.kind.has_links();
+    let numbered = linked || known.tells_places();
     let mut entries = Sorter::new(file(stem, "entries"), ENTRY, memory);
     let mut places = Sorter::new(file(stem, "places"), PLACE, memory);
     let mut fragments = Output::create(file(stem, "fragments"))?;
@@ -106,7 +107,7 @@ pub(crate) fn run(
         let done = frame.each(chunks, &arrays.all(), |chunk| {
             let loaded = known.load(chunk)?;
             let pieces: Vec<_> = loaded.runs.iter().map(|run| run.piece(0)).collect();
-            let mut rows = gather(&pieces, linked || grouping == Grouping::Runs);
+            let mut rows = gather(&pieces, numbered || grouping == Grouping::Runs);
             let numbers = std::mem::take(&mut rows.numbers);
             let count = to_u64(rows.positions.len().checked_div(stride).unwrap_or(0));
             let sum = sum(&rows.positions, stride);
@@ -128,11 +129,13 @@ pub(crate) fn run(
             record.bytes = record.bytes.saturating_add(done.bytes);
             record.sum = record.sum.wrapping_add(done.sum);
             push_entries(&mut entries, &done, grouping)?;
-            if linked {
+            if numbered {
                 for (row, number) in (0_u32..).zip(&done.numbers) {
                     let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
                     places.push(&[&ascending_u64(*number), &chunk, &row])?;
                 }
+            }
+            if linked {
                 fragments.write(&to_u32(done.groups.len()).to_le_bytes())?;
                 for group in &done.groups {
                     fragments.write(&to_u32(crate::num::to_usize(group.start)).to_le_bytes())?;

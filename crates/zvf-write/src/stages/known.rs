@@ -49,6 +49,7 @@ pub(crate) struct Known {
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
     at: At,
+    tells_places: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
 }
@@ -137,6 +138,7 @@ impl Known {
             width,
             grid,
             at: At::level(0),
+            tells_places: false,
             rows,
             sources,
         })
@@ -150,6 +152,16 @@ impl Known {
     /// Where it goes.
     pub(crate) const fn at(&self) -> At {
         self.at
+    }
+
+    /// The same where it is told at the end where vertices went.
+    pub(crate) fn telling_places(self, tells_places: bool) -> Self {
+        Self { tells_places, ..self }
+    }
+
+    /// Whether it is told where vertices went.
+    pub(crate) const fn tells_places(&self) -> bool {
+        self.tells_places
     }
 
     /// The arrays of the level, in a build.

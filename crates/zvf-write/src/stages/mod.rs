@@ -35,21 +35,21 @@ use zvf_format::key::Offsets;
 use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
-pub(crate) use cells::{CellsRecord, Part};
+pub(crate) use cells::{CellsRecord, PLACE, Part};
 pub(crate) use file::{Written, fresh};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
 pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
-pub(crate) use sorted::Merge;
 #[cfg(test)]
 pub(crate) use sorted::ascending;
+pub(crate) use sorted::{Merge, Sorter, ascending_u64, number_u32, number_u64};
 
 use crate::WriteError;
 use crate::cells::Arrays;
 use crate::cells::Meaning;
-use crate::ingest::{Grouping, Outcome, Said};
+use crate::ingest::{Grouping, Outcome, Placed, Said};
 use crate::kinds::Ids;
 use crate::num::to_u64;
 use crate::objects::Objects;
@@ -195,7 +195,9 @@ impl Stages {
         };
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
         let (explicit, ids) = (known.explicit(), Ids::Kept { path: ids.path, _folder: None });
-        Ok(Outcome { schema, bounds, grouped, explicit, report, ids })
+        let files = self.cells.iter().map(|(_, stem)| slice::file(stem, "places"));
+        let placed = known.tells_places().then(|| Placed::Files(files.collect()));
+        Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
     /// Whether every vertex and every element that went in has come out.

@@ -1,0 +1,133 @@
+//! The part that builds levels, beside the reference and for it.
+//!
+//! ```text
+//! reference   random stores of every kind, with the levels that the reference builds and with those that we
+//!             build in reference mode: documents, cells, manifests, links and attributes are the same
+//! own         the same stores with levels of our own, of every method: the reference opens each, validates it
+//!             at level 5 and reads every level; our validator finds no error
+//! ```
+//!
+//! Of level 0 in 64 bits the reference gets the links to other levels wrong: those are not compared.
+
+mod own;
+mod same;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use zvf_format::metadata::CrossLevelStorage;
+use zvf_pyramid::{Reference, build_reference};
+use zvf_store::BuildOptions;
+
+use crate::peers;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::validate_part;
+
+/// Has the reference build `stores` stores with levels, and does the same.
+pub(crate) fn run(
+    seed: u64,
+    stores: usize,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let folder = archives::scratch();
+    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+    let writer = &mut Command::new(&python);
+    let writer = writer.arg(peers::script("pyramid_stores.py")).arg(folder.path());
+    peers::run(writer.args([seed.to_string(), stores.to_string()]))?;
+    let list = std::fs::read_to_string(folder.path().join("pyramids.json"))?;
+    let list: Value = serde_json::from_str(&list)?;
+    let own = archives::scratch();
+    let (mut facts, mut refused) = (0, 0);
+    for (turn, about) in list.as_array().into_iter().flatten().enumerate() {
+        let case = Case::read(folder.path(), about)?;
+        let mut report = Report::new(format!("pyramid/{seed}/{}", case.id));
+        let built = runtime.block_on(case.build());
+        match (built, &case.refused) {
+            (Ok(()), None) => {
+                runtime.block_on(same::compare(&mut report, &case))?;
+                if case.id.ends_with("line") && !case.id.ends_with("polyline") {
+                    report.skip("validation of lines: the reference merges their ends");
+                } else {
+                    let errors = validate_part::errors_at(&case.ours(), runtime)?;
+                    report.holds("sound", errors.is_empty(), errors.join("; "));
+                }
+            }
+            (Err(_), Some(_)) => refused += 1,
+            (Ok(()), Some(why)) => report.fail("levels", format!("the reference refuses: {why}")),
+            (Err(error), None) if error.to_string().contains(BINS) => {
+                refused += 1;
+                report.skip(
+                    "bins that do not fill chunks: the format forbids what the reference builds",
+                );
+            }
+            (Err(error), None) => report.fail("levels", format!("{error:#}")),
+        }
+        facts += report.passed;
+        tally.add(report)?;
+        runtime.block_on(own::build(&case, turn, own.path(), tally))?;
+    }
+    tally.say(&format!("pyramids: {stores} stores, {facts} facts the same, {refused} refused"))?;
+    own::read(&python, own.path(), runtime, tally)
+}
+
+/// What is said of such levels.
+const BINS: &str = "expected a whole number of bins in a chunk";
+
+/// A store, and the levels it is to have.
+struct Case {
+    folder: PathBuf,
+    id: String,
+    reference: Reference,
+    /// Why the reference refuses.
+    refused: Option<String>,
+    /// Whether positions of level 0 have 64 bits.
+    wide: bool,
+}
+
+impl Case {
+    fn read(folder: &Path, about: &Value) -> anyhow::Result<Self> {
+        let id = about["id"].as_str().context("a store without an id")?.to_owned();
+        let given = &about["given"];
+        let list = |name: &str| given[name].as_array().cloned().unwrap_or_default();
+        let factor = |pair: &Value| Some((pair[0].as_f64()?, pair[1].as_f64()?));
+        let storage = match given["cross_level_storage"].as_str() {
+            Some("none") => CrossLevelStorage::None,
+            Some("implicit") => CrossLevelStorage::Implicit,
+            _ => CrossLevelStorage::Explicit,
+        };
+        let scale = |scale: &Value| u32::try_from(scale.as_u64()?).ok();
+        let reference = Reference {
+            factors: list("factors").iter().filter_map(factor).collect(),
+            chunk_scales: list("chunk_scale_factors").iter().filter_map(scale).collect(),
+            seed: given["sparsity_seed"].as_u64().context("no seed")?.into(),
+            depth: given["cross_level_depth"].as_i64().context("no depth")?,
+            storage,
+        };
+        let refused = about["refused"].as_str().map(str::to_owned);
+        let wide = about["dtype"] == "float64";
+        Ok(Self { folder: folder.join(&id), id, reference, refused, wide })
+    }
+
+    /// The store with one level, which gets ours.
+    fn ours(&self) -> PathBuf {
+        self.folder.join("store.zarrvectors")
+    }
+
+    /// The same with levels of the reference.
+    fn theirs(&self) -> PathBuf {
+        self.folder.join("levels.zarrvectors")
+    }
+
+    async fn build(&self) -> anyhow::Result<()> {
+        let path = self.ours();
+        let options = BuildOptions { sync: false, ..BuildOptions::default() };
+        build_reference(&path.to_string_lossy(), &self.reference, &options).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Levels of our own: built in every way, then opened, validated and read by the reference.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use zvf_format::metadata::CrossLevelStorage;
+use zvf_model::{Kind, Level, LevelReader};
+use zvf_pyramid::{Method, Options, Strategy, build as build_levels};
+use zvf_store::{BuildOptions, OpenOptions, Store};
+
+use super::Case;
+use crate::peers;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::validate_part;
+
+/// Builds levels of a store into `folder`; which, depends on the turn.
+pub(super) async fn build(
+    case: &Case,
+    turn: usize,
+    folder: &Path,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let path = folder.join(format!("{}.zarrvectors", case.id));
+    copy(&case.ours(), &path)?;
+    let address = path.to_string_lossy().into_owned();
+    let store = Store::open(&address, OpenOptions::default()).await?;
+    let level = LevelReader::open(&store, Level(0)).await?;
+    let kind = level.kinds().first().copied().context("a store of no kind")?;
+    let mut report = Report::new(format!("own levels/{}", case.id));
+    let how = BuildOptions { sync: false, ..BuildOptions::default() };
+    let options = options(kind, turn, level.objects().await?.is_some());
+    match build_levels(&address, &options, &how, |_| {}).await {
+        Ok(levels) => {
+            let first = store.level(0).await?.meta().vertex_count;
+            let levels = levels.iter().map(|level| json!(level.vertices));
+            let counts: Vec<Value> = std::iter::once(json!(first)).chain(levels).collect();
+            let text = json!({ "levels": counts }).to_string();
+            std::fs::write(folder.join(format!("{}.json", case.id)), text)?;
+            report.passed += 1;
+        }
+        Err(error) => report.fail("levels", format!("{options:?}: {error}")),
+    }
+    tally.add(report)
+}
+
+/// Every method that a kind has, in turns, with or without fewer objects.
+fn options(kind: Kind, turn: usize, objects: bool) -> Options {
+    let methods: &[Method] = match kind {
+        Kind::PointCloud if objects => &[Method::Cluster, Method::Subset, Method::Keep],
+        Kind::PointCloud => &[Method::Cluster, Method::Subset],
+        Kind::Polyline | Kind::Streamline => &[Method::Simplify, Method::Decimate, Method::Keep],
+        Kind::Skeleton => &[Method::Simplify, Method::Cluster],
+        Kind::Mesh => &[Method::Collapse, Method::Cluster],
+        Kind::Graph => &[Method::Cluster, Method::Keep],
+        _ => &[Method::Keep],
+    };
+    let round = turn / 8;
+    let strategies = [Strategy::Random, Strategy::Length, Strategy::Coverage, Strategy::Thinning];
+    let sparse = objects && round.is_multiple_of(2);
+    let links = [CrossLevelStorage::Explicit, CrossLevelStorage::Implicit, CrossLevelStorage::None];
+    let memory = if turn.is_multiple_of(2) { 1 << 14 } else { 64 << 20 };
+    Options {
+        method: methods.get(round % methods.len()).copied(),
+        levels: Some(2 + turn as u32 % 2),
+        links: links[turn % links.len()],
+        depth: [-1, 1, 2][round % 3],
+        memory,
+        sparsity: if sparse { 2.0 } else { 1.0 },
+        strategy: strategies[turn % strategies.len()].clone(),
+        chunk_scale: [2, 1, 3][round % 3],
+        seed: turn as u64,
+        ..Options::default()
+    }
+}
+
+/// Has the reference read all that was built.
+pub(super) fn read(
+    python: &Path,
+    folder: &Path,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let reader = &mut Command::new(python);
+    let told = peers::run(reader.arg(peers::script("open_levels.py")).arg(folder))?;
+    let (mut stores, mut facts) = (0_u64, 0_u64);
+    for line in told.lines() {
+        let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
+        let id = line["store"].as_str().context("a store without an id")?;
+        let mut report = Report::new(format!("own levels/{id}"));
+        report.passed = line["passed"].as_u64().unwrap_or_default();
+        for fault in line["faults"].as_array().into_iter().flatten() {
+            report.fail("reference", fault.as_str().unwrap_or("?"));
+        }
+        let errors = validate_part::errors_at(&folder.join(format!("{id}.zarrvectors")), runtime)?;
+        report.holds("sound", errors.is_empty(), errors.join("; "));
+        (stores, facts) = (stores + 1, facts + report.passed);
+        tally.add(report)?;
+    }
+    tally.say(&format!("own levels: {stores} stores, {facts} facts that the reference reads"))
+}
+
+/// Copies a store.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().context("a path without a name")?);
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Two stores compared node by node: documents as JSON, arrays by what they hold.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+use zvf_format::metadata::{ArrayDoc, Node};
+use zvf_store::{Caching, OpenOptions, Store};
+
+use super::Case;
+use crate::report::Report;
+
+/// Compares the levels of both sides.
+pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<()> {
+    let open =
+        async |path: &Path| Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
+    let (theirs, ours) = (open(&case.theirs()).await?, open(&case.ours()).await?);
+    let (wanted, found) = (nodes(&case.theirs())?, nodes(&case.ours())?);
+    let skipped = |node: &&String| case.wide && links_of_level_0(node);
+    if wanted.iter().any(|node| skipped(&node)) {
+        report.skip("links of level 0 in 64 bits: the reference reads it as 32");
+    }
+    for node in wanted.union(&found).filter(|node| !skipped(node)) {
+        let [wanted, found] = [wanted.contains(node), found.contains(node)];
+        if wanted != found {
+            report.fail(node, if wanted { "is not there" } else { "should not be there" });
+            continue;
+        }
+        let texts = [case.theirs(), case.ours()].map(|store| document(&store, node));
+        let [wanted, found] = [texts[0].as_ref(), texts[1].as_ref()];
+        let wanted = wanted.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
+        report.found(&format!("{node} document"), wanted, found.cloned());
+        if let Ok(Node::Array(doc)) = Node::parse(wanted.to_string().as_bytes()) {
+            let wanted = payloads(&theirs, node, &doc).await?;
+            match payloads(&ours, node, &doc).await {
+                Ok(found) => same(report, node, &wanted, &found),
+                Err(error) => report.fail(node, error),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same(
+    report: &mut Report,
+    node: &str,
+    wanted: &[(String, Vec<u8>)],
+    found: &[(String, Vec<u8>)],
+) {
+    if wanted.len() != found.len() {
+        report.fail(node, format!("{} payloads instead of {}", found.len(), wanted.len()));
+        return;
+    }
+    for ((key, wanted), (own, found)) in wanted.iter().zip(found) {
+        let at = wanted.iter().zip(found).position(|(a, b)| a != b);
+        let why =
+            format!("{own} of {} bytes instead of {}, other at {at:?}", found.len(), wanted.len());
+        report.holds(&format!("{node} {key}"), key == own && wanted == found, why);
+    }
+}
+
+/// Whether a node is of the links that lead to or from level 0.
+fn links_of_level_0(node: &str) -> bool {
+    let mut parts = node.split('/');
+    let Some(Ok(level)) = parts.next().map(str::parse::<i64>) else { return false };
+    if parts.next() != Some("links") {
+        return false;
+    }
+    if node.ends_with("/links") {
+        return true; // there are none, or others are compared by themselves
+    }
+    let delta = parts.next().and_then(|delta| delta.parse::<i64>().ok()).unwrap_or(0);
+    delta != 0 && (level == 0 || level + delta == 0)
+}
+
+/// The paths of all nodes.
+fn nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let (mut nodes, mut open) = (BTreeSet::new(), vec![store.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.ends_with("zarr.json") {
+                nodes.insert(folder.strip_prefix(store)?.to_string_lossy().into_owned());
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// The document of a node, without what says nothing.
+fn document(store: &Path, node: &str) -> anyhow::Result<Value> {
+    let mut value: Value =
+        serde_json::from_slice(&std::fs::read(store.join(node).join("zarr.json"))?)?;
+    let object = value.as_object_mut().context("a document that is no object")?;
+    object.retain(|_, value| *value != Value::Array(Vec::new()));
+    if node.is_empty() {
+        // A name is what the folder is called.
+        object
+            .get_mut("attributes")
+            .and_then(|all| all.get_mut("ome"))
+            .map(|ome| ome["name"].take());
+    }
+    Ok(value)
+}
+
+/// What an array holds, by key, decoded.
+async fn payloads(
+    store: &Store,
+    node: &str,
+    doc: &ArrayDoc,
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let (number, path) = node.split_once('/').context("an array above the levels")?;
+    let level = store.level(number.parse()?).await?;
+    if doc.nonempty_chunks.is_some() {
+        let cells = level.required_cells(path).await?;
+        let keys: Vec<_> = cells.presence().await?.iter().collect();
+        let payloads = cells.read_many(&keys, Caching::Once).await;
+        let pair = |(key, payload): (_, Result<Option<_>, _>)| {
+            let payload: bytes::Bytes = Option::context(payload?, "a cell that is listed")?;
+            Ok((ToString::to_string(key), payload.to_vec()))
+        };
+        return keys.iter().zip(payloads).map(pair).collect();
+    }
+    if path.ends_with("manifests") || path == "groups" {
+        let rows = level.rows(path).await?.context("no rows")?;
+        let all = rows.range(0..rows.count().await?).await?;
+        return Ok(all
+            .iter()
+            .enumerate()
+            .map(|(at, row)| (at.to_string(), row.to_vec()))
+            .collect());
+    }
+    let dense = level.dense(path).await?.context("no array")?;
+    Ok(vec![("values".to_owned(), dense.whole().await?.to_vec())])
+}

@@ -1,0 +1,131 @@
+//! `zvf lineage`.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::{Value, json};
+use zvf::format::key::ChunkKey;
+use zvf::model::{LevelLink, VertexRow};
+use zvf::store::Caching;
+use zvf::{Level, LevelReader, ObjectId, Reader};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Show which vertices of one level stand for which of another.
+///
+/// Towards a coarser level these are the parents of a vertex, towards a finer one its children. A store has
+/// such links when its levels were built with them: see "zvf pyramid --links".
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf lineage roads.zarrvectors --to 1 --vertex 0.3/17
+  zvf lineage roads.zarrvectors --from 2 --to 0 --vertex 0.1/4
+  zvf lineage --json tracts.zarrvectors --to 2 --object 7 --limit 1000")]
+pub(crate) struct Lineage {
+    /// The store: a folder or a URL.
+    store: String,
+    /// The level of the vertices that are named.
+    #[arg(long, default_value_t = 0, value_name = "LEVEL")]
+    from: u32,
+    /// The level of those that stand for them, or that they stand for.
+    #[arg(long, value_name = "LEVEL")]
+    to: u32,
+    /// Vertices: chunk and row.
+    #[arg(long = "vertex", value_name = "CHUNK/ROW", value_parser = vertex, allow_hyphen_values = true)]
+    vertices: Vec<VertexRow>,
+    /// All vertices of an object.
+    #[arg(long = "object", value_name = "ID", allow_hyphen_values = true)]
+    objects: Vec<i64>,
+    /// How many links to show.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: usize,
+}
+
+impl Lineage {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        if self.vertices.is_empty() && self.objects.is_empty() {
+            let usage = Usage::new("vertices or objects are wanted");
+            return Err(usage.with_hint("such as --vertex 0.3/17 or --object 7").into());
+        }
+        let reader = session.reader(&self.store).await?;
+        let (from, to) = (Level(self.from), Level(self.to));
+        let mut rows = self.vertices.clone();
+        for id in &self.objects {
+            rows.extend(reader.rows_of(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
+        }
+        let links = reader.related(from, to, &rows).await.map_err(zvf::Error::from)?;
+        let Some(links) = links else {
+            let text = format!("the store has no links from level {from} to level {to}");
+            return Err(Usage::new(text).with_hint("see \"zvf pyramid --links\"").into());
+        };
+        let shown = links.get(..self.limit).unwrap_or(&links);
+        let (own, other) = (level(&reader, from).await?, level(&reader, to).await?);
+        let mut each = Vec::with_capacity(shown.len());
+        for LevelLink { here, there } in shown {
+            each.push([end(&own, here).await?, end(&other, there).await?]);
+        }
+        if session.json() {
+            let pair = |[from, to]: &[End; 2]| json!({ "from": from.json(), "to": to.json() });
+            let told: Vec<Value> = each.iter().map(pair).collect();
+            let all =
+                json!({ "from": self.from, "to": self.to, "links": told, "all": links.len() });
+            serde_json::to_writer(&mut *out, &all)?;
+            writeln!(out)?;
+            return Ok(Outcome::Clean);
+        }
+        let (from, to) = (format!("level {from}"), format!("level {to}"));
+        let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
+        for pair in &each {
+            table.row(pair.iter().flat_map(End::cells).collect());
+        }
+        table.print("", out)?;
+        if shown.len() < links.len() {
+            let more = links.len().saturating_sub(shown.len());
+            writeln!(out, "and {more} more: see --limit")?;
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+async fn level(reader: &Reader, number: Level) -> anyhow::Result<LevelReader> {
+    Ok(reader.level(number).await.map_err(zvf::Error::from)?)
+}
+
+/// One end of a link.
+struct End {
+    at: VertexRow,
+    position: Vec<f64>,
+}
+
+async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
+    let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
+    let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
+    let row = usize::try_from(at.row).unwrap_or(usize::MAX);
+    let axes = usize::try_from(column.width()).unwrap_or(0);
+    let position = (0..axes).filter_map(|axis| column.float(row, axis)).collect();
+    Ok(End { at: *at, position })
+}
+
+impl End {
+    fn cells(&self) -> [String; 3] {
+        [self.at.chunk.to_string(), self.at.row.to_string(), table::vector(&self.position)]
+    }
+
+    fn json(&self) -> Value {
+        json!({ "chunk": self.at.chunk.to_string(), "row": self.at.row, "position": self.position })
+    }
+}
+
+fn vertex(text: &str) -> Result<VertexRow, String> {
+    let wanted = || "CHUNK/ROW is wanted, such as 0.3/17".to_owned();
+    let (chunk, row) = text.split_once('/').ok_or_else(wanted)?;
+    let chunk = ChunkKey::parse(chunk).map_err(|_no_chunk| wanted())?;
+    let row = row.parse().map_err(|_no_row| wanted())?;
+    Ok(VertexRow { chunk, row })
+}

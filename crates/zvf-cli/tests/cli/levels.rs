@@ -1,0 +1,153 @@
+//! `zvf pyramid` and `zvf lineage`: planned, built, built again, stopped; and what `zvf info` says then.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::stores::zvf;
+
+/// A store of `count` points in a plane, with an attribute.
+fn points(folder: &Path, count: u32) -> String {
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (file, store) = (at("points.csv"), at("points.zarrvectors"));
+    let row = |n: u32| format!("{},{},{}\n", f64::from(n % 97), f64::from(n / 97) * 0.5, n % 5);
+    let rows: String = (0..count).map(row).collect();
+    fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
+    assert_eq!(zvf(&["create", "-q", &file, &store, "--per-chunk", "500"]).code, 0);
+    fs::remove_file(file).unwrap();
+    store
+}
+
+fn vertices(json: &Value) -> Vec<u64> {
+    let levels = json["levels"].as_array().unwrap();
+    levels.iter().map(|level| level["vertices"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 5000);
+    let ask = ["pyramid", "--dry-run", &store, "--levels", "2", "--size", "4"];
+    let text = zvf(&ask).clean();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "level 0: 5,000 vertices"));
+    assert!(lines[1].starts_with("level 1: cluster 4, chunks of "), "{text}");
+    assert!(lines[2].starts_with("level 2: cluster 8, chunks of "), "{text}");
+    let json = zvf(&[&ask[..], &["--json"]].concat()).json();
+    assert_eq!((&json["vertices"], &json["levels"][1]["size"]), (&5000.into(), &8.0.into()));
+    assert!(json["levels"][1]["about_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(zvf(&["info", "--json", &store]).json()["levels"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn levels_are_built_shown_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 5000);
+    let built =
+        zvf(&["pyramid", "--json", &store, "--levels", "2", "--size", "4", "--rule", "n=max"]);
+    let built: Value = serde_json::from_str(&built.out).unwrap();
+    let [one, two] = vertices(&built)[..] else { panic!("{built}") };
+    assert!(one < 5000 / 4 && two < one / 3, "{built}");
+    assert!(built["levels"][0]["bytes"].as_u64().unwrap() > one * 16);
+    let error = built["levels"][1]["error"].as_f64().unwrap();
+    assert!(error > 1.0 && error < 12.0, "{error}");
+
+    let info = zvf(&["info", "--json", &store]).json();
+    assert_eq!(vertices(&info), [5000, one, two]);
+    assert_eq!(info["levels"][2]["error"], built["levels"][1]["error"]);
+    let text = zvf(&["info", &store]).clean();
+    assert!(text.contains(&format!("cluster from 1, within {error}")), "{text}");
+    let most = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
+    assert!(most.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", most.out);
+    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+
+    let again =
+        zvf(&["pyramid", "-q", &store, "--levels", "1", "--method", "subset", "--keep", "0.5"]);
+    assert_eq!((again.code, again.err.as_str()), (0, ""));
+    assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
+    let none = zvf(&["pyramid", "-q", &store, "--until", "5000"]);
+    assert_eq!(none.out, "no levels: there are 5,000 vertices or fewer\n");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
+}
+
+#[test]
+fn parents_and_children_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 2000);
+    let built = ["pyramid", "-q", &store, "--levels", "2", "--size", "6", "--links", "implicit"];
+    assert_eq!(zvf(&built).code, 0);
+    let up = ["lineage", "--json", &store, "--to", "2", "--vertex", "0.0/3"];
+    let json = zvf(&up).json();
+    let [link] = &json["links"].as_array().unwrap()[..] else { panic!("{json}") };
+    assert_eq!((&link["from"]["chunk"], &link["from"]["row"]), (&"0.0".into(), &3.into()));
+    let to = format!("{}/{}", link["to"]["chunk"].as_str().unwrap(), link["to"]["row"]);
+    let down = ["lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit", "1000"];
+    let text = zvf(&down).clean();
+    let own = |line: &&str| line.split_whitespace().nth(4) == Some("0.0");
+    assert!(text.starts_with("level 2") && text.lines().filter(own).count() > 3, "{text}");
+    let few =
+        zvf(&["lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit", "1"]);
+    assert!(few.out.contains(" more: see --limit"), "{}", few.out);
+    assert!(zvf(&["info", &store]).out.contains("links to level 1, 2 vertices each"));
+
+    let error = zvf(&["lineage", &store, "--to", "1"]).refused(2);
+    assert!(error.contains("vertices or objects are wanted"), "{error}");
+    assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "1", "--size", "6"]).code, 0);
+    let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).refused(2);
+    assert!(error.contains("no links from level 0 to level 1"), "{error}");
+}
+
+#[test]
+fn what_means_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 600);
+    for (words, said) in [
+        (&["--method", "collapse"][..], "found collapse of point_cloud"),
+        (&["--prune", "3"], "expected skeletons to simplify"),
+        (&["--growth", "0.5"], "growth: expected 1 or more, found 0.5"),
+        (&["--sparsity", "2", "--levels", "1"], "a level with objects"),
+    ] {
+        let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+    assert_eq!(zvf(&["pyramid", &store, "--links", "some"]).code, 2);
+    assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
+}
+
+/// A run that is killed, whenever that is, leaves the old levels or the new ones, and the next run is as if
+/// nothing had been.
+#[test]
+fn a_killed_run_leaves_a_whole_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 60_000);
+    let build = |levels: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
+        command.args(["pyramid", "-q", &store, "--size", "2", "--links", "explicit"]);
+        command.args(["--levels", levels]).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    assert!(build("1").status().unwrap().success());
+    let (mut wait, mut killed) = (Duration::from_millis(1), 0);
+    loop {
+        let mut run = build("2").spawn().unwrap();
+        std::thread::sleep(wait);
+        let ended = run.try_wait().unwrap().is_some();
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let levels = vertices(&zvf(&["info", "--json", &store]).json());
+        assert!(levels.len() == 2 || levels.len() == 3, "after {wait:?}: {levels:?}");
+        assert_eq!(zvf(&["validate", "-q", &store]).code, 0, "after {wait:?}");
+        if ended {
+            assert_eq!(levels.len(), 3);
+            break;
+        }
+        killed += 1;
+        wait = wait.mul_f64(1.9);
+    }
+    assert!(killed > 1, "{killed}");
+    assert!(build("2").status().unwrap().success());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
+}

@@ -1,0 +1,135 @@
+//! Batches of a finer level before they are coarsened: rows picked, put together, and told where they come
+//! from.
+
+use zvf_model::{Batch, Elements, Field, Value};
+use zvf_query::PLACES;
+
+use crate::PyramidError;
+use crate::carry::Objects;
+use crate::columns::{floats, gathered, joined};
+use crate::num::{floor, place, to_u32};
+
+/// What of a batch belongs to objects that are kept, or to none.
+pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
+    let (Some(objects), Some(owners)) = (objects, batch.vertex_objects()) else {
+        return Ok(batch.clone());
+    };
+    if objects.keeps_all() {
+        return Ok(batch.clone());
+    }
+    let stays = |row: &u32| {
+        let owner = owners.get(place(*row)).copied().flatten();
+        owner.is_none_or(|id| objects.keeps(id.0))
+    };
+    let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
+    some(batch, &rows)
+}
+
+/// Some rows of a batch, ascending, and the elements between them.
+pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
+    let mut made = Batch::new(batch.kind(), gathered(batch.positions(), rows));
+    for field in batch.fields() {
+        made = made.with_field(field.with_column(gathered(&field.column, rows)))?;
+    }
+    if let Some(owners) = batch.vertex_objects() {
+        let owners = rows.iter().map(|row| owners.get(place(*row)).copied().flatten());
+        made = made.with_vertex_objects(owners.collect())?;
+    }
+    if let Some(elements) = batch.elements() {
+        let mut number = vec![usize::MAX; batch.len()];
+        for (at, row) in rows.iter().enumerate() {
+            if let Some(to) = number.get_mut(place(*row)) {
+                *to = at;
+            }
+        }
+        let new = |row: &usize| number.get(*row).copied().unwrap_or(usize::MAX);
+        let (mut kept, mut ends) = (Vec::new(), Vec::new());
+        let all = elements.rows().chunks_exact(elements.width());
+        for (element, old) in (0_u32..).zip(all) {
+            if old.iter().all(|row| new(row) != usize::MAX) {
+                kept.push(element);
+                ends.extend(old.iter().map(new));
+            }
+        }
+        let mut between = Elements::new(elements.width(), ends)?;
+        for field in elements.fields() {
+            between = between.with_field(field.with_column(gathered(&field.column, &kept)))?;
+        }
+        made = made.with_elements(between)?;
+    }
+    Ok(made)
+}
+
+/// Batches of points as one.
+pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
+    let [first, others @ ..] = batches else {
+        return Err(PyramidError::unsupported("points", "some", "none"));
+    };
+    if others.is_empty() {
+        return Ok(first.clone());
+    }
+    let all = |column: &dyn Fn(&Batch) -> Option<zvf_model::Column>| {
+        let columns: Vec<_> = batches.iter().filter_map(column).collect();
+        joined(&columns.iter().collect::<Vec<_>>())
+    };
+    let positions = all(&|batch| Some(batch.positions().clone()));
+    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
+    for field in first.fields() {
+        let column = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
+        let column = column.unwrap_or(field.column.clone());
+        made = made.with_field(Field { column, ..field.clone() })?;
+    }
+    if first.vertex_objects().is_some() {
+        let owners = batches.iter().filter_map(Batch::vertex_objects).flatten().copied();
+        made = made.with_vertex_objects(owners.collect())?;
+    }
+    Ok(made)
+}
+
+/// What lies in slabs behind those that `last` touches, and the rest. Batches come by chunks, the first axis
+/// slowest, so nothing more comes of what is behind.
+pub(crate) fn swept(
+    all: &Batch,
+    last: Option<&Batch>,
+    side: f64,
+) -> Result<(Batch, Batch), PyramidError> {
+    let axes = place(all.positions().width()).max(1);
+    let slab = |x: f64| floor(x / side);
+    let slabs = |batch: &Batch| -> Vec<i64> {
+        floats(batch.positions())
+            .chunks_exact(axes)
+            .filter_map(|at| at.first().copied().map(slab))
+            .collect()
+    };
+    let edge = last.and_then(|last| slabs(last).into_iter().min()).unwrap_or(i64::MAX);
+    let (mut behind, mut ahead) = (Vec::new(), Vec::new());
+    for (row, slab) in (0_u32..).zip(slabs(all)) {
+        if slab < edge { behind.push(row) } else { ahead.push(row) }
+    }
+    Ok((some(all, &behind)?, some(all, &ahead)?))
+}
+
+/// The batch without the field of places, and what that says; nothing where it was not asked for.
+pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
+    let Some(field) = batch.field(PLACES) else { return Ok((batch, Vec::new())) };
+    let column = &field.column;
+    let place = |row| match column.value(row, 0) {
+        Value::UInt(place) => place,
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => u64::MAX,
+    };
+    let places = (0..column.len()).map(place).collect();
+    let mut plain = Batch::new(batch.kind(), batch.positions().clone());
+    for field in batch.fields().iter().filter(|field| *field.name != *PLACES) {
+        plain = plain.with_field(field.clone())?;
+    }
+    if let Some(owners) = batch.vertex_objects() {
+        plain = plain.with_vertex_objects(owners.to_vec())?;
+    }
+    if !batch.parts().is_empty() {
+        plain = plain.with_parts(batch.parts().clone())?;
+    }
+    if let Some(elements) = batch.elements() {
+        plain = plain.with_elements(elements.clone())?;
+    }
+    Ok((plain, places))
+}

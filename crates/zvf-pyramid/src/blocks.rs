@@ -1,0 +1,340 @@
+//! A level in blocks of chunks that fit in memory, one after the other, and sewn together again.
+//!
+//! ```text
+//! blocks    the chunks, halved along their longest side until few enough vertices are left
+//! a block   its vertices; edges and faces with an end in it, and so the ends that lie in other blocks
+//! fixed     both ends of what goes from one block to another: they stay what and where they are
+//! sewing    such edges and faces are written with the last of their blocks, by the running numbers that
+//!           their ends got; an end is remembered until then
+//! ```
+//!
+//! So what comes out hangs together as what went in. Blocks leave seams of vertices that stay, which are
+//! not where those of the next level are.
+
+use std::collections::HashMap;
+
+use zvf_format::key::ChunkKey;
+use zvf_model::{Batch, Bounds, Column, Elements, LevelReader};
+use zvf_query::region::Region;
+
+use crate::PyramidError;
+use crate::batches::some;
+use crate::clusters::NONE;
+use crate::columns::{counts, gathered};
+use crate::links::Taking;
+use crate::num::{place, to_f64, to_u32, to_u64, to_usize};
+use crate::shape::Made;
+
+/// The blocks of a level.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    boxes: Vec<[Vec<i64>; 2]>, // lowest and highest chunk
+    of: Vec<u32>,              // of each chunk, by its place in the level
+    sizes: Vec<f64>,           // of a chunk
+}
+
+impl Blocks {
+    /// Blocks of at most so many vertices, or of one chunk.
+    pub(crate) async fn of(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
+        let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+        let mut rows = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AT_ONCE) {
+            for count in level.row_counts(keys).await {
+                rows.push(count?);
+            }
+        }
+        let sizes = level.chunk_shape().sizes().to_vec();
+        Ok(Self::new(&keys, &rows, sizes, most))
+    }
+
+    fn new(keys: &[ChunkKey], rows: &[u64], sizes: Vec<f64>, most: u64) -> Self {
+        let mut blocks = Self { boxes: Vec::new(), of: vec![0; keys.len()], sizes };
+        let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
+        while let Some(mut own) = open.pop() {
+            let Some(corners) = corners(keys, &own) else { continue };
+            let count =
+                own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n.saturating_add(*r));
+            let axis = longest(&corners);
+            if count <= most || own.len() < 2 {
+                let number = to_u32(blocks.boxes.len());
+                for at in own {
+                    if let Some(to) = blocks.of.get_mut(at) {
+                        *to = number;
+                    }
+                }
+                blocks.boxes.push(corners);
+                continue;
+            }
+            let along =
+                |at: &usize| keys.get(*at).and_then(|key| key.components().get(axis)).copied();
+            own.sort_by_key(along);
+            let end = halfway(&own, rows, count, along);
+            let rest = own.split_off(end);
+            open.extend([rest, own]);
+        }
+        blocks
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// What lies in block `number`, and a little more, as chunks are told by rounded numbers.
+    pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
+        let [low, high] = self.boxes.get(number).cloned().unwrap_or_default();
+        let end = |at: &i64, size: &f64, more: f64| (signed(*at) + more) * size;
+        let low: Vec<f64> = low.iter().zip(&self.sizes).map(|(at, s)| end(at, s, -STRAY)).collect();
+        let high: Vec<f64> =
+            high.iter().zip(&self.sizes).map(|(at, s)| end(at, s, 1.0 + STRAY)).collect();
+        let bounds = Bounds::new(&low, &high);
+        let bounds = bounds.map_err(|why| PyramidError::unsupported("chunks", "finite", why))?;
+        Ok(bounds.into())
+    }
+
+    /// The block of each place.
+    pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
+        let own = |at: &u64| self.of.get(to_usize(at >> 32)).copied().unwrap_or(NONE);
+        places.iter().map(own).collect()
+    }
+}
+
+fn corners(keys: &[ChunkKey], own: &[usize]) -> Option<[Vec<i64>; 2]> {
+    let mut keys = own.iter().filter_map(|at| keys.get(*at)).map(ChunkKey::components);
+    let first = keys.next()?;
+    let mut corners = [first.to_vec(), first.to_vec()];
+    for key in keys {
+        let [low, high] = &mut corners;
+        low.iter_mut().zip(key).for_each(|(to, at)| *to = (*to).min(*at));
+        high.iter_mut().zip(key).for_each(|(to, at)| *to = (*to).max(*at));
+    }
+    Some(corners)
+}
+
+fn longest([low, high]: &[Vec<i64>; 2]) -> usize {
+    let sides = low.iter().zip(high).map(|(low, high)| high.saturating_sub(*low));
+    sides
+        .enumerate()
+        .max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis)))
+        .map_or(0, |(axis, _)| axis)
+}
+
+/// Where to cut so that about half of the rows lie before: between two coordinates.
+fn halfway(
+    own: &[usize],
+    rows: &[u64],
+    count: u64,
+    along: impl Fn(&usize) -> Option<i64>,
+) -> usize {
+    let (mut seen, mut best, mut off) = (0_u64, 0_usize, u64::MAX);
+    for (at, [before, after]) in own.array_windows::<2>().enumerate() {
+        seen = seen.saturating_add(rows.get(*before).copied().unwrap_or(0));
+        let apart = seen.saturating_mul(2).abs_diff(count);
+        if along(before) != along(after) && apart < off {
+            (best, off) = (at.saturating_add(1), apart);
+        }
+    }
+    // Chunks that differ on no axis are the same chunk: there is always a cut.
+    best.max(1)
+}
+
+/// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
+/// to them.
+pub(crate) fn fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
+    let own = |row: usize| owners.get(row).is_some_and(|owner| place(*owner) == block);
+    let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !own(row)).collect();
+    for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
+        if element.iter().all(|row| own(*row)) {
+            continue;
+        }
+        for row in element {
+            if let Some(fixed) = fixed.get_mut(*row) {
+                *fixed = true;
+            }
+        }
+    }
+    fixed
+}
+
+/// The running numbers of ends that later blocks ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Sewing {
+    known: HashMap<u64, (u64, u32)>, // by place: the number, and the last block that needs it
+    taken: u64,
+}
+
+impl Sewing {
+    /// Takes what was made of a block, and what joins it to earlier ones; gives the number of edges or
+    /// faces.
+    pub(crate) fn take(
+        &mut self,
+        made: Made,
+        (places, owners, fixed): (&[u64], &[u32], &[bool]),
+        block: usize,
+        taking: &mut Taking,
+    ) -> Result<u64, PyramidError> {
+        let coarse = Coarse::of(&made, places, owners, fixed);
+        let block = to_u32(block);
+        let rows: Vec<u32> =
+            (0..to_u32(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
+        let mut number = vec![NONE; made.batch.len()];
+        for (at, row) in (0_u32..).zip(&rows) {
+            if let Some(to) = number.get_mut(place(*row)) {
+                *to = at;
+            }
+        }
+        let of = |row: &u32| number.get(place(*row)).copied().unwrap_or(NONE);
+        let own = Made {
+            batch: some(&made.batch, &rows)?,
+            of: made.of.iter().map(of).collect(),
+            error: made.error,
+        };
+        self.taken =
+            self.taken.saturating_add(to_u64(own.of.iter().filter(|of| **of != NONE).count()));
+        let first = taking.take(&own, places)?;
+        let mut count = own.elements();
+        let Some(elements) = made.batch.elements() else { return Ok(count) };
+        let (mut sewn, mut ends) = (Vec::new(), Vec::new());
+        for (element, rows) in (0_u32..).zip(elements.iter()) {
+            let owners = || rows.iter().map(|row| coarse.owner(to_u32(*row)));
+            let last = owners().max().unwrap_or(block);
+            if !owners().any(|owner| owner == block) || owners().all(|owner| owner == block) {
+                continue;
+            }
+            for row in rows {
+                let at = of(&to_u32(*row));
+                if last > block && at != NONE {
+                    let number = first.saturating_add(at.into());
+                    let known = self.known.entry(coarse.place(*row)).or_insert((number, last));
+                    known.1 = known.1.max(last);
+                }
+            }
+            if last == block {
+                for row in rows {
+                    ends.push(match of(&to_u32(*row)) {
+                        NONE => self.number(coarse.place(*row))?,
+                        at => first.saturating_add(at.into()),
+                    });
+                }
+                sewn.push(element);
+            }
+        }
+        count = count.saturating_add(to_u64(sewn.len()));
+        push(taking, elements, &sewn, &ends)?;
+        self.known.retain(|_, (_, until)| *until > block);
+        Ok(count)
+    }
+
+    fn number(&self, place: u64) -> Result<u64, PyramidError> {
+        let known = self.known.get(&place).map(|(number, _)| *number);
+        let expected = "ends that are in a block before";
+        known.ok_or_else(|| PyramidError::unsupported("edges between blocks", expected, "another"))
+    }
+
+    /// Refuses to have lost or doubled a vertex.
+    pub(crate) fn check(&self, vertices: u64, all: bool) -> Result<(), PyramidError> {
+        if all && self.taken != vertices {
+            let (what, expected) = ("vertices of the blocks", "all of the level");
+            return Err(PyramidError::unsupported(
+                what,
+                expected,
+                format!("{} of {vertices}", self.taken),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whose the vertices that were made are, and where one that they stand for is: the fixed one, if any.
+struct Coarse {
+    owners: Vec<u32>,
+    places: Vec<u64>,
+}
+
+impl Coarse {
+    fn of(made: &Made, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
+        let count = made.batch.len();
+        let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
+        for ((of, fixed), (at, owner)) in made.of.iter().zip(fixed).zip(places.iter().zip(owners)) {
+            let of = place(*of);
+            if !fixed && coarse.owners.get(of).is_some_and(|owner| *owner != NONE) {
+                continue; // others may have become one with it, which stays where it is
+            }
+            if let (Some(to), Some(whose)) = (coarse.places.get_mut(of), coarse.owners.get_mut(of))
+            {
+                (*to, *whose) = (*at, *owner);
+            }
+        }
+        coarse
+    }
+
+    fn owner(&self, row: u32) -> u32 {
+        self.owners.get(place(row)).copied().unwrap_or(NONE)
+    }
+
+    fn place(&self, row: usize) -> u64 {
+        self.places.get(row).copied().unwrap_or(u64::MAX)
+    }
+}
+
+/// Gives the writer elements by the numbers of their ends.
+fn push(
+    taking: &mut Taking,
+    elements: &Elements,
+    some: &[u32],
+    ends: &[u64],
+) -> Result<(), PyramidError> {
+    if some.is_empty() {
+        return Ok(());
+    }
+    let numbers = counts(ends)?;
+    let vertices = Column::new(numbers.dtype(), to_u32(elements.width()), numbers.bytes().clone())?;
+    let fields = elements.fields().iter();
+    let fields: Vec<_> =
+        fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
+    Ok(taking.writer.writer().push_elements(&vertices, &fields)?)
+}
+
+/// How many vertices fit in so many bytes of memory while a level is made of them.
+pub(crate) fn vertices_in(memory: u64) -> u64 {
+    memory.checked_div(BYTES_OF_A_VERTEX).unwrap_or(memory)
+}
+
+fn signed(n: i64) -> f64 {
+    let size = to_f64(n.unsigned_abs());
+    if n < 0 { -size } else { size }
+}
+
+/// About how much a vertex takes while its level is made, with its edges or faces.
+const BYTES_OF_A_VERTEX: u64 = 400;
+/// How far outside its chunk a vertex may lie, in parts of the chunk.
+const STRAY: f64 = 1e-6;
+/// Chunks that are asked about at once.
+const AT_ONCE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_boxes_of_about_the_same_size() {
+        let keys: Vec<ChunkKey> =
+            (0..32).map(|i| ChunkKey::new(&[i / 4 - 3, i % 4]).unwrap()).collect();
+        let rows: Vec<u64> = (0..32).map(|i| 10 + i % 3).collect();
+        let blocks = Blocks::new(&keys, &rows, vec![2.0, 5.0], 100);
+        assert_eq!(blocks.len(), 4);
+        let mut counts = vec![0; 4];
+        for ((key, rows), of) in keys.iter().zip(&rows).zip(&blocks.of) {
+            let [low, high] = &blocks.boxes[*of as usize];
+            let inside = |axis: usize| (low[axis]..=high[axis]).contains(&key.components()[axis]);
+            assert!(inside(0) && inside(1), "{key} in {of}");
+            counts[*of as usize] += rows;
+        }
+        assert!(counts.iter().all(|count| *count <= 100), "{counts:?}");
+        let first = blocks.region(0).unwrap();
+        let low: Vec<f64> = first.hull().low().to_vec();
+        assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
+        assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), [blocks.of[0], blocks.of[31], NONE]);
+        assert_eq!(Blocks::new(&keys, &rows, vec![2.0, 5.0], 1000).len(), 1);
+        assert_eq!(Blocks::new(&keys, &rows, vec![2.0, 5.0], 1).len(), 32);
+    }
+}

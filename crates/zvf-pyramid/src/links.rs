@@ -1,0 +1,347 @@
+//! Links from the vertices of a level to those that stand for them, and back.
+//!
+//! ```text
+//! while a level is made   running number of a coarse vertex, place of a fine one       taking
+//! when it is written      place of a fine vertex, place of the coarse one              settled
+//! when all are written    the same over several levels, and turned around              write
+//! ```
+//!
+//! A place is the place of a chunk among those of its level in the upper 32 bits and a row below. Lists of
+//! places are sorted and joined on disk where they do not fit in memory. Cells are those of the format:
+//! records of two rows, told apart by how far their chunks are from each other, scaled to the other level.
+//!
+//! Not here: which vertex stands for which (`shape`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use rayon::prelude::*;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::link::Anchor;
+use zvf_format::metadata::arrays::{LinkSegment, LinksFamily};
+use zvf_format::metadata::{CrossLevelStorage, GroupDoc, LinkStore};
+use zvf_format::ragged;
+use zvf_model::{Batch, Level, LevelReader, ObjectId, Parts};
+use zvf_store::{Build, CellPlan, CellSink, Codecs, Store};
+use zvf_write::{LevelWriter, PairFolder, PairSorter, Pairs};
+
+use crate::PyramidError;
+use crate::carry::Objects;
+use crate::clusters::NONE;
+use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::shape::Made;
+
+/// Which links are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) storage: CrossLevelStorage,
+    pub(crate) depth: i64,
+}
+
+impl Wanted {
+    /// By how many levels links go up, where there are `levels` above the first.
+    pub(crate) fn gaps(self, levels: usize) -> std::ops::RangeInclusive<usize> {
+        let most = usize::try_from(self.depth).unwrap_or(levels).min(levels);
+        1..=if self.storage == CrossLevelStorage::None { 0 } else { most }
+    }
+
+    /// Whether there are any.
+    pub(crate) fn any(self) -> bool {
+        !self.gaps(1).is_empty()
+    }
+}
+
+/// A level that takes in vertices, and remembers what they stand for.
+pub(crate) struct Taking {
+    pub(crate) writer: LevelWriter,
+    parents: Option<PairSorter>, // number of a vertex, place of one that it stands for
+    renamed: Option<Objects>,    // where objects get other ids
+}
+
+impl Taking {
+    pub(crate) fn new(
+        writer: LevelWriter,
+        folder: Option<&PairFolder>,
+        objects: Option<&Objects>,
+    ) -> Self {
+        let renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
+        let parents = folder.map(PairFolder::sorter);
+        let writer = if parents.is_some() { writer.placing() } else { writer };
+        Self { writer, parents, renamed }
+    }
+
+    /// Takes what was made of vertices at `places`; gives the running number of the first.
+    pub(crate) fn take(&mut self, made: &Made, places: &[u64]) -> Result<u64, PyramidError> {
+        let first = self.writer.writer().vertices();
+        if let Some(parents) = &mut self.parents {
+            for (of, place) in made.of.iter().zip(places).filter(|(of, _)| **of != NONE) {
+                parents.push(first.saturating_add((*of).into()), *place)?;
+            }
+        }
+        match &self.renamed {
+            _ if made.batch.is_empty() => {}
+            None => self.writer.writer().push(&made.batch)?,
+            Some(objects) => self.writer.writer().push(&renamed(&made.batch, objects)?)?,
+        }
+        Ok(first)
+    }
+
+    /// Writes the level, and tells where what it stands for is: places of fine vertices with those of
+    /// coarse ones.
+    pub(crate) async fn finish(
+        self,
+        folder: Option<&PairFolder>,
+        says: impl FnOnce(&mut zvf_format::metadata::Level),
+    ) -> Result<(zvf_write::Report, Option<Pairs>), PyramidError> {
+        let (Some(parents), Some(folder)) = (self.parents, folder) else {
+            return Ok((self.writer.finish(says).await?, None));
+        };
+        let mut placed = folder.sorter();
+        let mut tell = |number, chunk: u32, row: u32| {
+            placed.push(number, u64::from(chunk) << 32 | u64::from(row))
+        };
+        let report = self.writer.finish_placed(says, &mut tell).await?;
+        let (parents, placed) = (parents.finish()?, placed.finish()?);
+        let mut settled = folder.sorter();
+        parents.joined(&placed, |fine, coarse| settled.push(fine, coarse))?;
+        Ok((report, Some(settled.finish()?)))
+    }
+}
+
+/// The batch with the ids that its objects have at the level that is made.
+fn renamed(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
+    let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
+    let mut renamed = batch.clone();
+    if let Some(owners) = batch.vertex_objects() {
+        renamed = renamed.with_vertex_objects(owners.iter().map(|id| id.map(new)).collect())?;
+    }
+    let parts = batch.parts();
+    if !parts.is_empty() {
+        let ids = parts.objects().iter().copied().map(new).collect();
+        renamed = renamed.with_parts(Parts::new(parts.offsets().to_vec(), ids)?)?;
+    }
+    Ok(renamed)
+}
+
+/// Writes the links between all levels of `store`; `steps` says of each level what stands for its vertices
+/// in the next one.
+pub(crate) async fn write(
+    store: &Store,
+    build: &Build,
+    steps: Vec<Pairs>,
+    wanted: Wanted,
+    folder: &PairFolder,
+) -> Result<(), PyramidError> {
+    let mut levels = Vec::new();
+    for number in 0..=to_u32(steps.len()) {
+        levels.push(LevelReader::open(store, Level(number)).await?);
+    }
+    // What stands for the vertices of each level so many levels up; one level fewer each time.
+    let mut ways: Vec<Option<Pairs>> = Vec::new();
+    for gap in wanted.gaps(steps.len()) {
+        let last = steps.len().saturating_sub(gap);
+        let mut next = Vec::new();
+        for at in 0..=last {
+            let own = if gap == 1 {
+                None
+            } else {
+                let below = ways.get(at).and_then(Option::as_ref).or_else(|| steps.get(at));
+                let above = steps.get(at.saturating_add(gap).saturating_sub(1));
+                let (Some(below), Some(above)) = (below, above) else { continue };
+                Some(composed(below, above, folder)?)
+            };
+            let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at.saturating_add(gap)))
+            else {
+                continue;
+            };
+            if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
+                family(build, store, (fine, coarse), pairs).await?;
+                if wanted.storage == CrossLevelStorage::Explicit {
+                    family(build, store, (coarse, fine), &turned(pairs, folder)?).await?;
+                }
+            }
+            next.push(own);
+        }
+        ways = next;
+    }
+    Ok(())
+}
+
+/// What stands for what stands for something.
+fn composed(below: &Pairs, above: &Pairs, folder: &PairFolder) -> Result<Pairs, PyramidError> {
+    let mut far = folder.sorter();
+    turned(below, folder)?.joined(above, |fine, coarse| far.push(fine, coarse))?;
+    Ok(far.finish()?)
+}
+
+fn turned(pairs: &Pairs, folder: &PairFolder) -> Result<Pairs, PyramidError> {
+    let mut turned = folder.sorter();
+    pairs.each(|a, b| turned.push(b, a))?;
+    Ok(turned.finish()?)
+}
+
+/// Writes one family: links from the vertices of a level to those of another.
+async fn family(
+    build: &Build,
+    store: &Store,
+    (own, other): (&LevelReader, &LevelReader),
+    pairs: &Pairs,
+) -> Result<(), PyramidError> {
+    let delta = i64::from(other.level().0).saturating_sub(own.level().0.into());
+    let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
+    let path = format!("{}/links/{word}", own.level().0);
+    let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
+    pairs.each(|from, to| cells.push(from, to))?;
+    cells.finish().await?;
+    let count = Some(pairs.len());
+    let family = LinksFamily {
+        sid_ndim: Some(to_u64(own.key_rank())),
+        num_links: count,
+        num_physical_records: count,
+        ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
+    };
+    Ok(build.group(&path, &GroupDoc::new(family.to_attributes())).await?)
+}
+
+/// The cells of a family, being filled chunk by chunk.
+struct Cells<'a> {
+    build: &'a Build,
+    path: &'a str,
+    keys: Vec<ChunkKey>,
+    others: Vec<ChunkKey>,
+    anchor: Anchor,
+    delta: i64,
+    ends: [Vec<i64>; 2],
+    sinks: BTreeMap<Vec<i64>, CellSink>,
+    chunk: u32,
+    rows: HashMap<u32, Vec<u8>>, // of the chunk, by the chunk at the other end
+    waiting: Vec<(Vec<i64>, ChunkKey, Vec<u8>)>,
+    held: usize,
+}
+
+impl<'a> Cells<'a> {
+    async fn new(
+        build: &'a Build,
+        store: &Store,
+        (own, other): (&LevelReader, &LevelReader),
+        delta: i64,
+        path: &'a str,
+    ) -> Result<Self, PyramidError> {
+        let keys: Vec<ChunkKey> = own.chunks().await?.iter().collect();
+        let others: Vec<ChunkKey> = other.chunks().await?.iter().collect();
+        let block = &store.root().zarr_vectors;
+        let root = ChunkShape::new(&block.chunk_shape)?;
+        let ratios = (own.chunk_shape().ratio_to(&root)?, other.chunk_shape().ratio_to(&root)?);
+        let anchor = Anchor::between(&ratios.0, &ratios.1, own.key_rank())?;
+        let [low, high] = &block.bounds;
+        let grid = Grid::covering(low, high, own.chunk_shape())?;
+        let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
+        let mut ends =
+            [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
+        for key in &keys {
+            let [low, high] = &mut ends;
+            low.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
+            high.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
+        }
+        let (sinks, rows, waiting) = (BTreeMap::new(), HashMap::new(), Vec::new());
+        let (chunk, held) = (0, 0);
+        Ok(Self {
+            build,
+            path,
+            keys,
+            others,
+            anchor,
+            delta,
+            ends,
+            sinks,
+            chunk,
+            rows,
+            waiting,
+            held,
+        })
+    }
+
+    /// Adds a link; those of one chunk come together.
+    fn push(&mut self, from: u64, to: u64) -> Result<(), PyramidError> {
+        let chunk = to_u32(to_usize(from >> 32));
+        if chunk != self.chunk {
+            self.end_chunk()?;
+            self.chunk = chunk;
+        }
+        let rows = self.rows.entry(to_u32(to_usize(to >> 32))).or_default();
+        for end in [from, to] {
+            rows.extend((end & u64::from(u32::MAX)).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Puts the cells of a chunk where their offsets say.
+    fn end_chunk(&mut self) -> Result<(), PyramidError> {
+        let Some(key) = self.keys.get(place(self.chunk)).copied() else { return Ok(()) };
+        let mut targets: Vec<(u32, Vec<u8>)> = self.rows.drain().collect();
+        targets.sort_unstable_by_key(|(target, _)| *target);
+        let anchor = self.anchor.of(&key)?;
+        for (target, rows) in targets {
+            let Some(other) = self.others.get(place(target)) else { continue };
+            let apart = other.components().iter().zip(anchor.components());
+            let offset: Vec<i64> = apart.map(|(to, from)| to.saturating_sub(*from)).collect();
+            if !self.sinks.contains_key(&offset) {
+                let sink = self.sink(&offset)?;
+                self.sinks.insert(offset.clone(), sink);
+            }
+            self.held = self.held.saturating_add(rows.len());
+            self.waiting.push((offset, key, rows));
+        }
+        if self.held > HELD { self.put() } else { Ok(()) }
+    }
+
+    fn sink(&self, offset: &[i64]) -> Result<CellSink, PyramidError> {
+        let name = Offsets::new(self.anchor_rank(), &[offset])?;
+        let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
+        let [low, high] = self.ends.clone();
+        let plan = CellPlan {
+            attributes: attributes.to_attributes(),
+            // Rows follow each other closely: what is stored is a small part of what is there.
+            codecs: Codecs::zstd(1),
+            ..CellPlan::new(low, high)
+        };
+        Ok(self.build.cells(&format!("{}/{name}", self.path), plan)?)
+    }
+
+    fn anchor_rank(&self) -> usize {
+        let [low, _] = &self.ends;
+        low.len()
+    }
+
+    /// Writes the cells that wait.
+    fn put(&mut self) -> Result<(), PyramidError> {
+        let sinks = &self.sinks;
+        let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
+            let Some(sink) = sinks.get(&offset) else { return Ok(()) };
+            sink.put(&key, ragged::encode(&[&rows], ROW, COLUMNS)?.into())?;
+            Ok(())
+        };
+        self.held = 0;
+        std::mem::take(&mut self.waiting).into_par_iter().try_for_each(put)
+    }
+
+    async fn finish(mut self) -> Result<(), PyramidError> {
+        self.end_chunk()?;
+        self.put()?;
+        for sink in self.sinks.into_values() {
+            sink.finish(|_| {}).await?;
+        }
+        Ok(())
+    }
+}
+
+/// By how many levels links between `levels` levels go up at most, as the root says it.
+pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
+    if wanted.depth < 0 { -1 } else { wanted.depth.min(to_i64(to_u64(levels)).max(1)) }
+}
+
+/// Bytes of a number, and numbers of a row.
+const ROW: u8 = 8;
+const COLUMNS: u32 = 2;
+/// Bytes of cells that wait to be written together.
+const HELD: usize = 16 << 20;

@@ -1,0 +1,109 @@
+//! Skeletons: short branches at the ends, the shortest first.
+//!
+//! A branch goes from a tip up to the nearest fork. When one goes, what is left of its fork may be a longer
+//! branch, which then stays: so of two twigs at the end of a stem one stays, and a tree never goes as a
+//! whole.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{apart, point};
+use crate::clusters::NONE;
+use crate::num::{place, to_u32};
+
+/// Whether each vertex is of a branch shorter than `length`, or of one that became so.
+pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
+    let mut tree = Tree::new(at, axes, parents);
+    let tips = (0..to_u32(parents.len())).filter(|row| tree.children(*row) == 0);
+    let price =
+        |tree: &Tree<'_>, tip| tree.branch(tip).map(|(long, _)| Reverse((long.to_bits(), tip)));
+    let mut open: BinaryHeap<Reverse<(u64, u32)>> =
+        tips.filter_map(|tip| price(&tree, tip)).collect();
+    while let Some(Reverse((bits, tip))) = open.pop() {
+        let Some((long, rows)) = tree.branch(tip) else { continue };
+        if long >= length {
+            continue;
+        }
+        if long.to_bits() != bits {
+            open.push(Reverse((long.to_bits(), tip))); // it has grown since
+            continue;
+        }
+        tree.drop(&rows);
+    }
+    tree.gone
+}
+
+struct Tree<'a> {
+    at: &'a [f64],
+    axes: usize,
+    parents: &'a [u32],
+    children: Vec<u32>, // how many are left
+    gone: Vec<bool>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(at: &'a [f64], axes: usize, parents: &'a [u32]) -> Self {
+        let mut children = vec![0_u32; parents.len()];
+        for parent in parents {
+            if let Some(count) = children.get_mut(place(*parent)) {
+                *count = count.saturating_add(1);
+            }
+        }
+        Self { at, axes, parents, children, gone: vec![false; parents.len()] }
+    }
+
+    fn children(&self, row: u32) -> u32 {
+        self.children.get(place(row)).copied().unwrap_or(0)
+    }
+
+    /// The branch that ends at `tip`, from there up to below its fork, and how long it is with the step
+    /// to the fork; none where there is no fork above.
+    fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
+        let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
+        loop {
+            let above = self.parents.get(place(row)).copied().filter(|above| *above != NONE)?;
+            let own = point(self.at, self.axes, row);
+            long += apart(own, point(self.at, self.axes, above)).sqrt();
+            if self.children(above) > 1 {
+                return Some((long, rows));
+            }
+            rows.push(above);
+            row = above;
+        }
+    }
+
+    fn drop(&mut self, rows: &[u32]) {
+        for row in rows {
+            if let Some(gone) = self.gone.get_mut(place(*row)) {
+                *gone = true;
+            }
+        }
+        let fork = rows.last().and_then(|row| self.parents.get(place(*row)));
+        if let Some(count) = fork.and_then(|fork| self.children.get_mut(place(*fork))) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_branches_go_and_a_stem_stays() {
+        // A stem 0-1-2-3 with a twig of 1 at 1, and two twigs at its end, of 2 and of 3.
+        let at = [0.0, 0.0, 5.0, 0.0, 9.0, 0.0, 10.0, 0.0, 5.0, 1.0, 10.0, 2.0, 10.0, -3.0];
+        let parents = [NONE, 0, 1, 2, 1, 3, 3];
+        let gone = |length| -> Vec<usize> {
+            let gone = pruned(&at, 2, &parents, length);
+            (0..7).filter(|row| gone[*row]).collect()
+        };
+        assert_eq!(gone(0.5), [0_usize; 0]);
+        assert_eq!(gone(1.0), [0_usize; 0]);
+        assert_eq!(gone(1.5), [4]);
+        assert_eq!(gone(2.5), [4, 5]);
+        // The twig of 3 is now the end of the stem.
+        assert_eq!(gone(100.0), [4, 5]);
+        assert_eq!(pruned(&at[..4], 2, &[NONE, 0], 100.0), [false, false]);
+    }
+}

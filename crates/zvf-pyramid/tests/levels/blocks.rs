@@ -1,0 +1,195 @@
+//! Levels made in blocks: what is cut between them hangs together again.
+
+use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
+use zvf_pyramid::{Method, Options, Rule};
+
+use crate::made::{build, floats, level, sheet, store, values};
+use crate::shapes::{borders, components, euler, off_surface};
+
+fn counted(batch: &Batch) -> f64 {
+    values(&batch.field("count").unwrap().column).iter().sum()
+}
+
+/// Memory for about so many vertices.
+const fn room(vertices: u64) -> u64 {
+    vertices * 400
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mesh_in_blocks_keeps_holes_borders_and_its_distance() {
+    let dir = tempfile::tempdir().unwrap();
+    let fine = sheet(24);
+    let address = store(dir.path(), 4.0, &fine, |_| {}).await;
+    for method in [Method::Collapse, Method::Cluster] {
+        let mut faces = fine.elements().unwrap().len();
+        let size = (method == Method::Cluster).then_some(2.0);
+        let (method, memory) = (Some(method), room(120));
+        let options = Options { levels: Some(2), method, size, memory, ..Options::default() };
+        for report in build(&address, &options).await {
+            let coarse = level(&address, report.level).await;
+            assert_eq!(counted(&coarse), fine.len() as f64, "{report}");
+            assert_eq!(components(&coarse), 1, "{report}");
+            let left = coarse.elements().unwrap().len();
+            assert_eq!(left as u64, report.elements);
+            assert!(left < faces * 4 / 5, "{left} of {faces}");
+            faces = left;
+            if method == Some(Method::Collapse) {
+                assert_eq!((euler(&coarse), borders(&coarse)), (0, 2), "{report}");
+                let (off, stated) = (off_surface(&fine, &coarse), report.error.unwrap());
+                assert!(off <= stated + 1e-5, "{off} {stated}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_in_blocks_has_no_edge_too_many_and_none_too_few() {
+    let dir = tempfile::tempdir().unwrap();
+    // A grid, and some edges that go far.
+    let at = (0..1600).flat_map(|i| [f64::from(i / 40) + 0.2, f64::from(i % 40) + 0.3]);
+    let right = (0..1600_usize).filter(|i| i % 40 < 39).flat_map(|i| [i, i + 1]);
+    let up = (0..1560).flat_map(|i| [i, i + 40]);
+    let far = (0..30).flat_map(|i| [i * 7, 1599 - i * 11]);
+    let rows: Vec<usize> = right.chain(up).chain(far).collect();
+    let weight = floats((0..rows.len() / 2).map(|i| (i % 5) as f64), 1);
+    let edges = Elements::new(2, rows).unwrap().with_field(Field::new("weight", weight)).unwrap();
+    let graph = Batch::new(Kind::Graph, floats(at, 2)).with_elements(edges).unwrap();
+    let mass = floats((0..1600).map(f64::from), 1);
+    let graph = graph.with_field(Field::new("mass", mass)).unwrap();
+    let address = store(dir.path(), 5.0, &graph, |_| {}).await;
+    let joined = |batch: &Batch| -> std::collections::BTreeSet<[i64; 4]> {
+        // Which cells are joined, by where the ends lie; both ways the same.
+        let at = values(batch.positions());
+        let cell = |row: usize| {
+            [(at[row * 2] / 2.0).floor() as i64, (at[row * 2 + 1] / 2.0).floor() as i64]
+        };
+        let edges = batch.elements().unwrap().rows().chunks(2);
+        let ends = edges.map(|edge| {
+            let (a, b) = (cell(edge[0]), cell(edge[1]));
+            let (a, b) = (a.min(b), a.max(b));
+            [a[0], a[1], b[0], b[1]]
+        });
+        ends.filter(|[a, b, c, d]| (a, b) != (c, d)).collect()
+    };
+    let mut sizes = Vec::new();
+    for memory in [room(1_000_000), room(300)] {
+        let rules = vec![("mass".to_owned(), Rule::Sum)];
+        let options =
+            Options { levels: Some(1), size: Some(2.0), rules, memory, ..Options::default() };
+        let report = build(&address, &options).await.remove(0);
+        let coarse = level(&address, 1).await;
+        assert_eq!((components(&coarse), counted(&coarse)), (1, 1600.0));
+        assert_eq!(values(&coarse.field("mass").unwrap().column).iter().sum::<f64>(), 1_279_200.0);
+        assert_eq!(joined(&coarse), joined(&graph), "{report}");
+        sizes.push(coarse.len());
+    }
+    assert!(sizes[0] == 400 && sizes[1] > 400 && sizes[1] < 900, "{sizes:?}");
+}
+
+/// Combs: a stem with a long twig and a short one at every tenth vertex.
+fn combs(count: usize) -> Batch {
+    let (mut at, mut edges, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    for tree in 0..count {
+        let first = at.len() / 2;
+        let y = tree as f64 * 30.0;
+        for i in 0..50 {
+            at.extend([f64::from(i), y]);
+            if i > 0 {
+                edges.extend([at.len() / 2 - 1, at.len() / 2 - 2]);
+            }
+        }
+        for twig in 1..5_usize {
+            let long = if twig % 2 == 0 { 8 } else { 2 };
+            let mut above = first + twig * 10;
+            for i in 1..=long {
+                at.extend([twig as f64 * 10.0, y + f64::from(i)]);
+                edges.extend([at.len() / 2 - 1, above]);
+                above = at.len() / 2 - 1;
+            }
+        }
+        owners.resize(at.len() / 2, Some(ObjectId(tree as i64 * 3)));
+    }
+    let skeleton = Batch::new(Kind::Skeleton, floats(at, 2)).with_vertex_objects(owners).unwrap();
+    skeleton.with_elements(Elements::new(2, edges).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skeletons_lose_short_branches_some_objects_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 12.0, &combs(9), |_| {}).await;
+    let mut known: Option<Vec<f64>> = None;
+    for memory in [512 << 20, room(100)] {
+        let options = Options {
+            levels: Some(1),
+            size: Some(0.1),
+            prune: Some(3.0),
+            memory,
+            ..Options::default()
+        };
+        let report = build(&address, &options).await.remove(0);
+        let coarse = level(&address, 1).await;
+        // Of each: root and tip, two forks with their twigs of 8; those of 2 are gone.
+        assert_eq!((coarse.len(), components(&coarse)), (9 * 6, 9));
+        assert!((2.0..2.2).contains(&report.error.unwrap()), "{report}");
+        let at = values(coarse.positions());
+        assert_eq!(&at, known.get_or_insert_with(|| at.clone()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_numbered_anew_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let combs = combs(8);
+    let group = |writer: &mut zvf_write::Writer| {
+        let ids: Vec<ObjectId> = (0..8).map(|id| ObjectId(id * 3)).collect();
+        writer.group(Some("all"), zvf_model::Members::Ids(ids));
+    };
+    let address = store(dir.path(), 12.0, &combs, group).await;
+    let options = Options {
+        levels: Some(2),
+        size: Some(0.1),
+        sparsity: 2.0,
+        renumber: true,
+        ..Options::default()
+    };
+    let reports = build(&address, &options).await;
+    assert_eq!(reports.iter().map(|report| report.objects).collect::<Vec<_>>(), [4, 2]);
+    let store = crate::made::open(&address).await;
+    let mut before: Vec<i64> = (0..8).map(|id| id * 3).collect();
+    for number in [1, 2] {
+        let level = zvf_model::LevelReader::open(&store, zvf_model::Level(number)).await.unwrap();
+        let index = level.objects().await.unwrap().unwrap();
+        let ids: Vec<i64> =
+            index.ids(0..index.slots()).await.unwrap().iter().map(|id| id.0).collect();
+        assert_eq!(ids, (0..ids.len() as i64).collect::<Vec<_>>());
+        assert!(!level.node().meta().preserves_object_ids);
+        let were = level.object_attribute("source_id").await.unwrap().unwrap();
+        let were = were.range(0..index.slots()).await.unwrap();
+        let were: Vec<i64> = values(were.column()).iter().map(|id| *id as i64).collect();
+        assert!(were.len() == ids.len() && were.iter().all(|id| before.contains(id)), "{were:?}");
+        let groups = level.groups().await.unwrap().unwrap();
+        let members = groups.members(&[0]).await.unwrap().remove(0);
+        assert_eq!(members, zvf_model::Members::Ids(ids.into_iter().map(ObjectId).collect()));
+        before = were;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ladder_ends_at_its_bytes_or_where_nothing_is_gained() {
+    let dir = tempfile::tempdir().unwrap();
+    let at: Vec<f64> = (0..30_000).map(|i| f64::from(i * 7919 % 30_011) / 300.11).collect();
+    let points = Batch::new(Kind::PointCloud, floats(at, 3));
+    let address = store(dir.path(), 25.0, &points, |_| {}).await;
+    let options = Options { until_bytes: Some(20_000), ..Options::default() };
+    let reports = build(&address, &options).await;
+    let (last, others) = reports.split_last().unwrap();
+    assert!(last.bytes <= 20_000 && others.iter().all(|level| level.bytes > 20_000), "{reports:?}");
+
+    // Two vertices each: no tolerance makes them fewer.
+    let dir = tempfile::tempdir().unwrap();
+    let lines = crate::made::walks(50, 2);
+    let address = store(dir.path(), 25.0, &lines, |_| {}).await;
+    let reports = build(&address, &Options { until: 10, ..Options::default() }).await;
+    assert_eq!(reports.len(), 1);
+    assert_eq!(level(&address, 1).await.len(), 100);
+}

@@ -1,0 +1,189 @@
+//! Links between levels: each vertex has one that stands for it, and the way back leads to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zvf_format::key::ChunkKey;
+use zvf_format::metadata::CrossLevelStorage;
+use zvf_model::{Batch, Elements, Kind, Level, LevelLink, ObjectId, Value, VertexRow};
+use zvf_pyramid::Options;
+use zvf_query::{PLACES, Query, Reader};
+
+use crate::made::{build, floats, open, sheet, store, values, walks, with_objects};
+
+fn graph() -> Batch {
+    let at = (0..400).flat_map(|i| [f64::from(i / 20) + 0.2, f64::from(i % 20) + 0.3, 1.0]);
+    let right = (0..400_usize).filter(|i| i % 20 < 19).flat_map(|i| [i, i + 1]);
+    let edges = right.chain((0..380).flat_map(|i| [i, i + 20])).collect();
+    let edges = Elements::new(2, edges).unwrap();
+    Batch::new(Kind::Graph, floats(at, 3)).with_elements(edges).unwrap()
+}
+
+fn skeleton() -> Batch {
+    let at = (0..200).flat_map(|i| [f64::from(i) * 0.2, (f64::from(i) * 0.1).sin(), 0.5]);
+    let edges = (1..200).flat_map(|i| [i, i - 1]).collect();
+    let skeleton = Batch::new(Kind::Skeleton, floats(at, 3));
+    let skeleton = skeleton.with_vertex_objects(vec![Some(ObjectId(4)); 200]).unwrap();
+    skeleton.with_elements(Elements::new(2, edges).unwrap()).unwrap()
+}
+
+fn points() -> Batch {
+    let at = (0..1500).map(|i| f64::from(i * 7919 % 30011) / 300.11);
+    Batch::new(Kind::PointCloud, floats(at, 3))
+}
+
+/// The vertices of a level with their positions.
+async fn rows(reader: &Reader, level: u32) -> Vec<(VertexRow, Vec<f64>)> {
+    let chunks = reader.level(Level(level)).await.unwrap().chunks().await.unwrap();
+    let keys: Vec<ChunkKey> = chunks.iter().collect();
+    let batch = reader.run(&Query::all().at_level(Level(level)).with_places()).await.unwrap().batch;
+    let (places, at) = (batch.field(PLACES).unwrap().column.clone(), values(batch.positions()));
+    let row = |row: usize| {
+        let Value::UInt(place) = places.value(row, 0) else { panic!("no place") };
+        let at = at[row * 3..row * 3 + 3].to_vec();
+        (VertexRow { chunk: keys[(place >> 32) as usize], row: place & 0xffff_ffff }, at)
+    };
+    (0..batch.len()).map(row).collect()
+}
+
+type Key = (Vec<i64>, u64);
+
+fn key(row: &VertexRow) -> Key {
+    (row.chunk.components().to_vec(), row.row)
+}
+
+fn pairs(links: &[LevelLink]) -> BTreeSet<(Key, Key)> {
+    links.iter().map(|link| (key(&link.here), key(&link.there))).collect()
+}
+
+async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> {
+    let rows: Vec<VertexRow> = rows(reader, from).await.into_iter().map(|(row, _)| row).collect();
+    reader.related(Level(from), Level(to), &rows).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_vertex_has_one_parent_and_is_its_child() {
+    for (what, batch, size, scale) in [
+        ("points", points(), 9.0, 2),
+        ("walks", walks(4, 100), 0.4, 3),
+        ("graph", graph(), 2.0, 2),
+        ("skeleton", skeleton(), 0.1, 1),
+        ("sheet", sheet(14), 1.0, 2),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let address = store(dir.path(), 10.0, &batch, |_| {}).await;
+        let size = (batch.kind() != Kind::Mesh).then_some(size);
+        let options = Options {
+            levels: Some(3),
+            size,
+            chunk_scale: scale,
+            links: CrossLevelStorage::Explicit,
+            depth: -1,
+            ..Options::default()
+        };
+        let reports = build(&address, &options).await;
+        let reader = Reader::new(open(&address).await);
+        let mut above: Vec<BTreeMap<Key, Key>> = Vec::new();
+        for report in &reports {
+            let fine = rows(&reader, report.level - 1).await;
+            let coarse: BTreeMap<Key, Vec<f64>> = rows(&reader, report.level)
+                .await
+                .iter()
+                .map(|(row, at)| (key(row), at.clone()))
+                .collect();
+            let links = related(&reader, report.level - 1, report.level).await.unwrap();
+            assert_eq!(links.len(), fine.len(), "{what} {report}");
+            let parents: BTreeMap<Key, Key> =
+                links.iter().map(|link| (key(&link.here), key(&link.there))).collect();
+            assert_eq!(parents.len(), fine.len(), "{what} {report}");
+            let taken: BTreeSet<&Key> = parents.values().collect();
+            assert_eq!(taken.len(), coarse.len(), "{what} {report}: each stands for something");
+            for (row, at) in &fine {
+                let to = &coarse[&parents[&key(row)]];
+                let off: f64 = at.iter().zip(to).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                let near = if what == "points" { report.error.unwrap() } else { 60.0 };
+                assert!(off <= near + 1e-3, "{what} {report}: {off}");
+            }
+            let back = related(&reader, report.level, report.level - 1).await.unwrap();
+            let back: BTreeSet<(Key, Key)> =
+                pairs(&back).into_iter().map(|(a, b)| (b, a)).collect();
+            assert_eq!(back, pairs(&links), "{what} {report}");
+            above.push(parents);
+        }
+        // Links over several levels are stored, and are those of each level put together.
+        let far = pairs(&related(&reader, 0, 3).await.unwrap());
+        let climbed =
+            above[0].iter().map(|(own, up)| (own.clone(), above[2][&above[1][up]].clone()));
+        assert_eq!(far, climbed.collect(), "{what}");
+        let store = reader.store();
+        assert!(store.group("0/links/+3").await.unwrap().is_some());
+        assert!(store.group("3/links/-3").await.unwrap().is_some());
+        assert_eq!(store.root().zarr_vectors.cross_level_depth, Some(-1));
+        let capabilities = &store.root().zarr_vectors.format_capabilities;
+        assert!(capabilities.iter().any(|token| token.as_str() == "multiscale_links"), "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_are_those_that_were_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let mut known = None;
+    for (links, depth, there, missing) in [
+        (
+            CrossLevelStorage::Explicit,
+            1,
+            &["0/links/+1", "1/links/-1", "1/links/+1"][..],
+            "0/links/+2",
+        ),
+        (CrossLevelStorage::Implicit, 2, &["0/links/+1", "0/links/+2", "1/links/+1"], "1/links/-1"),
+        (CrossLevelStorage::Explicit, 0, &[], "0/links/+1"),
+        (CrossLevelStorage::None, -1, &[], "0/links/+1"),
+    ] {
+        let options =
+            Options { levels: Some(2), size: Some(0.2), links, depth, ..Options::default() };
+        build(&address, &options).await;
+        let store = open(&address).await;
+        for group in there {
+            assert!(store.group(group).await.unwrap().is_some(), "{links:?} {depth}: {group}");
+        }
+        assert!(store.group(missing).await.unwrap().is_none(), "{links:?} {depth}: {missing}");
+        let reader = Reader::new(store);
+        let (up, down) = (related(&reader, 0, 2).await, related(&reader, 2, 0).await);
+        if there.is_empty() {
+            assert_eq!((up, down), (None, None));
+            continue;
+        }
+        let (up, down) = (pairs(&up.unwrap()), pairs(&down.unwrap()));
+        assert_eq!(up, down.into_iter().map(|(a, b)| (b, a)).collect());
+        assert_eq!(&up, known.get_or_insert_with(|| up.clone()), "the same, stored or worked out");
+        // The rows of an object lead to rows of the same object.
+        let own = reader.rows_of(Level(0), ObjectId(3)).await.unwrap();
+        let to: BTreeSet<Key> =
+            reader.rows_of(Level(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
+        let links = reader.related(Level(0), Level(2), &own).await.unwrap().unwrap();
+        assert_eq!((own.len(), links.len()), (100, 100));
+        assert!(links.iter().all(|link| to.contains(&key(&link.there))));
+    }
+    let reader = Reader::new(open(&address).await);
+    let error = reader.rows_of(Level(0), ObjectId(77)).await.unwrap_err();
+    assert!(error.to_string().ends_with("there is no object 77"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_gives_the_same_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let mut known = None;
+    for memory in [512 << 20, 1 << 12] {
+        let links = CrossLevelStorage::Explicit;
+        let options =
+            Options { levels: Some(2), size: Some(0.2), links, memory, ..Options::default() };
+        build(&address, &options).await;
+        let reader = Reader::new(open(&address).await);
+        let found = [
+            pairs(&related(&reader, 0, 1).await.unwrap()),
+            pairs(&related(&reader, 2, 1).await.unwrap()),
+        ];
+        assert_eq!(&found, known.get_or_insert_with(|| found.clone()));
+    }
+}

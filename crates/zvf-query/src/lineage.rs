@@ -1,0 +1,134 @@
+//! From vertices of a level to those of coarser levels that stand for them, and to those of finer levels that
+//! they stand for.
+//!
+//! Links to other levels are followed in whichever direction they are stored; where none lead all the way,
+//! from level to level. Those of a few chunks are read, never all.
+//!
+//! Not here: how such links are made (`zvf-pyramid`).
+
+use std::collections::{HashMap, HashSet};
+
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Level, LevelLink, ObjectId, VertexRow};
+
+use crate::Reader;
+use crate::error::{BadQuery, QueryError};
+
+impl Reader {
+    /// For each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
+    /// where that one is finer; by chunk and row. `None` when the store does not say.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_model::{Level, ObjectId};
+    ///
+    /// let reader = zvf_query::Reader::new(store);
+    /// // This store has one level only.
+    /// assert_eq!(reader.related(Level(0), Level(1), &[]).await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When both are the same level, there is no level `from`, or links cannot be read.
+    pub async fn related(
+        &self,
+        from: Level,
+        to: Level,
+        rows: &[VertexRow],
+    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+        let far = i64::from(to.0).saturating_sub(from.0.into());
+        let far = i32::try_from(far).unwrap_or(i32::MAX);
+        let mut links = match self.step(from, far, rows).await? {
+            Some(links) => links,
+            None if far.unsigned_abs() > 1 => {
+                let Some(links) = self.climbed(from, to, rows).await? else { return Ok(None) };
+                links
+            }
+            None => return Ok(None),
+        };
+        links.sort_unstable_by(|a, b| order(&a.here, &b.here).then(order(&a.there, &b.there)));
+        links.dedup();
+        Ok(Some(links))
+    }
+
+    /// Where the vertices of an object are stored, in the order of the object.
+    ///
+    /// # Errors
+    ///
+    /// When the level has no objects or none of this id, or its fragments cannot be read.
+    pub async fn rows_of(&self, level: Level, id: ObjectId) -> Result<Vec<VertexRow>, QueryError> {
+        let level = self.level(level).await?;
+        let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
+        let found = index.find(&[id]).await?.first().copied().flatten();
+        let Some(row) = found else { return Err(BadQuery::NoSuchObject(id).into()) };
+        let followed = level.follow(&index, &[row]).await?;
+        let mut rows = Vec::new();
+        for run in followed.objects.iter().flat_map(|object| &object.runs) {
+            let Some(fragments) = followed.chunks.get(run.chunk) else { continue };
+            let (chunk, view) = (*fragments.chunk(), fragments.view()?);
+            let Some(fragment) = view.get(run.fragment) else { continue };
+            let own = fragment.rows_within(view.extent())?;
+            rows.extend(own.map(|row| VertexRow { chunk, row }));
+        }
+        Ok(rows)
+    }
+
+    /// Links that lead all the way.
+    async fn step(
+        &self,
+        from: Level,
+        far: i32,
+        rows: &[VertexRow],
+    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+        let level = self.level(from).await?;
+        let Some(family) = level.level_links(Delta(far)).await? else { return Ok(None) };
+        let wanted: HashSet<&VertexRow> = rows.iter().collect();
+        let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
+        chunks.sort_unstable_by(ChunkKey::cmp_numeric);
+        chunks.dedup();
+        let mut links = family.of_chunks(&chunks).await?;
+        links.retain(|link| wanted.contains(&link.here));
+        Ok(Some(links))
+    }
+
+    /// Links from level to level, put together.
+    async fn climbed(
+        &self,
+        from: Level,
+        to: Level,
+        rows: &[VertexRow],
+    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+        let up = to > from;
+        let (mut at, mut all) = (from, Vec::new());
+        all.extend(rows.iter().map(|row| LevelLink { here: *row, there: *row }));
+        while at != to {
+            let mut rows: Vec<VertexRow> = all.iter().map(|link| link.there).collect();
+            rows.sort_unstable_by(order);
+            rows.dedup();
+            let Some(links) = self.step(at, if up { 1 } else { -1 }, &rows).await? else {
+                return Ok(None);
+            };
+            let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();
+            for LevelLink { here, there } in links {
+                next.entry(here).or_default().push(there);
+            }
+            let far = |link: &LevelLink| {
+                let there = next.get(&link.there).map_or(&[][..], Vec::as_slice);
+                let here = link.here;
+                there.iter().map(move |there| LevelLink { here, there: *there }).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(far).collect();
+            at = Level(if up { at.0.saturating_add(1) } else { at.0.saturating_sub(1) });
+        }
+        Ok(Some(all))
+    }
+}
+
+fn order(a: &VertexRow, b: &VertexRow) -> std::cmp::Ordering {
+    a.chunk.cmp_numeric(&b.chunk).then(a.row.cmp(&b.row))
+}

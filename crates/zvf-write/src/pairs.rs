@@ -1,0 +1,297 @@
+//! Pairs of numbers in ascending order, however many there are.
+//!
+//! They say which vertex of a level stands for which of another one: by running number where a level is
+//! still being written, by chunk and row later. What does not fit in memory is put aside, sorted in runs.
+//!
+//! Not here: what the numbers mean.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::WriteError;
+use crate::num::to_u64;
+use crate::scratch::Scratch;
+use crate::stages::{Merge, Sorter, ascending_u64, number_u64};
+
+/// Where pairs are put aside.
+///
+/// ```
+/// use zvf_write::{PairFolder, WriteError};
+///
+/// let folder = PairFolder::new(None, 1 << 20);
+/// let mut pairs = folder.sorter();
+/// for (a, b) in [(7, 1), (2, 9), (7, 0)] {
+///     pairs.push(a, b)?;
+/// }
+/// let mut names = folder.sorter();
+/// names.push(7, 70)?;
+/// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
+/// pairs.joined(&names, |b, name| {
+///     found.push((b, name));
+///     Ok::<_, WriteError>(())
+/// })?;
+/// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
+/// # Ok::<(), WriteError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PairFolder {
+    scratch: Arc<Scratch>,
+    memory: u64,
+    next: Arc<AtomicUsize>,
+}
+
+/// Takes pairs in any order.
+#[derive(Debug)]
+pub struct PairSorter {
+    folder: PairFolder,
+    held: Vec<(u64, u64)>,
+    spilled: Option<(Sorter, PathBuf)>,
+    count: u64,
+}
+
+/// Pairs, ascending.
+#[derive(Debug)]
+pub struct Pairs {
+    kept: Kept,
+    count: u64,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Held(Vec<(u64, u64)>),
+    File(PairFile),
+}
+
+#[derive(Debug)]
+struct PairFile {
+    _folder: PairFolder, // goes away with the last of its files
+    path: PathBuf,
+}
+
+impl PairFolder {
+    /// A folder below `parent`, or below that for temporary files, made when it is needed; for each of the
+    /// few lists of pairs that there are at a time about `memory` bytes are held.
+    #[must_use]
+    pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
+        Self { scratch: Arc::new(Scratch::new(parent)), memory, next: Arc::default() }
+    }
+
+    /// A new list of pairs.
+    #[must_use]
+    pub fn sorter(&self) -> PairSorter {
+        PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
+    }
+}
+
+impl PairSorter {
+    /// Adds a pair.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    pub fn push(&mut self, a: u64, b: u64) -> Result<(), WriteError> {
+        self.count = self.count.saturating_add(1);
+        if let Some((sorter, _)) = &mut self.spilled {
+            return sorter.push(&[&ascending_u64(a), &ascending_u64(b)]);
+        }
+        self.held.push((a, b));
+        if to_u64(self.held.len()).saturating_mul(PAIR) <= self.folder.memory {
+            return Ok(());
+        }
+        let number = self.folder.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.scratch.stem("pairs", number)?;
+        let mut sorter = Sorter::new(path.clone(), 16, self.folder.memory);
+        for (a, b) in std::mem::take(&mut self.held) {
+            sorter.push(&[&ascending_u64(a), &ascending_u64(b)])?;
+        }
+        self.spilled = Some((sorter, path));
+        Ok(())
+    }
+
+    /// The pairs in order.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    pub fn finish(mut self) -> Result<Pairs, WriteError> {
+        let count = self.count;
+        let Some((sorter, path)) = self.spilled else {
+            self.held.par_sort_unstable();
+            return Ok(Pairs { kept: Kept::Held(self.held), count });
+        };
+        sorter.finish()?;
+        Ok(Pairs { kept: Kept::File(PairFile { _folder: self.folder, path }), count })
+    }
+}
+
+impl Pairs {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Calls `each` with every pair, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails, and as `each`.
+    pub fn each<E: From<WriteError>>(
+        &self,
+        mut each: impl FnMut(u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut pairs = self.read()?;
+        while let Some((a, b)) = pairs.head {
+            each(a, b)?;
+            pairs.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with what stands behind the same number here and in `other`, which has each number
+    /// once; in the order of the numbers.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails, and as `each`.
+    pub fn joined<E: From<WriteError>>(
+        &self,
+        other: &Self,
+        mut each: impl FnMut(u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut own, mut other) = (self.read()?, other.read()?);
+        while let (Some((a, value)), Some((b, beside))) = (own.head, other.head) {
+            match a.cmp(&b) {
+                std::cmp::Ordering::Less => own.advance()?,
+                std::cmp::Ordering::Greater => other.advance()?,
+                std::cmp::Ordering::Equal => {
+                    each(value, beside)?;
+                    own.advance()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Reading<'_>, WriteError> {
+        let from = match &self.kept {
+            Kept::Held(held) => Left::Held(held.iter()),
+            Kept::File(file) => Left::File(Merge::open(std::slice::from_ref(&file.path), 16)?),
+        };
+        let mut reading = Reading { from, head: None, begun: false };
+        reading.advance()?;
+        Ok(reading)
+    }
+}
+
+impl Drop for PairFile {
+    fn drop(&mut self) {
+        let _removed_with_the_folder = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Pairs one after the other.
+struct Reading<'a> {
+    from: Left<'a>,
+    head: Option<(u64, u64)>,
+    begun: bool,
+}
+
+enum Left<'a> {
+    Held(std::slice::Iter<'a, (u64, u64)>),
+    File(Merge),
+}
+
+impl Reading<'_> {
+    fn advance(&mut self) -> Result<(), WriteError> {
+        self.head = match &mut self.from {
+            Left::Held(pairs) => pairs.next().copied(),
+            Left::File(merge) => {
+                if std::mem::replace(&mut self.begun, true) {
+                    merge.advance()?;
+                }
+                let second = |record: &[u8]| number_u64(record.get(8..).unwrap_or(&[]));
+                merge.head().map(|record| (number_u64(record), second(record)))
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Bytes of a pair in memory.
+const PAIR: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Result<T> = std::result::Result<T, WriteError>;
+
+    fn sorted(memory: u64, given: &[(u64, u64)]) -> Pairs {
+        let mut sorter = PairFolder::new(None, memory).sorter();
+        given.iter().try_for_each(|(a, b)| sorter.push(*a, *b)).unwrap();
+        sorter.finish().unwrap()
+    }
+
+    fn all(pairs: &Pairs) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        let push = |a, b| {
+            found.push((a, b));
+            Result::Ok(())
+        };
+        pairs.each(push).unwrap();
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn in_memory_and_on_disk_are_the_same(
+            given in prop::collection::vec((0_u64..40, prop_oneof![0_u64..9, Just(u64::MAX)]), 0..3000),
+            names in prop::collection::btree_map(0_u64..40, any::<u64>(), 0..40),
+        ) {
+            let mut want = given.clone();
+            want.sort_unstable();
+            let names: Vec<(u64, u64)> = names.into_iter().collect();
+            let beside = |(a, b): &(u64, u64)| {
+                names.iter().find(|(name, _)| name == a).map(|(_, name)| (*b, *name))
+            };
+            let joined: Vec<(u64, u64)> = want.iter().filter_map(beside).collect();
+            for memory in [1, 1 << 20] {
+                let (pairs, names) = (sorted(memory, &given), sorted(memory, &names));
+                prop_assert_eq!(pairs.len(), given.len() as u64);
+                prop_assert_eq!(pairs.is_empty(), given.is_empty());
+                prop_assert_eq!(all(&pairs), want.clone());
+                let mut found = Vec::new();
+                let push = |a, b| {
+                    found.push((a, b));
+                    Result::Ok(())
+                };
+                pairs.joined(&names, push).unwrap();
+                prop_assert_eq!(&found, &joined);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = PairFolder::new(Some(parent.path().to_owned()), 1);
+        let mut sorter = folder.sorter();
+        sorter.push(3, 4).unwrap();
+        let pairs = sorter.finish().unwrap();
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
+        drop((pairs, folder));
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}
