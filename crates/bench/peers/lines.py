@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 
 import numpy as np
 import pyogrio.raw
@@ -9,6 +10,7 @@ import shapely
 
 from serve import serve
 
+warnings.simplefilter("ignore")  # no coordinate system is meant
 folder = sys.argv[1]
 path = os.path.join(folder, "lines.fgb")
 

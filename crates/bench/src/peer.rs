@@ -188,6 +188,8 @@ impl Peer {
 
     /// Starts a process that answers line by line.
     fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        // Their scripts lie among the sources.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = process.stdin.take().context("no way to ask the reference")?;
         let answers =

@@ -54,7 +54,6 @@ fn at(picture: &Picture, x: u32, y: u32) -> [u8; 4] {
 }
 
 fn count(picture: &Picture) -> usize {
-    let Size { .. } = picture.size();
     let columns = 0..picture.size().width();
     let all = columns.flat_map(|x| (0..picture.size().height()).map(move |y| (x, y)));
     all.filter(|(x, y)| picture.pixel(*x, *y) != Some(WHITE)).count()

@@ -25,7 +25,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
     let folder = bench.below(format!("lines-{count}"))?;
     let store = made(&folder, count)?;
-    let trx = Other::new(bench, "TRX, trx-python", "trx", &["trx-python"], &folder);
+    let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
     let packages = ["pyogrio", "shapely", "numpy"];
     let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);
     let reader = open(&store)?;
