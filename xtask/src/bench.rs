@@ -8,15 +8,17 @@ pub(crate) const COMMAND: Command = Command {
     name: "bench",
     help: "measure: against the Python reference, and the inner loops alone
 
-usage: cargo xtask bench [WORKLOAD] [--turns N] [--scale X]
+usage: cargo xtask bench [--quick] [--part NAME] [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate [STORE] [--turns N]
        cargo xtask bench --write DIR [--write DIR..] [WORKLOAD] [--turns N]
        cargo xtask bench --tensor [WORKLOAD] [--turns N] [--scale X] [--threads N]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
-Without --loops: installs the reference below the target folder, has it write stores, and runs every
-workload (or those whose name contains WORKLOAD) in turns on both sides; prints a table of medians,
-ratios and the plain cost of reading the same files. Needs python3.
+Without --loops: installs the reference and what else does the same work below the target folder, makes
+the data, and runs every piece of work (or those whose name contains WORKLOAD) in turns on all sides;
+prints tables of medians and ratios, beside what the machine takes for the same bytes. Who cannot be
+installed is in the table, with the reason. When all parts ran, docs/benchmarks.md is written with its
+plots. --quick takes smaller data and five minutes. Needs python3.
 With --validate: whole stores validated instead, and the most memory that the command holds then.
 With --write: writing instead, into folders of a disk or a memory file system, beside the reference and
 beside a plain program that creates the same files.
@@ -36,6 +38,19 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
     }
     let folder = house.target().join("bench").display().to_string();
-    let bench = ["run", "--quiet", "--release", "-p", "bench", "--", "--folder", &folder];
+    let page = house.path("docs/benchmarks.md").display().to_string();
+    let bench = [
+        "run",
+        "--quiet",
+        "--release",
+        "-p",
+        "bench",
+        "--features",
+        "remote",
+        "--",
+        "--folder",
+        &folder,
+    ];
+    let bench = [bench.as_slice(), &["--page", &page]].concat();
     house.cargo(&bench).forward(args).run()
 }

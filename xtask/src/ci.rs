@@ -58,7 +58,7 @@ const STEPS: [Step; 11] = [
     Step {
         name: "programs",
         run: |house| {
-            let programs = ["-p", "hostile", "-p", "torture", "-p", "conformance"];
+            let programs = ["-p", "hostile", "-p", "torture", "-p", "conformance", "-p", "bench"];
             house.cargo(&["test", "--quiet"]).args(&programs).run()
         },
     },

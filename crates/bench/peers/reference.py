@@ -104,41 +104,70 @@ class Peer:
         self.folder = folder
         self.handles = {}
 
-    def level(self, store):
-        if store not in self.handles:
-            import zarr_vectors as zv
+    def path(self, ask):
+        return ask.get("path") or os.path.join(self.folder, ask["store"] + ".zarrvectors")
 
-            self.handles[store] = zv.open(os.path.join(self.folder, store + ".zarrvectors"))
-        return self.handles[store].level(0)
+    def level(self, ask):
+        import zarr_vectors as zv
+
+        path = self.path(ask)
+        if ask.get("fresh"):
+            return zv.open(path).level(0)
+        if path not in self.handles:
+            self.handles[path] = zv.open(path)
+        return self.handles[path].level(0)
+
+    def open(self, ask):
+        """A handle that knows its level and where its chunks are."""
+        self.level({**ask, "fresh": True})
+        return None
+
+    def indexes(self, ask):
+        from zarr_vectors.encoding.fragments import decode_fragments
+
+        if "indexes" not in self.handles:
+            raw = open(ask["path"], "rb").read()
+            count = int.from_bytes(raw[:4], "little")
+            sizes = np.frombuffer(raw, "<u4", count, 4)
+            ends = (4 + 4 * count + np.cumsum(sizes)).tolist()
+            starts = [4 + 4 * count] + ends[:-1]
+            self.handles["indexes"] = [raw[a:b] for a, b in zip(starts, ends)]
+        rows = 0
+        for blob in self.handles["indexes"]:
+            index = decode_fragments(blob)
+            for f in ask["lookups"]:
+                rows += index.range(f)[1] if index.is_range(f) else len(index.indices(f))
+        return rows
 
     def boxes(self, ask):
-        level = self.level(ask["store"])
+        level = self.level(ask)
         count = 0
         for low, high in ask["boxes"]:
             count += len(level.select(bbox=(low, high)).read().positions)
         return count
 
     def objects(self, ask):
-        return len(self.level(ask["store"]).select(objects=ask["ids"]).read().positions)
+        return len(self.level(ask).select(objects=ask["ids"]).read().positions)
 
     def scan(self, ask):
         names = ask.get("attributes") or []
-        return len(self.level(ask["store"]).select(attributes=names).read().positions)
+        return len(self.level(ask).select(attributes=names).read().positions)
 
     def validate(self, ask):
         from zarr_vectors.validate import validate
 
-        result = validate(os.path.join(self.folder, ask["store"] + ".zarrvectors"), level=ask["level"])
+        result = validate(self.path(ask), level=ask["level"])
         return int(result.ok)
 
     def once(self, ask):
         work = getattr(self, ask["work"])
         began = time.perf_counter()
         times = 0
-        while times == 0 or time.perf_counter() - began < ENOUGH:
+        enough = 0 if ask.get("once") else ENOUGH
+        while times == 0 or time.perf_counter() - began < enough:
             count = work(ask)
             times += 1
-        return {"seconds": (time.perf_counter() - began) / times, "count": int(count)}
+        return {"seconds": (time.perf_counter() - began) / times, "count": count if count is None else int(count)}
 
 
 def serve(folder):

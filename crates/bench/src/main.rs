@@ -1,29 +1,35 @@
-//! Measures zvf against the Python reference on the reference's own stores, side by side in one run; with
-//! `--tensor` against tetration and python-blosc2 on dense arrays.
+//! Measures zvf against what else does the same work, side by side in one run.
 //!
-//! The reference is installed into a throw-away virtual environment, makes the stores once, and then
-//! answers one request at a time from a process that keeps its handles open. Every workload is run in
-//! turns, ours and theirs, so that a slow moment of the machine meets both; what is printed are
-//! medians, the ratio, and how far we are from the plain cost of opening and reading the same files.
-//! Both sides must count the same rows, or the workload fails.
+//! Peers are installed into throw-away environments, data is made once, and every piece of work is done
+//! by all of them in turns, so that a slow moment of the machine meets each; what is kept are medians. All
+//! must count the same, or the work fails. The parts are in `parts`, one file each; writing and validating
+//! have commands of their own.
 
 mod clock;
+mod contest;
 mod limit;
 mod ours;
+mod page;
+mod parts;
 mod peer;
+mod plot;
 mod report;
+#[cfg(feature = "remote")]
+mod server;
 mod tensor;
 mod validate;
-mod work;
 mod write;
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::Parser;
 
 use crate::ours::Ours;
-use crate::peer::{Environment, Peer};
-use crate::report::{Row, median};
+use crate::page::Page;
+use crate::parts::{Bench, work};
+use crate::peer::Environment;
+use crate::report::median;
 
 /// Measures zvf against its peers, side by side in one run.
 #[derive(Debug, Parser)]
@@ -33,11 +39,20 @@ struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     folder: PathBuf,
     /// How large the stores are; 1 is a million points.
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    #[arg(long)]
+    scale: Option<f64>,
     /// Turns for each workload.
-    #[arg(long, default_value_t = 7)]
-    turns: usize,
+    #[arg(long)]
+    turns: Option<usize>,
+    /// Smaller data and fewer turns: five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts.
+    #[arg(long, value_name = "NAME")]
+    part: Vec<String>,
+    /// Write the tables and plots to this file and the folder of the same name, when all parts ran.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
     #[arg(long)]
     profile: bool,
@@ -58,67 +73,68 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    let turns = arguments.turns.unwrap_or(if arguments.quick { 3 } else { 7 });
     if !arguments.write.write.is_empty() {
-        let Arguments { write, folder, turns, filter, profile, .. } = &arguments;
-        return write::run(write, folder, *turns, filter.as_deref(), *profile);
+        let Arguments { write, folder, filter, profile, .. } = &arguments;
+        return write::run(write, folder, turns, filter.as_deref(), *profile);
     }
     if arguments.tensor {
-        let Arguments { folder, turns, scale, threads, filter, profile, .. } = &arguments;
-        return tensor::run(folder, *turns, *scale, *threads, filter.as_deref(), *profile);
+        let Arguments { folder, scale, threads, filter, profile, .. } = &arguments;
+        let scale = scale.unwrap_or(1.0);
+        return tensor::run(folder, turns, scale, *threads, filter.as_deref(), *profile);
     }
-    let environment = Environment::installed(&arguments.folder)?;
-    let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
-    environment.make(&stores, arguments.scale)?;
-    if arguments.validate {
-        let filter = arguments.filter.as_deref();
-        return match arguments.profile {
-            true => validate::profile(&stores, arguments.turns, filter),
-            false => validate::run(&environment, &stores, arguments.turns, filter),
-        };
+    let bench = Bench {
+        folder: arguments.folder.clone(),
+        scale: arguments.scale.unwrap_or(if arguments.quick { 0.2 } else { 1.0 }),
+        largest: if arguments.quick { 10 } else { 100 },
+        turns,
+        alone: false,
+        filter: arguments.filter.clone(),
+    };
+    if arguments.validate || arguments.profile {
+        return by_hand(&bench, &arguments);
     }
+    for name in &arguments.part {
+        let known = parts::ALL.iter().any(|part| part.name == name);
+        let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
+        ensure!(known, "there is no part {name:?}: there is {}", all.join(", "));
+    }
+    let mut page = Page::default();
+    for part in parts::ALL {
+        if arguments.part.is_empty() || arguments.part.iter().any(|name| name == part.name) {
+            eprintln!("== {}", part.title);
+            (part.run)(&bench, &mut page)?;
+        }
+    }
+    println!("{}", page.tables());
+    match &arguments.page {
+        Some(file) if arguments.part.is_empty() && bench.filter.is_none() => {
+            let turns = bench.turns;
+            let how = format!("* data: scale {}, {turns} turns", bench.scale);
+            page.write(file, &how)
+        }
+        _ => Ok(()),
+    }
+}
 
-    let mut ours = Ours::new(&stores);
-    if arguments.profile {
-        return profile(&mut ours, &arguments);
+/// Validating, and our own side for a profiler.
+fn by_hand(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
+    let environment = Environment::installed(&bench.folder)?;
+    let stores = bench.stores();
+    environment.make(&stores, bench.scale)?;
+    let filter = bench.filter.as_deref();
+    match (arguments.validate, arguments.profile) {
+        (true, true) => validate::profile(&stores, bench.turns, filter),
+        (true, false) => validate::run(&environment, &stores, bench.turns, filter),
+        (false, _) => profile(&mut Ours::new(&stores), bench),
     }
-    let mut peer = Peer::start(&environment, &stores)?;
-    let mut rows = Vec::new();
-    for work in work::all(arguments.scale) {
-        if arguments.filter.as_ref().is_some_and(|part| !work.name.contains(part.as_str())) {
-            continue;
-        }
-        ours.warm(&work)?;
-        let agreed = (peer.run(&work)?.count, ours.count(&work)?);
-        anyhow::ensure!(
-            agreed.0 == agreed.1,
-            "{}: they count {}, we {}",
-            work.name,
-            agreed.0,
-            agreed.1
-        );
-        let files = ours.files(&work)?;
-        let mut times = [const { Vec::new() }; 3];
-        for _ in 0..arguments.turns {
-            times[0].push(peer.run(&work)?.seconds);
-            times[1].push(ours.run(&work)?);
-            times[2].push(limit::read(&files)?);
-        }
-        let [theirs, own, limit] = times.map(median);
-        rows.push(Row { work, theirs, ours: own, limit, count: agreed.0 });
-        report::print_last(&rows);
-    }
-    report::print_all(&rows);
-    Ok(())
 }
 
 /// Our side alone, each workload for its number of turns.
-fn profile(ours: &mut Ours, arguments: &Arguments) -> anyhow::Result<()> {
-    for work in work::all(arguments.scale) {
-        if arguments.filter.as_ref().is_some_and(|part| !work.name.contains(part.as_str())) {
-            continue;
-        }
+fn profile(ours: &mut Ours, bench: &Bench) -> anyhow::Result<()> {
+    for work in work::all(bench.scale).into_iter().filter(|work| bench.wants(work.name)) {
         ours.warm(&work)?;
-        let times: Result<Vec<f64>, _> = (0..arguments.turns).map(|_| ours.run(&work)).collect();
+        let times: Result<Vec<f64>, _> = (0..bench.turns).map(|_| ours.run(&work)).collect();
         let times = times?;
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);
         println!(

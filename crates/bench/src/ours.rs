@@ -11,7 +11,7 @@ use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::clock::{repeated, seconds};
-use crate::work::{Ask, CELL, Work};
+use crate::parts::work::{Ask, CELL, Work};
 
 /// Open handles.
 #[derive(Debug)]

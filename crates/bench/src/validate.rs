@@ -47,7 +47,7 @@ pub(crate) fn run(
         }
         let path = stores.join(format!("{store}.zarrvectors"));
         let request = json!({"work": "validate", "store": store, "level": 5});
-        let (sound, report) = (peer.ask(&request)?.count == 1, ours(&path)?);
+        let (sound, report) = (peer.ask(&request)?.count == Some(1), ours(&path)?);
         ensure!(sound == report.is_clean(), "{name}: they say {sound}, we {:?}", report.findings);
         let files = files(&path)?;
         let mut times = [const { Vec::new() }; 3];

@@ -26,6 +26,8 @@ use crate::commands::pack::{Pack, Unpack};
 use crate::commands::pyramid::Pyramid;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
+#[cfg(feature = "render")]
+use crate::commands::render::Render;
 use crate::commands::repair::Repair;
 use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
@@ -85,6 +87,8 @@ enum Command {
     Info(Info),
     Ls(Ls),
     Query(Box<Query>),
+    #[cfg(feature = "render")]
+    Render(Box<Render>),
     Object(Object),
     Group(Group),
     Cell(Cell),
@@ -127,6 +131,8 @@ impl Cli {
                 Command::Info(command) => command.run(&session, &mut out).await,
                 Command::Ls(command) => command.run(&session, &mut out).await,
                 Command::Query(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "render")]
+                Command::Render(command) => command.run(&session, &mut out).await,
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,

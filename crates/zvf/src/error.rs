@@ -54,7 +54,7 @@ impl Error {
     }
 
     /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert`,
-    /// `write`, `repair` or `wait`.
+    /// `write`, `render`, `repair` or `wait`.
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op
@@ -345,6 +345,24 @@ impl From<zvf_pyramid::PyramidError> for Error {
             source => {
                 let class = source.class();
                 let mut error = Self::new(class, "write", format!("{class}, {source}"));
+                error.0.source = Some(source.into());
+                error
+            }
+        }
+    }
+}
+
+#[cfg(feature = "render")]
+impl From<zvf_render::RenderError> for Error {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what passes nothing on is told as it is")]
+    fn from(source: zvf_render::RenderError) -> Self {
+        use zvf_render::RenderError;
+        match source {
+            RenderError::Model(source) => source.into(),
+            RenderError::Query(source) => source.into(),
+            source => {
+                let class = source.class();
+                let mut error = Self::new(class, "render", format!("{class}, {source}"));
                 error.0.source = Some(source.into());
                 error
             }

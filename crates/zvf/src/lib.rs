@@ -29,6 +29,7 @@
 //! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
 //! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, here |
 //! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
+//! | [`render`](mod@render) | pictures of answers | `zvf-render` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
@@ -39,7 +40,7 @@
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `pyramid` their coarser levels, `validate` the rules of the format,
+//! `write` what makes stores, `pyramid` their coarser levels, `render` pictures, `validate` the rules of the format,
 //! `repair` what can be mended, `migrate` what brings older stores along, `tensor` dense arrays in one
 //! file and packed stores, `more-codecs` steps of codec chains that few writers use. A feature adds
 //! items and changes none.
@@ -92,6 +93,8 @@ pub use zvf_query::{
     Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
     Reader, UnknownIds, predicate, region,
 };
+#[cfg(feature = "render")]
+pub use zvf_render as render;
 #[cfg(feature = "repair")]
 pub use zvf_repair as repair;
 #[cfg(feature = "tensor")]

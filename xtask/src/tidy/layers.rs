@@ -57,7 +57,7 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-blosc"]),
@@ -70,6 +70,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("zvf-migrate", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
     ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
+    ("zvf-render", &["zvf-format", "zvf-model", "zvf-query"]),
     (
         "zvf",
         &[
@@ -85,6 +86,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
             "zvf-migrate",
             "zvf-tensor",
             "zvf-convert",
+            "zvf-render",
         ],
     ),
     ("zvf-cli", &["zvf", "zvf-convert"]),

@@ -24,6 +24,8 @@ pub(crate) mod pack;
 pub(crate) mod pyramid;
 pub(crate) mod query;
 pub(crate) mod rearrange;
+#[cfg(feature = "render")]
+pub(crate) mod render;
 pub(crate) mod repair;
 pub(crate) mod tensor;
 pub(crate) mod validate;

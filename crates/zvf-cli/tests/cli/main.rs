@@ -13,6 +13,8 @@ mod migrated;
 mod packed;
 mod rearranged;
 mod remote;
+#[cfg(feature = "render")]
+mod render;
 mod stores;
 mod validate;
 mod views;

@@ -1,6 +1,6 @@
 //! `zvf query`.
 
-mod region;
+pub(crate) mod region;
 mod write;
 
 use std::io::Write;
@@ -279,7 +279,10 @@ async fn stream(
 }
 
 /// What was found, or the error with advice that only the store can give.
-async fn advised<T>(reader: &Reader, found: Result<T, QueryError>) -> Result<T, zvf::Error> {
+pub(crate) async fn advised<T>(
+    reader: &Reader,
+    found: Result<T, QueryError>,
+) -> Result<T, zvf::Error> {
     match found {
         Ok(found) => Ok(found),
         Err(error) => Err(advise(error.into(), reader.store()).await),
@@ -462,7 +465,8 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
     Ok(Ids(ids))
 }
 
-fn level_rule(text: &str) -> Result<LevelRule, String> {
+/// A level by its number, or by what is wanted of it.
+pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
     let wrong =
         || "a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS is wanted".to_owned();
     let Some((rule, value)) = text.split_once('=') else {

@@ -64,7 +64,8 @@ impl Where {
     }
 }
 
-fn bbox(text: &str) -> anyhow::Result<Bounds> {
+/// A box by its two corners.
+pub(crate) fn bbox(text: &str) -> anyhow::Result<Bounds> {
     let wrong = || Usage::new(format!("--bbox {text:?} is no box")).with_hint(BBOX_FORM);
     let (low, high) = text.split_once(':').ok_or_else(wrong)?;
     let (low, high) = numbers(low).zip(numbers(high)).ok_or_else(wrong)?;

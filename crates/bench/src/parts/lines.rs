@@ -1,0 +1,89 @@
+//! Streamlines as people keep them otherwise: TRX, and FlatGeobuf through GDAL.
+//!
+//! All hold the same lines. An object is its vertices; a box gives the whole lines that pass through it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::json;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::Axis;
+use zvf_model::{Bounds, ObjectId};
+use zvf_query::{Columns, Query};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use crate::contest::{Contender, Role, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{SIDE, boxes, open, text, walks, within};
+use crate::parts::packed::turn;
+use crate::peer::Other;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let count = ((20_000.0 * bench.scale) as u64).max(10);
+    let folder = bench.below(format!("lines-{count}"))?;
+    let store = made(&folder, count)?;
+    let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
+    let packages = ["pyogrio", "shapely", "numpy"];
+    let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);
+    let reader = open(&store)?;
+    let some: Vec<u64> = (0..2000).map(|at| at * 7919 % count).collect();
+    let named = |ids: &[u64]| {
+        let ids = ids.iter().map(|id| ObjectId(*id as i64));
+        Query::objects(ids).columns(Columns::None).uncached()
+    };
+    let small = boxes(5, 0.001);
+    let boxed: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();
+    let all = Query::all().columns(Columns::None).uncached();
+    for (work, queries, request, others) in [
+        (
+            "one streamline",
+            vec![named(&some[1..2])],
+            json!({"work": "objects", "ids": some[1..2]}),
+            vec![&trx],
+        ),
+        (
+            "2000 streamlines",
+            vec![named(&some)],
+            json!({"work": "objects", "ids": some}),
+            vec![&trx],
+        ),
+        (
+            "streamlines through 5 boxes of 1/1000",
+            boxed?,
+            json!({"work": "boxes", "boxes": small}),
+            vec![&flat],
+        ),
+        ("all streamlines", vec![all], json!({"work": "scan"}), vec![&trx, &flat]),
+    ] {
+        let work = format!("{work}, of {count}");
+        if !bench.wants(&work) {
+            continue;
+        }
+        let mut contenders = vec![Contender::new("zvf", Role::Zvf, || turn(&reader, &queries))];
+        contenders.extend(others.iter().map(|other| other.contender(request.clone())));
+        page.row(contest("lines", work, bench.turns, contenders)?);
+    }
+    Ok(())
+}
+
+/// The store, and the same lines as plain numbers.
+fn made(folder: &Path, count: u64) -> anyhow::Result<std::path::PathBuf> {
+    let store = folder.join("lines.zarrvectors");
+    if !store.exists() {
+        let batch = walks(count, 100)?;
+        fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
+        let axes = Axis::spatial(3).context("three axes")?;
+        let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
+        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+        block_on(async {
+            let mut writer = Writer::create(text(&store)?, schema, WriteOptions::default()).await?;
+            writer.push(&batch)?;
+            writer.finish().await?;
+            anyhow::Ok(())
+        })?;
+    }
+    Ok(store)
+}

@@ -1,0 +1,138 @@
+//! Data that several parts use: points in a cube, written by zvf, the same each time.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Field, Kind, ObjectId, Parts};
+use zvf_query::{Columns, Query, Reader};
+use zvf_store::{OpenOptions, Store};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+/// Points in the cube from 0 to 100, with an attribute `intensity`, in so many chunks on each axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Points {
+    pub(crate) count: u64,
+    pub(crate) chunks: u32,
+    /// One object for so many chunks on each axis, or a file a chunk.
+    pub(crate) shard: Option<u64>,
+}
+
+impl Points {
+    /// The store, made below `folder` unless it is there.
+    pub(crate) fn store(self, folder: &Path) -> anyhow::Result<PathBuf> {
+        let Self { count, chunks, shard } = self;
+        let name = format!("points-{count}-{chunks}-{}.zarrvectors", shard.unwrap_or(0));
+        let store = folder.join(name);
+        if !store.exists() {
+            std::fs::create_dir_all(folder)?;
+            self.write(&store)?;
+        }
+        Ok(store)
+    }
+
+    /// Writes it anew; the batches are made meanwhile, in bounded memory.
+    pub(crate) fn write(self, store: &Path) -> anyhow::Result<()> {
+        let side = SIDE / f64::from(self.chunks);
+        let axes = Axis::spatial(3).context("three axes")?;
+        let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[side; 3])?)?;
+        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+        let schema = match self.shard {
+            Some(cells) => schema.sharded(&[cells; 3])?,
+            None => schema,
+        };
+        block_on(async {
+            let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+            for batch in self.batches() {
+                writer.push(&batch?)?;
+            }
+            writer.finish().await?;
+            Ok(())
+        })
+    }
+
+    /// The points, some at a time.
+    pub(crate) fn batches(self) -> impl Iterator<Item = anyhow::Result<Batch>> {
+        let (mut random, mut left) = (Random(0x9e37_79b9_7f4a_7c15), self.count);
+        std::iter::from_fn(move || {
+            let now = left.min(BATCH);
+            left -= now;
+            (now > 0).then(|| batch(&mut random, now))
+        })
+    }
+}
+
+fn batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
+    let (mut positions, mut values) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        positions.extend([(); 3].map(|()| random.unit() * SIDE as f32).map(f32::to_le_bytes));
+        values.extend(random.unit().to_le_bytes());
+    }
+    let positions = Column::new(Dtype::FLOAT32, 3, positions.as_flattened().to_vec().into())?;
+    let values = Field::new("intensity", Column::new(Dtype::FLOAT32, 1, values.into())?);
+    Ok(Batch::new(Kind::PointCloud, positions).with_field(values)?)
+}
+
+/// Walks of `length` vertices through the cube, one object each.
+pub(crate) fn walks(count: u64, length: usize) -> anyhow::Result<Batch> {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut places = Vec::new();
+    for _ in 0..count {
+        let mut at = [(); 3].map(|()| random.unit() * SIDE as f32);
+        let mut heading = [(); 3].map(|()| random.unit() - 0.5);
+        for _ in 0..length {
+            for (x, step) in at.iter_mut().zip(&mut heading) {
+                *step += (random.unit() - 0.5) * 0.2;
+                *x = (*x + *step).clamp(0.0, SIDE as f32);
+                places.extend(x.to_le_bytes());
+            }
+        }
+    }
+    let offsets = (0..=count as usize).map(|walk| walk * length).collect();
+    let ids = (0..count as i64).map(ObjectId).collect();
+    let positions = Column::new(Dtype::FLOAT32, 3, places.into())?;
+    Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
+}
+
+/// Boxes of a share of the cube, the same each time.
+pub(crate) fn boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let side = SIDE * share.cbrt();
+    let corner = |random: &mut Random| [(); 3].map(|()| f64::from(random.unit()) * (SIDE - side));
+    let low = (0..count).map(|_| corner(&mut random)).collect::<Vec<_>>();
+    low.into_iter().map(|low| [low, low.map(|x| x + side)]).collect()
+}
+
+/// The question for a box, nothing kept.
+pub(crate) fn within([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
+    Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None).uncached())
+}
+
+/// A handle to the store at a path or URL, which needs no runtime.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Reader> {
+    Ok(Reader::new(block_on(Store::open(text(path)?, OpenOptions::default()))?))
+}
+
+/// A path as an address.
+pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a folder whose name is not UTF-8")
+}
+
+/// A small generator with a fixed start, so that every run has the same data.
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 40) as f32 / (1_u64 << 24) as f32
+    }
+}
+
+/// The side of the cube.
+pub(crate) const SIDE: f64 = 100.0;
+/// Points of one batch.
+const BATCH: u64 = 250_000;

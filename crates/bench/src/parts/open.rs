@@ -1,0 +1,80 @@
+//! Opening: a new handle to stores of more and more chunks, ready to be asked.
+//!
+//! The limit is reading the documents that any reader needs: the root, the level and its arrays of
+//! vertices and fragments. Time should not grow with the number of chunks.
+
+use std::path::{Path, PathBuf};
+
+use futures_executor::block_on;
+use serde_json::json;
+use zvf_model::Level;
+
+use crate::clock::repeated;
+use crate::contest::{Contender, Role, Turn, contest};
+use crate::limit;
+use crate::page::{Page, Series};
+use crate::parts::Bench;
+use crate::parts::made::{Points, open};
+use crate::peer::Reference;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let mut reference = Reference::of(bench);
+    let mut grown: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for &on_axis in chunks(bench.largest) {
+        let chunks = u64::from(on_axis).pow(3);
+        let work = format!("open a store of {chunks} chunks");
+        if !bench.wants(&work) {
+            continue;
+        }
+        // Four points a chunk; chunks in shards, so that the file system is no part of it.
+        let points = Points { count: chunks * 4, chunks: on_axis, shard: Some(8) };
+        let store = points.store(&bench.below("open")?)?;
+        let documents = documents(&store);
+        let ask = json!({"work": "open", "path": store});
+        let contenders = vec![
+            Contender::new("zvf", Role::Zvf, || {
+                let seconds = repeated(|| ours(&store))?;
+                Ok(Turn::of(seconds))
+            }),
+            reference.contender(ask),
+            Contender::new("reading its documents", Role::Limit, || {
+                Ok(Turn::of(limit::read(&documents)?))
+            }),
+        ];
+        let row = contest("open", work, bench.turns, contenders)?;
+        for side in &row.sides {
+            if let (Ok(turn), Role::Zvf | Role::Reference) = (&side.result, side.role) {
+                let point = (chunks as f64, turn.seconds);
+                match grown.iter_mut().find(|(name, _)| *name == side.name) {
+                    Some((_, points)) => points.push(point),
+                    None => grown.push((side.name.clone(), vec![point])),
+                }
+            }
+        }
+        page.row(row);
+    }
+    for (who, points) in grown.into_iter().filter(|(_, points)| points.len() > 1) {
+        page.series(Series { part: "open", work: "open, by chunks".into(), who, points });
+    }
+    Ok(())
+}
+
+/// Chunks on an axis: 10^2 (about), 10^3, 10^4 and 10^5 of them.
+fn chunks(largest: u32) -> &'static [u32] {
+    match largest {
+        0..10 => &[2, 3],
+        10..100 => &[5, 10, 22],
+        _ => &[5, 10, 22, 46],
+    }
+}
+
+fn ours(store: &Path) -> anyhow::Result<()> {
+    let reader = open(store)?;
+    std::hint::black_box(block_on(reader.level(Level(0)))?);
+    Ok(())
+}
+
+fn documents(store: &Path) -> Vec<PathBuf> {
+    let names = ["", "0", "0/vertices", "0/vertex_fragments"];
+    names.map(|name| store.join(name).join("zarr.json")).to_vec()
+}

@@ -1,0 +1,119 @@
+//! A box over HTTP, every answer 20 ms late: a new handle and a warm one, a folder and a packed store.
+//!
+//! The limit is what no reader can avoid: one request for each cell that the box touches, sixteen at a
+//! time, with nothing else asked.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
+use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{Points, boxes, within};
+use crate::peer::Reference;
+use crate::server::Server;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let folder = bench.below("packed")?;
+    let count = (1e6 * bench.scale) as u64;
+    let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
+    let sharded = Points { count, chunks: 8, shard: Some(4) }.store(&folder)?;
+    let late = if bench.turns == 0 { Duration::ZERO } else { LATE };
+    let server = Server::start(&folder, late)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let url = |path: &Path| -> anyhow::Result<String> {
+        let name = path.file_name().and_then(|name| name.to_str()).context("a name")?;
+        Ok(format!("{}/{name}", server.address()))
+    };
+    let query = within(&boxes(1, 0.001)[0])?;
+    let addresses = [url(&store)?, url(&sharded)?];
+    let mut reference = Reference::of(bench);
+    for warm in [false, true] {
+        let which = if warm { "a warm handle" } else { "a new handle" };
+        let work = format!("a box of 1/1000 of {count} points, {which}");
+        if !bench.wants(&work) {
+            continue;
+        }
+        let remote = Remote { runtime: &runtime, server: &server, query: &query };
+        let [folder, shards] = [0, 1].map(|at| addresses[at].clone());
+        let handles =
+            if warm { Some([remote.warmed(&folder)?, remote.warmed(&shards)?]) } else { None };
+        let handle = |at: usize| handles.as_ref().map(|handles| handles[at].clone());
+        let ask = json!({"work": "boxes", "path": folder, "boxes": boxes(1, 0.001),
+            "fresh": !warm, "once": true});
+        let mut contenders = vec![
+            Contender::new("zvf, a file a cell", Role::Zvf, || remote.turn(&folder, handle(0))),
+            Contender::new("zvf, in shards", Role::Variant, || remote.turn(&shards, handle(1))),
+            Contender::new("one request a cell", Role::Limit, || remote.cells(&store)),
+        ];
+        if bench.turns > 0 {
+            contenders.insert(2, reference.counted(ask, &server));
+        }
+        page.row(contest("remote", work, bench.turns.min(5), contenders)?);
+    }
+    Ok(())
+}
+
+/// What asks over HTTP.
+#[derive(Clone, Copy)]
+struct Remote<'a> {
+    runtime: &'a Runtime,
+    server: &'a Server,
+    query: &'a Query,
+}
+
+impl Remote<'_> {
+    fn open(&self, address: &str) -> anyhow::Result<Reader> {
+        let opened = self.runtime.block_on(Store::open(address, OpenOptions::default()));
+        Ok(Reader::new(opened?))
+    }
+
+    /// A handle that was asked the same before; it keeps no cells.
+    fn warmed(&self, address: &str) -> anyhow::Result<Reader> {
+        let reader = self.open(address)?;
+        self.runtime.block_on(reader.run(self.query))?;
+        Ok(reader)
+    }
+
+    fn turn(&self, address: &str, handle: Option<Reader>) -> anyhow::Result<Turn> {
+        self.server.reset();
+        let start = Instant::now();
+        let reader = match handle {
+            Some(reader) => reader,
+            None => self.open(address)?,
+        };
+        let answer = self.runtime.block_on(reader.run(self.query))?;
+        let seconds = start.elapsed().as_secs_f64();
+        let cost = self.server.cost();
+        Ok(Turn { seconds, count: Some(answer.batch.len() as u64), cost })
+    }
+
+    /// The cells of the box, each with a request, sixteen at a time.
+    fn cells(&self, store: &Path) -> anyhow::Result<Turn> {
+        let cells: Vec<PathBuf> = crate::parts::packed::touched(store, &boxes(1, 0.001));
+        self.server.reset();
+        let start = Instant::now();
+        for some in cells.chunks(AT_ONCE) {
+            std::thread::scope(|scope| -> anyhow::Result<()> {
+                let asked = some.iter().map(|cell| scope.spawn(|| self.server.get(cell)));
+                for one in asked.collect::<Vec<_>>() {
+                    one.join().map_err(|_panic| anyhow::anyhow!("a request panicked"))??;
+                }
+                Ok(())
+            })?;
+        }
+        let cost: Cost = self.server.cost();
+        Ok(Turn { cost, ..Turn::of(start.elapsed().as_secs_f64()) })
+    }
+}
+
+/// What is added to each answer.
+const LATE: Duration = Duration::from_millis(20);
+const AT_ONCE: usize = 16;

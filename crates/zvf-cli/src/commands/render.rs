@@ -1,0 +1,216 @@
+//! `zvf render`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Value, json};
+use zvf::inspect::advise;
+use zvf::render::{ColourBy, ColourMap, Ground, Options, Picture, RenderError, Size, View, render};
+use zvf::{Kind, LevelRule, Mode, Query};
+
+use crate::commands::query::region::bbox;
+use crate::commands::query::{Ids, ids, level_rule};
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table::{self, counted};
+use crate::target::NewFile;
+
+/// Draw a level: a picture of its points, lines or faces, seen from one side.
+///
+/// The projection is orthographic. The geometry is read batch by batch and none of it is kept, so a store may be
+/// of any size. A picture takes 16 bytes a pixel of memory meanwhile.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf render brain.zarrvectors -o brain.png
+  zvf render brain.zarrvectors --level 2 -o coarse.png --size 640x480
+  zvf render scan.zarrvectors -o scan.png --colour intensity --range 0:255 --map magma --view top
+  zvf render s3://bucket/tracts.zarrvectors -o part.png --bbox 0,0,0:50,50,50 --ground black")]
+pub(crate) struct Render {
+    /// The store: a folder or a URL.
+    store: String,
+    /// The picture: a PNG file, which gets its name when it is whole.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// The level: a number, or a rule: vertices=N, bytes=SIZE, error=X, screen=WIDTH/PIXELS.
+    #[arg(long, value_name = "N|RULE", default_value = "0", value_parser = level_rule)]
+    level: LevelRule,
+    /// Take the store for one of this kind, where it names several.
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// Pixels: both sides, or one for a square.
+    #[arg(long, value_name = "WxH", default_value = "1024x1024", value_parser = word::<Size>)]
+    size: Size,
+    /// From where: top, front, side, corner, or degrees around the third axis and above the plane of the others
+    /// [default: corner; top where there are two axes].
+    #[arg(long, value_name = "VIEW", value_parser = word::<View>, allow_hyphen_values = true)]
+    view: Option<View>,
+    /// The axes that are drawn, two or three, by name or number [default: the first three].
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    axes: Vec<String>,
+    /// Only what is in this box, which fills the picture: its lowest and its highest corner.
+    #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
+    bbox: Option<String>,
+    /// Only these objects: 7,9,20..30 (the last one is left out).
+    #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
+    objects: Option<Ids>,
+    /// Only what this holds for, such as "intensity > 3".
+    #[arg(long = "where", value_name = "EXPR")]
+    predicate: Option<String>,
+    /// What gives the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
+    /// for an attribute that is called like one of these words) [default: by kind].
+    #[arg(long, alias = "color", value_name = "WHAT", value_parser = colour)]
+    colour: Option<ColourBy>,
+    /// The colours of numbers: viridis, magma, grey or coolwarm.
+    #[arg(long, value_name = "MAP", default_value = "viridis", value_parser = word::<ColourMap>)]
+    map: ColourMap,
+    /// The numbers at both ends of the map [default: the least and the largest that is seen].
+    #[arg(long, value_name = "LOW:HIGH", value_parser = range, allow_hyphen_values = true)]
+    range: Option<[f64; 2]>,
+    /// Pixels that points and lines are wide [default: by how many there are].
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    width: Option<u32>,
+    /// What is behind: white, black or transparent.
+    #[arg(long, default_value = "white", value_parser = word::<Ground>)]
+    ground: Ground,
+}
+
+impl Render {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let begun = Instant::now();
+        let reader = session.reader(&self.store).await?;
+        let names = reader.store().root().axes().iter().map(|axis| axis.name.clone());
+        let options = self.options(&names.collect::<Vec<_>>())?;
+        let query = self.query(&options)?;
+        let progress = session.progress("drawing");
+        let drawn = render(&reader, &query, &options).await;
+        drop(progress);
+        let picture = match drawn {
+            Ok(picture) => picture,
+            Err(error) => return Err(advise(error.into(), reader.store()).await.into()),
+        };
+        let mut file = NewFile::create(&self.output, session.interrupt())?;
+        picture.write_png(file.writer()).map_err(zvf::Error::from)?;
+        file.finish()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        if session.json() {
+            table::json(&self.json(&picture, seconds), out)?;
+        } else {
+            writeln!(out, "{}: {} in {seconds:.2} s", self.output.display(), sentence(&picture))?;
+        }
+        session.tell_notices(out, reader.store())?;
+        let nowhere = picture.nowhere();
+        let nowhere = (nowhere > 0)
+            .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
+        session.tell(out, nowhere)?;
+        Ok(Outcome::Clean)
+    }
+
+    fn options(&self, names: &[String]) -> anyhow::Result<Options> {
+        let axis = |name: &String| {
+            let known = names.iter().position(|known| known == name.trim());
+            known.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
+                Usage::new(format!("there is no axis {name:?}"))
+                    .with_hint(format!("the axes are {}", names.join(", ")))
+            })
+        };
+        let axes: Result<Vec<usize>, Usage> = self.axes.iter().map(axis).collect();
+        let axes = axes?;
+        Ok(Options {
+            size: self.size,
+            view: self.view,
+            axes: (!axes.is_empty()).then_some(axes),
+            bounds: self.bbox.as_deref().map(bbox).transpose()?,
+            colour: self.colour.clone().unwrap_or_default(),
+            map: self.map,
+            range: self.range,
+            width: self.width,
+            ground: self.ground,
+        })
+    }
+
+    fn query(&self, options: &Options) -> anyhow::Result<Query> {
+        let mut query = Query::all().level(self.level);
+        if let Some(bounds) = options.bounds {
+            // What reaches beyond the box ends at its faces.
+            query = query.in_region(bounds.into()).mode(Mode::Clip);
+        }
+        if let Some(kind) = self.kind {
+            query = query.of_kind(kind);
+        }
+        if let Some(Ids(ids)) = &self.objects {
+            query = query.of_objects(ids.iter().copied());
+        }
+        if let Some(text) = &self.predicate {
+            query = query.filter(text.parse().map_err(zvf::Error::from)?);
+        }
+        Ok(query)
+    }
+
+    fn json(&self, picture: &Picture, seconds: f64) -> Value {
+        json!({
+            "store": self.store,
+            "file": self.output,
+            "width": picture.size().width(),
+            "height": picture.size().height(),
+            "points": picture.points(),
+            "lines": picture.lines(),
+            "faces": picture.faces(),
+            "nowhere": picture.nowhere(),
+            "range": picture.range(),
+            "seconds": seconds,
+        })
+    }
+}
+
+/// What is in a picture.
+fn sentence(picture: &Picture) -> String {
+    let counts =
+        [(picture.points(), "point"), (picture.lines(), "line"), (picture.faces(), "face")];
+    let there = counts.into_iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = there.map(|(count, thing)| counted(count, thing)).collect();
+    let words = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    let range = picture.range().map(|[low, high]| format!(", colours from {low} to {high}"));
+    format!("{words}{}", range.unwrap_or_default())
+}
+
+fn word<T: std::str::FromStr<Err = RenderError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: RenderError| error.to_string())
+}
+
+fn colour(text: &str) -> Result<ColourBy, std::convert::Infallible> {
+    Ok(match text {
+        "plain" => ColourBy::Plain,
+        "object" => ColourBy::Object,
+        "depth" => ColourBy::Depth,
+        name => ColourBy::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
+    })
+}
+
+fn range(text: &str) -> Result<[f64; 2], String> {
+    let finite = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+    let ends = text.split_once(':').and_then(|(low, high)| finite(low).zip(finite(high)));
+    let (low, high) = ends.ok_or_else(|| "two numbers are wanted, such as 0:255".to_owned())?;
+    Ok([low, high])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_colours_and_ranges() {
+        assert_eq!(colour("object"), Ok(ColourBy::Object));
+        assert_eq!(colour("vertex.object"), Ok(ColourBy::Attribute("object".into())));
+        assert_eq!(colour("object.mass"), Ok(ColourBy::Attribute("object.mass".into())));
+        assert_eq!(range("-1:2.5"), Ok([-1.0, 2.5]));
+        for text in ["", "1", "1:", "0:inf", "a:b"] {
+            assert_eq!(range(text).unwrap_err(), "two numbers are wanted, such as 0:255");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! render: pictures of stores of every kind, as they are and packed.
+
+use std::fs;
+
+use crate::stores::{store, zvf};
+
+/// The pixels of a picture that are not white, and all of them.
+fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
+    let file = std::io::BufReader::new(fs::File::open(path).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut bytes).unwrap();
+    let pixels: Vec<[u8; 3]> = bytes.chunks(3).map(|pixel| pixel.try_into().unwrap()).collect();
+    (pixels.iter().filter(|pixel| **pixel != [255; 3]).count(), pixels)
+}
+
+#[test]
+fn every_kind_is_drawn() {
+    for (id, what, most) in [
+        ("pc3_basic", "points", 3000),
+        ("sl3_streamlines", "lines", 30_000),
+        ("gr3_pyramid", "lines", 30_000),
+        ("ms3_tri", "faces", 30_000),
+    ] {
+        let old = store(id);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+        let args = ["render", "--json", old.arg(), "-o", &path, "--size", "200"];
+        let json = zvf(&args).json();
+        let count = json[what].as_u64().unwrap();
+        assert!(count > 0, "{id}: {json}");
+        let (drawn, all) = pixels(&path);
+        assert_eq!(all.len(), 200 * 200);
+        assert!(drawn > 50 && drawn < most, "{id}: {drawn} pixels for {count} {what}");
+
+        // The same from one file, and with fewer objects less.
+        let packed = folder.path().join("a.tet").to_str().unwrap().to_owned();
+        zvf(&["pack", old.arg(), &packed]).clean();
+        let again = folder.path().join("b.png").to_str().unwrap().to_owned();
+        zvf(&["render", &packed, "-o", &again, "--size", "200"]).clean();
+        assert_eq!(pixels(&again).1, all, "{id}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing is left over");
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_drawn() {
+    let old = store("sl3_streamlines");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+    let draw = |more: &[&str]| {
+        let args = [&["render", old.arg(), "-o", &path, "--size", "100x60"], more].concat();
+        let text = zvf(&args).clean();
+        (text, pixels(&path).1)
+    };
+    let (text, all) = draw(&[]);
+    assert!(text.starts_with(&format!("{path}: ")) && text.contains(" lines in "), "{text}");
+    let (one, few) = draw(&["--objects", "2"]);
+    assert!(one.contains(" lines in ") && few != all);
+    let (valued, _) = draw(&["--colour", "fa", "--range", "0:1", "--view", "top"]);
+    assert!(valued.contains(", colours from 0 to 1 in "), "{valued}");
+    let (none, blank) = draw(&["--where", "fa > 100"]);
+    assert!(none.contains(": nothing in "), "{none}");
+    assert!(blank.iter().all(|pixel| *pixel == [255; 3]));
+    assert_ne!(draw(&["--bbox", "300,200,200:350,250,260"]).1, all);
+    assert_ne!(draw(&["--axes", "z,y"]).1, all);
+}
+
+#[test]
+fn what_cannot_be_drawn_leaves_no_file() {
+    let old = store("sl3_streamlines");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+    for (more, code, wanted) in [
+        (
+            &["--colour", "fb"][..],
+            2,
+            "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you \
+             mean \"fa\"?",
+        ),
+        (&["--axes", "x,w"], 2, "zvf: there is no axis \"w\"; the axes are x, y, z"),
+        (
+            &["--axes", "x,x"],
+            2,
+            "zvf: InvalidArgument, axes: expected one to three different axes of the store, found \
+             [0, 0] of 3",
+        ),
+    ] {
+        let args = [&["render", old.arg(), "-o", &path], more].concat();
+        assert_eq!(zvf(&args).refused(code), wanted);
+        assert!(!folder.path().join("a.png").exists());
+    }
+}

@@ -1,0 +1,213 @@
+//! Colours: maps from a share to a colour, and a colour for everything that has an identity.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::RenderError;
+use crate::num::{byte, to_f64, to_u64};
+
+/// Red, green and blue.
+pub type Rgb = [u8; 3];
+
+/// From low to high, in colours.
+///
+/// ```
+/// use zvf_render::ColourMap;
+///
+/// let map: ColourMap = "grey".parse()?;
+/// assert_eq!(map.at(0.0), [0, 0, 0]);
+/// assert_eq!(map.at(1.0), [255, 255, 255]);
+/// assert_eq!(map.at(7.0), [255, 255, 255]); // beyond the end is the end
+/// # Ok::<(), zvf_render::RenderError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ColourMap {
+    /// Violet, green, yellow: evenly brighter, and told apart by every eye.
+    #[default]
+    Viridis,
+    /// Black, purple, orange, white.
+    Magma,
+    /// Black to white.
+    Grey,
+    /// Blue, white, red: for values on both sides of a middle.
+    Coolwarm,
+}
+
+impl ColourMap {
+    /// Every map.
+    pub const ALL: [Self; 4] = [Self::Viridis, Self::Magma, Self::Grey, Self::Coolwarm];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Viridis => "viridis",
+            Self::Magma => "magma",
+            Self::Grey => "grey",
+            Self::Coolwarm => "coolwarm",
+        }
+    }
+
+    /// The colour at a share from 0 to 1; what is outside has that of the nearer end.
+    #[must_use]
+    pub fn at(self, share: f64) -> Rgb {
+        let stops = self.stops();
+        let ends = stops.iter().skip(1);
+        let mut left = share.clamp(0.0, 1.0) * to_f64(to_u64(ends.len()));
+        for (from, to) in stops.iter().zip(ends) {
+            if left <= 1.0 {
+                return between(*from, *to, left);
+            }
+            left -= 1.0;
+        }
+        stops.last().copied().unwrap_or(UNKNOWN)
+    }
+
+    const fn stops(self) -> &'static [Rgb] {
+        match self {
+            Self::Viridis => &VIRIDIS,
+            Self::Magma => &MAGMA,
+            Self::Grey => &GREY,
+            Self::Coolwarm => &COOLWARM,
+        }
+    }
+}
+
+impl fmt::Display for ColourMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for ColourMap {
+    type Err = RenderError;
+
+    fn from_str(word: &str) -> Result<Self, RenderError> {
+        let known = Self::ALL.into_iter().find(|map| map.word() == word);
+        known.ok_or_else(|| {
+            RenderError::setting("colour map", "viridis, magma, grey or coolwarm", word)
+        })
+    }
+}
+
+/// A colour for whatever has this identity: always the same, and far from that of its neighbours.
+pub(crate) fn of_identity(id: u64) -> Rgb {
+    // The finaliser of SplitMix64: neighbours end up far apart.
+    let mut mixed = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    let [hue, _, strength, value, ..] = mixed.to_le_bytes().map(|byte| f64::from(byte) / 256.0);
+    from_hue(hue, 0.55 + 0.35 * strength, 0.6 + 0.3 * value)
+}
+
+/// The colour of a text: that of a number made of its bytes.
+pub(crate) fn of_text(text: &str) -> Rgb {
+    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    of_identity(text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))
+}
+
+/// A colour darkened to a share of 255.
+pub(crate) fn shaded(colour: Rgb, shade: u8) -> Rgb {
+    colour.map(|part| byte(f64::from(part) * f64::from(shade) / 255.0))
+}
+
+/// Hue from 0 to 1 around the circle, strength and value from 0 to 1.
+fn from_hue(hue: f64, strength: f64, value: f64) -> Rgb {
+    [5.0, 3.0, 1.0].map(|offset: f64| {
+        let k = (offset + hue * 6.0).rem_euclid(6.0);
+        byte(255.0 * value * (1.0 - strength * k.min(4.0 - k).clamp(0.0, 1.0)))
+    })
+}
+
+fn between(from: Rgb, to: Rgb, share: f64) -> Rgb {
+    let [a, b, c] = from.map(f64::from);
+    let [d, e, f] = to.map(f64::from);
+    [(a, d), (b, e), (c, f)].map(|(from, to)| byte(from + (to - from) * share))
+}
+
+/// What has no value, or belongs to nothing.
+pub(crate) const UNKNOWN: Rgb = [150, 150, 150];
+/// What has nothing to tell.
+pub(crate) const PLAIN: Rgb = [62, 104, 160];
+
+/// Colours at even steps of the map of that name, which is free of rights.
+const VIRIDIS: [Rgb; 9] = [
+    [68, 1, 84],
+    [71, 44, 122],
+    [59, 81, 139],
+    [44, 113, 142],
+    [33, 144, 141],
+    [39, 173, 129],
+    [92, 200, 99],
+    [170, 220, 50],
+    [253, 231, 37],
+];
+const MAGMA: [Rgb; 9] = [
+    [0, 0, 4],
+    [28, 16, 68],
+    [79, 18, 123],
+    [129, 37, 129],
+    [181, 54, 122],
+    [229, 80, 100],
+    [251, 135, 97],
+    [254, 194, 135],
+    [252, 253, 191],
+];
+const GREY: [Rgb; 2] = [[0, 0, 0], [255, 255, 255]];
+const COOLWARM: [Rgb; 3] = [[59, 76, 192], [221, 221, 221], [180, 4, 38]];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_go_through_their_stops() {
+        for (map, share, colour) in [
+            (ColourMap::Viridis, 0.0, [68, 1, 84]),
+            (ColourMap::Viridis, 0.125, [71, 44, 122]),
+            (ColourMap::Viridis, 1.0, [253, 231, 37]),
+            (ColourMap::Grey, 0.5, [128, 128, 128]),
+            (ColourMap::Coolwarm, 0.5, [221, 221, 221]),
+            (ColourMap::Coolwarm, 0.75, [201, 113, 130]),
+            (ColourMap::Magma, -5.0, [0, 0, 4]),
+            (ColourMap::Magma, 5.0, [252, 253, 191]),
+        ] {
+            assert_eq!(map.at(share), colour, "{map} at {share}");
+        }
+        for map in ColourMap::ALL {
+            assert_eq!(map.word().parse::<ColourMap>().unwrap(), map);
+        }
+        assert_eq!(
+            "jet".parse::<ColourMap>().unwrap_err().to_string(),
+            "colour map: expected viridis, magma, grey or coolwarm, found jet"
+        );
+    }
+
+    #[test]
+    fn hues_are_where_they_belong() {
+        for (hue, colour) in [
+            (0.0, [255, 0, 0]),
+            (1.0 / 6.0, [255, 255, 0]),
+            (1.0 / 3.0, [0, 255, 0]),
+            (0.5, [0, 255, 255]),
+            (2.0 / 3.0, [0, 0, 255]),
+        ] {
+            assert_eq!(from_hue(hue, 1.0, 1.0), colour, "{hue}");
+        }
+        assert_eq!(from_hue(0.3, 0.0, 0.5), [128, 128, 128]);
+        assert_eq!(shaded([100, 200, 255], 51), [20, 40, 51]);
+    }
+
+    #[test]
+    fn neighbours_differ() {
+        let far = |a: Rgb, b: Rgb| {
+            a.iter().zip(b).map(|(a, b)| u32::from(a.abs_diff(b))).sum::<u32>() > 60
+        };
+        let apart = (0..100).filter(|id| far(of_identity(*id), of_identity(id + 1))).count();
+        assert!(apart > 85, "{apart} of 100");
+        assert_eq!(of_text("axon"), of_text("axon"));
+        assert_ne!(of_text("axon"), of_text("soma"));
+    }
+}

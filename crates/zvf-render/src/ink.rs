@@ -1,0 +1,203 @@
+//! What a pixel holds until all is drawn: a number that a map will turn into a colour, or a colour.
+//!
+//! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only mixing
+//! along an edge and the last step differ.
+
+use zvf_format::metadata::DtypeKind;
+use zvf_model::{Batch, Field, ObjectId, Value};
+
+use crate::colour::{PLAIN, Rgb, UNKNOWN, of_identity, of_text};
+use crate::num::to_f32;
+
+/// A number or a colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ink(u32);
+
+impl Ink {
+    /// That of a pixel with nothing on it.
+    pub(crate) const EMPTY: Self = Self(0);
+
+    pub(crate) fn number(x: f64) -> Self {
+        Self(to_f32(x).to_bits())
+    }
+
+    pub(crate) fn colour([red, green, blue]: Rgb) -> Self {
+        Self(u32::from_le_bytes([red, green, blue, 0]))
+    }
+
+    pub(crate) fn as_number(self) -> f64 {
+        f32::from_bits(self.0).into()
+    }
+
+    pub(crate) fn as_colour(self) -> Rgb {
+        let [red, green, blue, _] = self.0.to_le_bytes();
+        [red, green, blue]
+    }
+}
+
+/// Which of the two a picture has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Numbers,
+    Colours,
+}
+
+/// What gives the colour, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Plain,
+    Object,
+    Depth,
+    Attribute(String),
+}
+
+/// The inks of one batch.
+#[derive(Debug)]
+pub(crate) enum Inks {
+    /// One for all.
+    One(Ink),
+    /// One a vertex.
+    Vertices(Vec<Ink>),
+    /// One an edge or face.
+    Elements(Vec<Ink>),
+}
+
+impl Inks {
+    /// Those of `batch`, whose vertices lie so near; and what they mean.
+    pub(crate) fn of(batch: &Batch, source: &Source, placed: &[[f64; 3]]) -> (Self, Meaning) {
+        match source {
+            Source::Plain => (Self::One(Ink::colour(PLAIN)), Meaning::Colours),
+            Source::Depth => {
+                let near = placed.iter().map(|[_, _, near]| Ink::number(*near));
+                (Self::Vertices(near.collect()), Meaning::Numbers)
+            }
+            Source::Object => (Self::Vertices(of_objects(batch)), Meaning::Colours),
+            Source::Attribute(name) => {
+                let own = batch.field(name);
+                let bare = name.strip_prefix("link.").unwrap_or(name);
+                let elements = batch.elements().into_iter().flat_map(|elements| elements.fields());
+                let theirs = elements.into_iter().find(|field| *field.name == *bare);
+                match (own, theirs) {
+                    (Some(field), _) => (Self::Vertices(of_field(field)), meaning(field)),
+                    (None, Some(field)) => (Self::Elements(of_field(field)), meaning(field)),
+                    (None, None) => (Self::One(Ink::colour(UNKNOWN)), Meaning::Colours),
+                }
+            }
+        }
+    }
+
+    /// That of a vertex, as a corner of an element where it is one.
+    pub(crate) fn at(&self, vertex: usize, element: Option<usize>) -> Ink {
+        let found = match self {
+            Self::One(ink) => Some(ink),
+            Self::Vertices(inks) => inks.get(vertex),
+            Self::Elements(inks) => element.and_then(|element| inks.get(element)),
+        };
+        found.copied().unwrap_or_default()
+    }
+}
+
+fn of_objects(batch: &Batch) -> Vec<Ink> {
+    let ink = |id: Option<ObjectId>| {
+        Ink::colour(id.map_or(UNKNOWN, |id| of_identity(id.0.cast_unsigned())))
+    };
+    if let Some(owners) = batch.vertex_objects() {
+        return owners.iter().map(|owner| ink(*owner)).collect();
+    }
+    let mut inks = Vec::with_capacity(batch.len());
+    for part in batch.parts().iter() {
+        inks.extend(part.rows.map(|_| ink(Some(part.object))));
+    }
+    inks.resize(batch.len(), ink(None));
+    inks
+}
+
+/// Text and categories are what they are, three or four bytes are a colour, all else is a number.
+fn meaning(field: &Field) -> Meaning {
+    let text = field.column.dtype().kind == DtypeKind::Text;
+    if text || field.categories.is_some() || is_colour(field) {
+        Meaning::Colours
+    } else {
+        Meaning::Numbers
+    }
+}
+
+fn is_colour(field: &Field) -> bool {
+    let dtype = field.column.dtype();
+    let bytes = dtype.kind == DtypeKind::UInt && dtype.size == 1;
+    bytes && matches!(field.column.width(), 3 | 4)
+}
+
+fn of_field(field: &Field) -> Vec<Ink> {
+    let rows = 0..field.column.len();
+    if meaning(field) == Meaning::Numbers {
+        return numbers(field);
+    }
+    if is_colour(field) {
+        let colour = |row: &[u8]| row.first_chunk().copied().unwrap_or(UNKNOWN);
+        return field.column.rows().map(|row| Ink::colour(colour(row))).collect();
+    }
+    let colour = |row| match field.value(row, 0) {
+        Ok(Value::Null) | Err(_) => UNKNOWN,
+        Ok(value) => of_text(&value.to_string()),
+    };
+    rows.map(|row| Ink::colour(colour(row))).collect()
+}
+
+/// The first value of each row.
+fn numbers(field: &Field) -> Vec<Ink> {
+    let column = &field.column;
+    if let (Some(values), 1) = (column.as_slice::<f32>(), column.width()) {
+        return values.iter().map(|x| Ink::number((*x).into())).collect();
+    }
+    let float = |row| Ink::number(column.float(row, 0).unwrap_or(f64::NAN));
+    (0..column.len()).map(float).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::{Categories, Column, Kind, Parts};
+
+    use super::*;
+
+    fn field(dtype: &str, width: u32, bytes: &[u8]) -> Field {
+        let dtype = Dtype::parse(dtype).unwrap();
+        Field::new("a", Column::new(dtype, width, bytes.to_vec().into()).unwrap())
+    }
+
+    #[test]
+    fn fields_mean_numbers_or_colours() {
+        let codes = field("uint8", 1, &[1, 0, 7]);
+        let words = Categories::new(vec![Value::from("axon"), Value::from("soma")], None);
+        let codes = codes.with_categories(words);
+        for (field, wanted, means) in [
+            (field("uint8", 1, &[9, 200]), vec![Ink::number(9.0), Ink::number(200.0)], true),
+            (field("int16", 2, &[0xfe, 0xff, 1, 0]), vec![Ink::number(-2.0)], true),
+            (field("float32", 1, &1.5_f32.to_le_bytes()), vec![Ink::number(1.5)], true),
+            (
+                field("uint8", 3, &[1, 2, 3, 4, 5, 6]),
+                vec![Ink::colour([1, 2, 3]), Ink::colour([4, 5, 6])],
+                false,
+            ),
+            (field("uint8", 4, &[1, 2, 3, 4]), vec![Ink::colour([1, 2, 3])], false),
+            (codes, [of_text("soma"), of_text("axon"), UNKNOWN].map(Ink::colour).to_vec(), false),
+        ] {
+            assert_eq!(meaning(&field) == Meaning::Numbers, means, "{field:?}");
+            assert_eq!(of_field(&field), wanted, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn vertices_have_the_colour_of_their_object() {
+        let points = Column::new(Dtype::FLOAT32, 1, vec![0; 12].into()).unwrap();
+        let parts = Parts::new(vec![0, 1, 3], vec![ObjectId(4), ObjectId(-9)]).unwrap();
+        let batch = Batch::new(Kind::Polyline, points).with_parts(parts).unwrap();
+        let four = of_identity(4);
+        let nine = of_identity(9_u64.wrapping_neg());
+        assert_eq!(of_objects(&batch), [four, nine, nine].map(Ink::colour));
+        let owners = vec![None, Some(ObjectId(4)), None];
+        let batch = batch.with_vertex_objects(owners).unwrap();
+        assert_eq!(of_objects(&batch), [UNKNOWN, four, UNKNOWN].map(Ink::colour));
+    }
+}

@@ -1,0 +1,215 @@
+//! What a picture looks like.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zvf_model::Bounds;
+
+use crate::colour::{ColourMap, Rgb};
+use crate::error::RenderError;
+use crate::num::wide;
+use crate::view::View;
+
+/// How a picture is made. The defaults show everything the query finds, from above where there are two
+/// axes and from a corner where there are three.
+///
+/// ```
+/// use zvf_render::{ColourBy, Options, Size};
+///
+/// let options = Options {
+///     size: Size::new(320, 200)?,
+///     colour: ColourBy::Attribute("intensity".into()),
+///     range: Some([0.0, 1.0]),
+///     ..Options::default()
+/// };
+/// assert_eq!(options.size.to_string(), "320x200");
+/// # Ok::<(), zvf_render::RenderError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Pixels.
+    pub size: Size,
+    /// From where; by the number of axes, unless said.
+    pub view: Option<View>,
+    /// The two or three axes of the store that are drawn, by their place; the first three, unless said.
+    pub axes: Option<Vec<usize>>,
+    /// What must fit in the picture; the bounds of the store, unless said.
+    pub bounds: Option<Bounds>,
+    /// What gives the colour.
+    pub colour: ColourBy,
+    /// The colours of numbers.
+    pub map: ColourMap,
+    /// The numbers at the two ends of the map; the least and the largest that can be seen, unless said.
+    pub range: Option<[f64; 2]>,
+    /// Pixels that a point is wide, and a line; by how many there are, unless said.
+    pub width: Option<u32>,
+    /// What is behind everything.
+    pub ground: Ground,
+}
+
+/// Pixels of a picture, at least one and at most 16 384 on a side.
+///
+/// ```
+/// use zvf_render::Size;
+///
+/// assert_eq!("640x480".parse::<Size>()?, Size::new(640, 480)?);
+/// assert_eq!("640".parse::<Size>()?, Size::new(640, 640)?);
+/// # Ok::<(), zvf_render::RenderError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub(crate) width: u32, // both 1 to MOST
+    pub(crate) height: u32,
+}
+
+impl Size {
+    /// Pixels from left to right, and from top to bottom.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or too many.
+    pub fn new(width: u32, height: u32) -> Result<Self, RenderError> {
+        let fits = |pixels| (1..=MOST_PIXELS).contains(&pixels);
+        if fits(width) && fits(height) {
+            return Ok(Self { width, height });
+        }
+        let expected = "1 to 16384 pixels a side";
+        Err(RenderError::setting("size", expected, format!("{width}x{height}")))
+    }
+
+    /// Pixels from left to right.
+    #[must_use]
+    pub const fn width(self) -> u32 {
+        self.width
+    }
+
+    /// Pixels from top to bottom.
+    #[must_use]
+    pub const fn height(self) -> u32 {
+        self.height
+    }
+
+    /// Pixels in all.
+    pub(crate) fn area(self) -> usize {
+        wide(self.width).saturating_mul(wide(self.height))
+    }
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { width: 1024, height: 1024 }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+impl FromStr for Size {
+    type Err = RenderError;
+
+    fn from_str(text: &str) -> Result<Self, RenderError> {
+        let (width, height) = text.split_once('x').unwrap_or((text, text));
+        let pixels = width.trim().parse().ok().zip(height.trim().parse().ok());
+        let wrong = || RenderError::setting("size", "pixels such as 640x480", format!("{text:?}"));
+        let (width, height) = pixels.ok_or_else(wrong)?;
+        Self::new(width, height)
+    }
+}
+
+/// What gives the colour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ColourBy {
+    /// The object, where there are objects that are more than a point; else the depth of points, else
+    /// nothing.
+    #[default]
+    Usual,
+    /// Nothing: all is of one colour.
+    Plain,
+    /// The object that a vertex belongs to.
+    Object,
+    /// How near it is to who looks.
+    Depth,
+    /// An attribute, named as in a query: of vertices, edges or faces, or `fragment.NAME`, or
+    /// `object.NAME`. Text and categories have a colour each; three bytes are a colour.
+    Attribute(String),
+}
+
+impl fmt::Display for ColourBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Usual => "usual",
+            Self::Plain => "plain",
+            Self::Object => "object",
+            Self::Depth => "depth",
+            Self::Attribute(name) => name,
+        })
+    }
+}
+
+/// What is behind everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ground {
+    /// A colour.
+    Colour(Rgb),
+    /// Nothing: the picture is transparent there.
+    Transparent,
+}
+
+impl Ground {
+    /// White paper.
+    pub const WHITE: Self = Self::Colour([255; 3]);
+    /// A dark room.
+    pub const BLACK: Self = Self::Colour([0; 3]);
+}
+
+impl Default for Ground {
+    fn default() -> Self {
+        Self::WHITE
+    }
+}
+
+impl FromStr for Ground {
+    type Err = RenderError;
+
+    fn from_str(word: &str) -> Result<Self, RenderError> {
+        match word {
+            "white" => Ok(Self::WHITE),
+            "black" => Ok(Self::BLACK),
+            "transparent" => Ok(Self::Transparent),
+            _ => {
+                let expected = "white, black or transparent";
+                Err(RenderError::setting("ground", expected, format!("{word:?}")))
+            }
+        }
+    }
+}
+
+/// Pixels on a side.
+const MOST_PIXELS: u32 = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_what_they_may_be() {
+        for (text, found) in [
+            ("x", "size: expected pixels such as 640x480, found \"x\""),
+            ("-1", "size: expected pixels such as 640x480, found \"-1\""),
+            ("16385x1", "size: expected 1 to 16384 pixels a side, found 16385x1"),
+            ("5x0", "size: expected 1 to 16384 pixels a side, found 5x0"),
+        ] {
+            assert_eq!(text.parse::<Size>().unwrap_err().to_string(), found);
+        }
+        assert_eq!("black".parse::<Ground>().unwrap(), Ground::BLACK);
+        assert_eq!("transparent".parse::<Ground>().unwrap(), Ground::Transparent);
+        assert_eq!(
+            "blue".parse::<Ground>().unwrap_err().to_string(),
+            "ground: expected white, black or transparent, found \"blue\""
+        );
+    }
+}

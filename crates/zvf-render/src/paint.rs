@@ -1,0 +1,163 @@
+//! Geometry onto a canvas: one batch after the other, each kind in its own way.
+//!
+//! ```text
+//! points                       dots
+//! lines, polylines             a line between neighbours of a part; a part of one vertex is a dot
+//! graphs, skeletons            a line an edge, and a dot a vertex
+//! meshes                       triangles; a face of more corners as a fan around its first one
+//! ```
+
+use zvf_model::{Batch, Column, Elements};
+
+use crate::canvas::{Canvas, Corner};
+use crate::ink::{Inks, Meaning, Source};
+use crate::num::to_u64;
+use crate::view::Camera;
+
+/// What draws.
+#[derive(Debug)]
+pub(crate) struct Painter {
+    pub(crate) canvas: Canvas,
+    pub(crate) camera: Camera,
+    pub(crate) axes: [Option<usize>; 3], // of positions; an axis that is not there is 0
+    pub(crate) source: Source,
+    pub(crate) meaning: Meaning,
+    pub(crate) dot: u32,  // pixels
+    pub(crate) line: u32, // pixels
+    pub(crate) drawn: Drawn,
+}
+
+/// How much was drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(crate) points: u64,
+    pub(crate) lines: u64,
+    pub(crate) faces: u64,
+    pub(crate) nowhere: u64, // vertices without a finite place
+}
+
+impl Painter {
+    /// Draws a batch.
+    pub(crate) fn draw(&mut self, batch: &Batch) {
+        let placed = self.placed(batch.positions());
+        let nowhere = placed.iter().filter(|at| at.iter().any(|x| !x.is_finite())).count();
+        self.drawn.nowhere = self.drawn.nowhere.saturating_add(to_u64(nowhere));
+        let (inks, meaning) = Inks::of(batch, &self.source, &placed);
+        self.meaning = meaning;
+        self.canvas.mix(meaning == Meaning::Numbers);
+        let corner = |vertex: usize, element: Option<usize>| -> Option<Corner> {
+            Some((*placed.get(vertex)?, inks.at(vertex, element)))
+        };
+        match batch.elements() {
+            Some(elements) => self.elements(elements, &corner, placed.len()),
+            None if batch.kind().is_chain() && !batch.parts().is_empty() => {
+                self.chains(batch, &corner);
+            }
+            None => {
+                self.drawn.points = self.drawn.points.saturating_add(to_u64(placed.len()));
+                self.dots(&corner, placed.len(), self.dot);
+            }
+        }
+    }
+
+    fn dots(
+        &mut self,
+        corner: &dyn Fn(usize, Option<usize>) -> Option<Corner>,
+        vertices: usize,
+        width: u32,
+    ) {
+        for vertex in 0..vertices {
+            if let Some(at) = corner(vertex, None) {
+                self.canvas.point(at, width);
+            }
+        }
+    }
+
+    fn chains(&mut self, batch: &Batch, corner: &dyn Fn(usize, Option<usize>) -> Option<Corner>) {
+        for part in batch.parts().iter() {
+            let mut corners = part.rows.filter_map(|row| corner(row, None));
+            let Some(mut last) = corners.next() else { continue };
+            let mut alone = true;
+            for next in corners {
+                self.canvas.segment([last, next], self.line);
+                self.drawn.lines = self.drawn.lines.saturating_add(1);
+                (last, alone) = (next, false);
+            }
+            if alone {
+                self.canvas.point(last, self.dot);
+                self.drawn.points = self.drawn.points.saturating_add(1);
+            }
+        }
+    }
+
+    fn elements(
+        &mut self,
+        elements: &Elements,
+        corner: &dyn Fn(usize, Option<usize>) -> Option<Corner>,
+        vertices: usize,
+    ) {
+        let count = to_u64(elements.len());
+        let drawn = &mut self.drawn;
+        match elements.width() {
+            1 => drawn.points = drawn.points.saturating_add(count),
+            2 => drawn.lines = drawn.lines.saturating_add(count),
+            _ => drawn.faces = drawn.faces.saturating_add(count),
+        }
+        for (number, element) in elements.iter().enumerate() {
+            let corner = |vertex: usize| corner(vertex, Some(number));
+            match *element {
+                [one] => {
+                    if let Some(at) = corner(one) {
+                        self.canvas.point(at, self.dot);
+                    }
+                }
+                [from, to] => {
+                    if let Some((from, to)) = corner(from).zip(corner(to)) {
+                        self.canvas.segment([from, to], self.line);
+                    }
+                }
+                [first, ref rest @ ..] => {
+                    for pair in rest.windows(2) {
+                        if let (Some(a), &[b, c]) = (corner(first), pair)
+                            && let Some((b, c)) = corner(b).zip(corner(c))
+                        {
+                            self.canvas.triangle([a, b, c]);
+                        }
+                    }
+                }
+                [] => {}
+            }
+        }
+        if elements.width() == 2 {
+            self.dots(corner, vertices, self.line);
+        }
+    }
+
+    /// Where the vertices are in the picture.
+    fn placed(&self, positions: &Column) -> Vec<[f64; 3]> {
+        let width = usize::try_from(positions.width()).unwrap_or(usize::MAX);
+        if let Some(floats) = positions.as_slice::<f32>() {
+            return self.all(floats.chunks_exact(width));
+        }
+        if let Some(floats) = positions.as_slice::<f64>() {
+            return self.all(floats.chunks_exact(width));
+        }
+        let coordinate = |row, axis: Option<usize>| match axis {
+            Some(axis) => positions.float(row, axis).unwrap_or(f64::NAN),
+            None => 0.0,
+        };
+        let point = |row| self.axes.map(|axis| coordinate(row, axis));
+        (0..positions.len()).map(|row| self.camera.place(point(row))).collect()
+    }
+
+    fn all<'a, T: Copy + Into<f64> + 'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [T]>,
+    ) -> Vec<[f64; 3]> {
+        let coordinate = |row: &[T], axis: Option<usize>| match axis {
+            Some(axis) => row.get(axis).map_or(f64::NAN, |x| (*x).into()),
+            None => 0.0,
+        };
+        rows.map(|row| self.camera.place(self.axes.map(|axis| coordinate(row, axis)))).collect()
+    }
+}

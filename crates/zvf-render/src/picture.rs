@@ -1,0 +1,183 @@
+//! A finished picture, and the file it becomes.
+
+use std::io::{self, Write};
+
+use png::{BitDepth, ColorType, Compression, Encoder};
+
+use crate::canvas::{Canvas, Pixel};
+use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
+use crate::error::RenderError;
+use crate::ink::{Ink, Meaning};
+use crate::num::{byte, wide};
+use crate::options::{Ground, Options, Size};
+use crate::paint::Drawn;
+
+/// A picture.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf_query::{Query, Reader};
+/// use zvf_render::{Options, Size, render};
+///
+/// let reader = Reader::new(zvf_store::Store::open(path, Default::default()).await?);
+/// let options = Options { size: Size::new(64, 32)?, ..Options::default() };
+/// let picture = render(&reader, &Query::all(), &options).await?;
+/// assert_eq!((picture.size().width(), picture.points()), (64, 3));
+///
+/// let mut file = Vec::new();
+/// picture.write_png(&mut file)?;
+/// assert!(file.starts_with(b"\x89PNG"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    size: Size,
+    transparent: bool,
+    bytes: Vec<u8>, // row by row from the top; four a pixel where transparent, else three
+    range: Option<[f64; 2]>,
+    drawn: Drawn,
+}
+
+impl Picture {
+    /// Gives the inks of a canvas their colours.
+    pub(crate) fn of(canvas: &Canvas, meaning: Meaning, drawn: Drawn, options: &Options) -> Self {
+        let range = match meaning {
+            Meaning::Colours => None,
+            Meaning::Numbers => options.range.or_else(|| seen(canvas)),
+        };
+        let colours = Colours::new(options.map, meaning, range.unwrap_or_default());
+        let transparent = options.ground == Ground::Transparent;
+        let mut bytes = Vec::with_capacity(canvas.size().area().saturating_mul(4));
+        for pixel in canvas.pixels() {
+            let colour = match (is_drawn(pixel), options.ground) {
+                (true, _) => shaded(colours.of(pixel.ink), pixel.shade),
+                (false, Ground::Colour(ground)) => ground,
+                (false, Ground::Transparent) => [0; 3],
+            };
+            bytes.extend(colour);
+            if transparent {
+                bytes.push(if is_drawn(pixel) { u8::MAX } else { 0 });
+            }
+        }
+        Self { size: canvas.size(), transparent, bytes, range, drawn }
+    }
+
+    /// How large it is.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The numbers at the two ends of the colour map, where an attribute or the depth gave the colour and
+    /// something of it can be seen. Depths are pixels.
+    #[must_use]
+    pub const fn range(&self) -> Option<[f64; 2]> {
+        self.range
+    }
+
+    /// Points that were drawn.
+    #[must_use]
+    pub const fn points(&self) -> u64 {
+        self.drawn.points
+    }
+
+    /// Lines that were drawn: edges, and those between neighbours of a polyline.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.drawn.lines
+    }
+
+    /// Faces that were drawn.
+    #[must_use]
+    pub const fn faces(&self) -> u64 {
+        self.drawn.faces
+    }
+
+    /// Vertices that have no finite place: they, and what they belong to, are not in the picture.
+    #[must_use]
+    pub const fn nowhere(&self) -> u64 {
+        self.drawn.nowhere
+    }
+
+    /// Red, green, blue and how opaque, of the pixel in a column from the left and a row from the top.
+    #[must_use]
+    pub fn pixel(&self, column: u32, row: u32) -> Option<[u8; 4]> {
+        if column >= self.size.width || row >= self.size.height {
+            return None;
+        }
+        let index = wide(row).saturating_mul(wide(self.size.width)).saturating_add(wide(column));
+        let stride = if self.transparent { 4 } else { 3 };
+        match *self.bytes.get(index.saturating_mul(stride)..)? {
+            [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),
+            [red, green, blue, ..] => Some([red, green, blue, u8::MAX]),
+            _ => None,
+        }
+    }
+
+    /// Writes it as a PNG file.
+    ///
+    /// # Errors
+    ///
+    /// When `out` does not take the bytes.
+    pub fn write_png(&self, out: impl Write) -> Result<(), RenderError> {
+        let mut encoder = Encoder::new(out, self.size.width, self.size.height);
+        encoder.set_color(if self.transparent { ColorType::Rgba } else { ColorType::Rgb });
+        encoder.set_depth(BitDepth::Eight);
+        encoder.set_compression(Compression::Balanced);
+        let mut file = encoder.write_header().map_err(as_io)?;
+        file.write_image_data(&self.bytes).map_err(as_io)?;
+        file.finish().map_err(as_io)?;
+        Ok(())
+    }
+}
+
+/// What inks become.
+struct Colours {
+    table: Option<Vec<Rgb>>, // 256 steps of a map, where inks are numbers
+    low: f64,
+    extent: f64,
+}
+
+impl Colours {
+    fn new(map: ColourMap, meaning: Meaning, [low, high]: [f64; 2]) -> Self {
+        let steps = || (0..=u8::MAX).map(|step| map.at(f64::from(step) / 255.0)).collect();
+        let table = (meaning == Meaning::Numbers).then(steps);
+        Self { table, low, extent: high - low }
+    }
+
+    fn of(&self, ink: Ink) -> Rgb {
+        let Some(table) = &self.table else { return ink.as_colour() };
+        let value = ink.as_number();
+        // All the same is the middle of the map.
+        let share = if self.extent == 0.0 { 0.5 } else { (value - self.low) / self.extent };
+        if value.is_nan() || share.is_nan() {
+            return UNKNOWN;
+        }
+        table.get(usize::from(byte(share * 255.0))).copied().unwrap_or(UNKNOWN)
+    }
+}
+
+/// The least and the largest finite number that can be seen.
+fn seen(canvas: &Canvas) -> Option<[f64; 2]> {
+    let drawn = canvas.pixels().iter().filter(|pixel| is_drawn(pixel));
+    let numbers = drawn.map(|pixel| pixel.ink.as_number()).filter(|x| x.is_finite());
+    numbers.fold(None, |range, x| {
+        let [low, high] = range.unwrap_or([x; 2]);
+        Some([low.min(x), high.max(x)])
+    })
+}
+
+fn is_drawn(pixel: &Pixel) -> bool {
+    pixel.near > f32::NEG_INFINITY
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "whatever else there is goes into the error")]
+fn as_io(error: png::EncodingError) -> io::Error {
+    match error {
+        png::EncodingError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}

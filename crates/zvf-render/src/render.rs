@@ -1,0 +1,127 @@
+//! From a question to its picture.
+
+use futures_util::StreamExt as _;
+use zvf_model::{Kind, LevelReader};
+use zvf_query::{Columns, Plan, Query, Reader};
+
+use crate::canvas::Canvas;
+use crate::error::RenderError;
+use crate::ink::{Meaning, Source};
+use crate::num::{to_f64, to_u64};
+use crate::options::{ColourBy, Options, Size};
+use crate::paint::{Drawn, Painter};
+use crate::picture::Picture;
+use crate::view::{Camera, View};
+
+/// Draws what `query` finds.
+///
+/// The query says what is drawn: its level, region, objects and conditions. Which columns come along
+/// follows from the options. Batches are drawn as they come, none is kept.
+///
+/// # Errors
+///
+/// When an option means nothing for this store, the query cannot be answered, or its attribute is not
+/// there.
+pub async fn render(
+    reader: &Reader,
+    query: &Query,
+    options: &Options,
+) -> Result<Picture, RenderError> {
+    let plan = reader.plan(query).await?;
+    let level = reader.level(plan.level).await?;
+    let axes = axes(options, level.axes())?;
+    let camera = camera(reader, options, axes)?;
+    let source = source(options, &plan, &level).await?;
+    let dot = options.width.unwrap_or_else(|| width(options.size, &plan, 0.25, 7.0));
+    let line = options.width.unwrap_or_else(|| width(options.size, &plan, 0.08, 3.0));
+    let (meaning, drawn) = (Meaning::Colours, Drawn::default());
+    let canvas = Canvas::new(options.size);
+    let query = with_columns(query.clone().uncached(), &source, plan.kind);
+    let mut painter = Painter { canvas, camera, axes, source, meaning, dot, line, drawn };
+    let mut batches = reader.stream(query);
+    while let Some(batch) = batches.next().await {
+        painter.draw(&batch?);
+    }
+    Ok(Picture::of(&painter.canvas, painter.meaning, painter.drawn, options))
+}
+
+/// The query with what the colours need.
+fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
+    match source {
+        Source::Plain | Source::Depth => query.columns(Columns::None),
+        // A part of a chain is of an object; elsewhere owners are asked for.
+        Source::Object if kind.is_chain() => query.columns(Columns::None),
+        Source::Object => query.columns(Columns::None).with_owners(),
+        Source::Attribute(name) => query.columns(Columns::Named(vec![name.clone()])),
+    }
+}
+
+async fn source(
+    options: &Options,
+    plan: &Plan,
+    level: &LevelReader,
+) -> Result<Source, RenderError> {
+    Ok(match &options.colour {
+        ColourBy::Plain => Source::Plain,
+        ColourBy::Object => Source::Object,
+        ColourBy::Depth => Source::Depth,
+        ColourBy::Attribute(name) => Source::Attribute(name.clone()),
+        ColourBy::Usual if plan.kind == Kind::PointCloud && level.axes() > 2 => Source::Depth,
+        ColourBy::Usual if plan.kind == Kind::PointCloud => Source::Plain,
+        ColourBy::Usual if level.objects().await?.is_some() => Source::Object,
+        ColourBy::Usual => Source::Plain,
+    })
+}
+
+/// The axes that are drawn.
+fn axes(options: &Options, there: usize) -> Result<[Option<usize>; 3], RenderError> {
+    let chosen: Vec<usize> = match &options.axes {
+        Some(axes) => axes.clone(),
+        None => (0..there.min(3)).collect(),
+    };
+    let in_store = chosen.iter().all(|axis| *axis < there);
+    let mut drawn = chosen.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let drawn = [(); 3].map(|()| drawn.next().flatten());
+    let [first, second, third] = drawn;
+    let twice = chosen.len() > 1
+        && (first == second || (third.is_some() && (third == first || third == second)));
+    if chosen.is_empty() || chosen.len() > 3 || !in_store || twice {
+        let expected = "one to three different axes of the store";
+        return Err(RenderError::setting("axes", expected, format!("{chosen:?} of {there}")));
+    }
+    Ok(drawn)
+}
+
+/// The camera that sees the bounds asked for, or those of the store.
+fn camera(
+    reader: &Reader,
+    options: &Options,
+    axes: [Option<usize>; 3],
+) -> Result<Camera, RenderError> {
+    let [low, high] = match &options.bounds {
+        Some(bounds) => [bounds.low(), bounds.high()],
+        None => reader.store().root().zarr_vectors.bounds.each_ref().map(Vec::as_slice),
+    };
+    let along = |corner: &[f64]| {
+        axes.map(|axis| axis.map_or(0.0, |axis| corner.get(axis).copied().unwrap_or(f64::NAN)))
+    };
+    let [_, _, third] = axes;
+    let usual = if third.is_some() { View::CORNER } else { View::TOP };
+    let view = options.view.unwrap_or(usual);
+    Camera::new(along(low), along(high), view, options.size, margin(options.size))
+}
+
+/// How wide things are that have no width: so that few are seen, and many do not cover each other.
+fn width(size: Size, plan: &Plan, share: f64, most: f64) -> u32 {
+    let room = to_f64(to_u64(size.area())) / to_f64(plan.rows.max(1));
+    let width = (room.sqrt() * share).clamp(1.0, most);
+    crate::num::byte(width).into()
+}
+
+/// Pixels that stay free on each side.
+fn margin(size: Size) -> f64 {
+    f64::from(size.width.min(size.height)) * MARGIN
+}
+
+/// The share of a picture that stays free on each side.
+const MARGIN: f64 = 0.02;

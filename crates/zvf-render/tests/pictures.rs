@@ -1,0 +1,239 @@
+//! Pictures of small stores: what must be where, and in which colour.
+//!
+//! A picture of 100 by 100 pixels keeps 2 free on each side, so that bounds of 96 units are drawn at one
+//! pixel a unit: from above, the point (x, y) is 2 + x pixels from the left and 98 - y from the top.
+
+use std::path::Path;
+
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
+use zvf_query::{Query, Reader};
+use zvf_render::{ColourBy, ColourMap, Ground, Options, Picture, Size, View, render};
+use zvf_store::{OpenOptions, Store};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+const WHITE: [u8; 4] = [255; 4];
+
+fn floats(values: &[f32], width: u32) -> Column {
+    let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
+    Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
+}
+
+async fn written(folder: &Path, batch: &Batch) -> Reader {
+    let address = folder.join("store.zarrvectors").to_str().unwrap().to_owned();
+    let axes = batch.positions().width() as usize;
+    let chunk = ChunkShape::new(&vec![50.0; axes]).unwrap();
+    let schema = Schema::new(batch.kind(), Axis::spatial(axes).unwrap(), chunk).unwrap();
+    let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
+    writer.push(batch).unwrap();
+    writer.finish().await.unwrap();
+    Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap())
+}
+
+async fn drawn(batch: &Batch, query: &Query, options: &Options) -> Picture {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = written(folder.path(), batch).await;
+    render(&reader, query, options).await.unwrap()
+}
+
+/// One pixel a unit, from above.
+fn options(axes: usize) -> Options {
+    Options {
+        size: Size::new(100, 100).unwrap(),
+        bounds: Some(Bounds::new(&vec![0.0; axes], &vec![96.0; axes]).unwrap()),
+        view: Some(View::TOP),
+        width: Some(1),
+        ..Options::default()
+    }
+}
+
+/// The pixel at a place, from above.
+fn at(picture: &Picture, x: u32, y: u32) -> [u8; 4] {
+    picture.pixel(2 + x, 97 - y).unwrap()
+}
+
+fn count(picture: &Picture) -> usize {
+    let columns = 0..picture.size().width();
+    let all = columns.flat_map(|x| (0..picture.size().height()).map(move |y| (x, y)));
+    all.filter(|(x, y)| picture.pixel(*x, *y) != Some(WHITE)).count()
+}
+
+fn mesh(positions: &[f32], faces: &[usize], heights: &[f32]) -> Batch {
+    let elements = Elements::new(3, faces.to_vec()).unwrap();
+    let batch = Batch::new(Kind::Mesh, floats(positions, 3)).with_elements(elements).unwrap();
+    batch.with_field(Field::new("height", floats(heights, 1))).unwrap()
+}
+
+#[tokio::test]
+async fn a_triangle_fills_its_pixels_across_chunks() {
+    let batch = mesh(&[0., 0., 5., 80., 0., 5., 0., 80., 5.], &[0, 1, 2], &[0.0; 3]);
+    let picture = drawn(&batch, &Query::all(), &options(3)).await;
+    assert_eq!((picture.points(), picture.lines(), picture.faces()), (0, 0, 1));
+    for y in 0..96 {
+        for x in 0..96 {
+            let inside = f64::from(x) + 0.5 + f64::from(y) + 0.5 <= 80.0;
+            assert_eq!(at(&picture, x, y) != WHITE, inside, "{x} {y}");
+        }
+    }
+    assert_eq!(count(&picture), 80 * 81 / 2);
+}
+
+#[tokio::test]
+async fn the_nearer_face_hides_the_farther_one() {
+    let sheet = |z: f32| [[10., 10., z], [60., 10., z], [10., 60., z]].concat();
+    let positions = [sheet(20.0), sheet(70.0)].concat();
+    let batch = mesh(&positions, &[0, 1, 2, 3, 4, 5], &[0., 0., 0., 1., 1., 1.]);
+    let folder = tempfile::tempdir().unwrap();
+    let reader = written(folder.path(), &batch).await;
+    let by_height = Options {
+        colour: ColourBy::Attribute("height".into()),
+        map: ColourMap::Grey,
+        range: Some([-1.0, 1.0]),
+        ..options(3)
+    };
+    let above = render(&reader, &Query::all(), &by_height).await.unwrap();
+    let below = Options { view: Some(View { turn: 0.0, lift: -90.0 }), ..by_height };
+    let below = render(&reader, &Query::all(), &below).await.unwrap();
+    // Both sheets lie across the view: lit alike, so that the map's colour times 0.87 is seen.
+    assert_eq!(at(&above, 20, 20), [222, 222, 222, 255]);
+    assert_eq!(below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
+    assert_eq!(above.range(), Some([-1.0, 1.0]));
+}
+
+#[tokio::test]
+async fn points_have_the_colour_of_their_value() {
+    let positions = floats(&[10., 10., 1., 20., 10., 2., 30., 10., 3., 40., 10., 4.], 3);
+    let values = Field::new("v", floats(&[-2.0, 0.0, 2.0, f32::NAN], 1));
+    let batch = Batch::new(Kind::PointCloud, positions).with_field(values).unwrap();
+    let by_value =
+        Options { colour: ColourBy::Attribute("v".into()), map: ColourMap::Coolwarm, ..options(3) };
+    let picture = drawn(&batch, &Query::all(), &by_value).await;
+    assert_eq!(picture.range(), Some([-2.0, 2.0]));
+    for (x, colour) in [
+        (10, [59, 76, 192, 255]),
+        (20, [220, 220, 221, 255]),
+        (30, [180, 4, 38, 255]),
+        (40, [150, 150, 150, 255]),
+    ] {
+        assert_eq!(at(&picture, x, 10), colour, "{x}");
+    }
+    assert_eq!((count(&picture), picture.points()), (4, 4));
+    let narrow = Query::all().filter("v > 1".parse().unwrap());
+    assert_eq!(count(&drawn(&batch, &narrow, &by_value).await), 1);
+}
+
+#[tokio::test]
+async fn objects_have_a_colour_each_and_edges_join_across_chunks() {
+    let positions = floats(&[5., 5., 0., 90., 5., 0., 5., 40., 0., 5., 90., 0.], 3);
+    let parts = Parts::new(vec![0, 2, 4], vec![ObjectId(0), ObjectId(1)]).unwrap();
+    let batch = Batch::new(Kind::Polyline, positions).with_parts(parts).unwrap();
+    let picture = drawn(&batch, &Query::all(), &options(3)).await;
+    assert_eq!(picture.lines(), 2);
+    let [one, other] = [at(&picture, 7, 5), at(&picture, 5, 60)];
+    assert!(one != other && one != WHITE && other != WHITE);
+    assert!((5..90).all(|x| at(&picture, x, 5) == one));
+    assert!((40..90).all(|y| at(&picture, 5, y) == other));
+    assert_eq!(at(&picture, 5, 30), WHITE);
+    let plain = Options { colour: ColourBy::Plain, ..options(3) };
+    let plain = drawn(&batch, &Query::all(), &plain).await;
+    assert_eq!(at(&plain, 7, 5), at(&plain, 5, 60));
+    let clipped = Query::within(Bounds::new(&[0.0; 3], &[50.0; 3]).unwrap());
+    let part = drawn(&batch, &clipped.mode(zvf_query::Mode::Clip), &options(3)).await;
+    assert_eq!((at(&part, 49, 5), at(&part, 52, 5)), (one, WHITE));
+}
+
+#[tokio::test]
+async fn a_graph_is_its_edges_and_nodes() {
+    let positions = floats(&[5., 5., 60., 5., 30., 80.], 2);
+    let edges = Elements::new(2, vec![0, 1]).unwrap();
+    let batch = Batch::new(Kind::Graph, positions).with_elements(edges).unwrap();
+    let picture = drawn(&batch, &Query::all(), &options(2)).await;
+    assert_eq!(picture.lines(), 1);
+    assert!((5..60).all(|x| at(&picture, x, 5) != WHITE));
+    assert_ne!(at(&picture, 30, 80), WHITE, "a node without an edge");
+}
+
+#[tokio::test]
+async fn nothing_and_almost_nothing() {
+    let one = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
+    let usual = Options { size: Size::new(9, 5).unwrap(), width: Some(1), ..Options::default() };
+    // The bounds of one point have no extent: it is in the middle.
+    let picture = drawn(&one, &Query::all(), &usual).await;
+    assert_eq!(count(&picture), 1);
+    assert_ne!(picture.pixel(4, 2), Some(WHITE));
+    let clear = Options { ground: Ground::Transparent, ..usual.clone() };
+    let elsewhere = Query::within(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
+    let picture = drawn(&one, &elsewhere, &clear).await;
+    assert_eq!((picture.pixel(4, 2), picture.range(), picture.points()), (Some([0; 4]), None, 0));
+    assert_eq!(picture.pixel(9, 0), None);
+    assert_eq!(picture.pixel(0, 5), None);
+    let dark = Options { ground: Ground::BLACK, ..usual };
+    let picture = drawn(&one, &elsewhere, &dark).await;
+    assert_eq!(picture.pixel(4, 2), Some([0, 0, 0, 255]));
+}
+
+#[tokio::test]
+async fn a_file_is_read_back_as_it_is() {
+    let one = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
+    for ground in [Ground::WHITE, Ground::Transparent] {
+        let usual = Options { size: Size::new(31, 17).unwrap(), ground, ..Options::default() };
+        let picture = drawn(&one, &Query::all(), &usual).await;
+        let mut file = Vec::new();
+        picture.write_png(&mut file).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        assert_eq!((info.width, info.height), (31, 17));
+        let samples = info.color_type.samples();
+        for (index, pixel) in bytes.chunks(samples).enumerate() {
+            let (x, y) = (index as u32 % 31, index as u32 / 31);
+            assert_eq!(picture.pixel(x, y).unwrap()[..samples], *pixel, "{x} {y}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_picture_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let positions = floats(&[0., 0., 0., 5., 5., 5.], 3);
+    let reader = written(folder.path(), &Batch::new(Kind::PointCloud, positions)).await;
+    let usual = Options::default;
+    let by_name = ColourBy::Attribute("mass".into());
+    let endless = Bounds::new(&[0.0; 3], &[f64::INFINITY; 3]).unwrap();
+    let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
+    for (options, message) in [
+        (
+            Options { axes: Some(vec![0, 3]), ..usual() },
+            "axes: expected one to three different axes of the store, found [0, 3] of 3",
+        ),
+        (
+            Options { axes: Some(vec![1, 0, 1]), ..usual() },
+            "axes: expected one to three different axes of the store, found [1, 0, 1] of 3",
+        ),
+        (
+            Options { axes: Some(vec![]), ..usual() },
+            "axes: expected one to three different axes of the store, found [] of 3",
+        ),
+        (
+            Options { bounds: Some(endless), ..usual() },
+            "bounds: expected a finite box, its lowest corner first, found [0.0, 0.0, 0.0] to \
+             [inf, inf, inf]",
+        ),
+        (
+            Options { bounds: Some(square), ..usual() },
+            "bounds: expected a finite box, its lowest corner first, found [0.0, 0.0, NaN] to \
+             [1.0, 1.0, NaN]",
+        ),
+        (
+            Options { colour: by_name, ..usual() },
+            "InvalidArgument: there is no vertex attribute \"mass\": there is none",
+        ),
+    ] {
+        let error = render(&reader, &Query::all(), &options).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+    // Any axes, in any order.
+    let options = Options { axes: Some(vec![2, 0]), ..usual() };
+    assert_eq!(render(&reader, &Query::all(), &options).await.unwrap().points(), 2);
+}
