@@ -23,8 +23,11 @@ use crate::warm::Warm;
 #[derive(Clone, Debug)]
 pub struct Reader {
     store: Store,
-    levels: Arc<Mutex<BTreeMap<(Level, Option<Kind>), Arc<Warm>>>>, // a kind that lies beside the first
+    levels: Arc<Mutex<Levels>>,
 }
+
+/// What was opened: each level, and the kinds that lie beside its own.
+type Levels = BTreeMap<(Level, Option<Kind>), Arc<Warm>>;
 
 impl Reader {
     /// A reader of `store`. Nothing is read yet.

@@ -35,7 +35,7 @@ pub struct Report {
     /// What a reader may trip over.
     pub notices: Vec<Notice>,
     /// Where there are several kinds, what was written of each; above is what they are together.
-    pub kinds: Vec<(Kind, Report)>,
+    pub kinds: Vec<(Kind, Self)>,
 }
 
 impl Report {
