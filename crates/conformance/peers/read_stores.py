@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 import zarr_vectors
+from zarr_vectors.composite import read_composite
 from zarr_vectors.validate import validate
 
 warnings.filterwarnings("ignore")
@@ -144,6 +145,23 @@ def check_arrays(given, path, verdict):
         verdict.holds(same, "object attributes")
 
 
+def check_beside(given, path, verdict):
+    """Kinds beside the first: the reader of several kinds finds their vertices, and knows of each kind."""
+    if not given["beside"]:
+        return
+    found = read_composite(str(path))
+    kinds = [given["kind"]] + [other["kind"] for other in given["beside"]]
+    verdict.holds(sorted(found) == sorted(kinds), f"kinds {sorted(found)}")
+    for other in given["beside"]:
+        wanted = np.asarray(other["positions"], dtype="float32")
+        read = np.asarray(found.get(other["kind"], {}).get("positions", []))
+        same = read.shape == wanted.shape
+        same = same and sorted(map(tuple, read.tolist())) == sorted(map(tuple, wanted.tolist()))
+        verdict.holds(same, f"the vertices of {other['kind']}: {read.shape}")
+    first = np.asarray(found.get(given["kind"], {}).get("positions", []))
+    verdict.holds(len(first) == len(given["positions"]), f"the first kind: {first.shape}")
+
+
 def check(folder, name):
     path = folder / f"{name}.zarrvectors"
     given = json.loads((folder / f"{name}.json").read_text())
@@ -152,6 +170,7 @@ def check(folder, name):
         said = validate(str(path), level=5)
         verdict.holds(said.ok, f"validation: {said.errors[:3]}")
         check_arrays(given, path, verdict)
+        check_beside(given, path, verdict)
         store = zarr_vectors.open(str(path))
         sparse = given["ids"] is not None and given["ids"] != list(range(len(given["ids"])))
         result = store.read()

@@ -18,7 +18,7 @@ pub(crate) struct LevelState {
     /// What these arrays hold, in the words of the store.
     pub(crate) kinds: Vec<Token<GeometryType>>,
     /// Geometries of other kinds, each in a group of its own.
-    pub(crate) beside: Vec<LevelState>,
+    pub(crate) beside: Vec<Self>,
     /// The nodes in it.
     pub(crate) children: Vec<String>,
     pub(crate) vertices: Option<ChunkArray>,

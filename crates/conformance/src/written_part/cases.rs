@@ -17,6 +17,7 @@ pub(super) struct Case {
     owned: bool,
     ids: &'static [i64],
     options: &'static [&'static str],
+    beside: &'static [Kind],
 }
 
 /// All of it, by name.
@@ -42,8 +43,34 @@ pub(super) fn all() -> Vec<(String, Case)> {
                 let owners = if owned { "objects" } else { "loose" };
                 let name = format!("{kind}_{owners}_{axes}d_{}", options.join("_"));
                 let ids = if options.contains(&"sparse") { &[7, 2, 900, -1][..] } else { dense };
-                cases.push((name, Case { kind, axes, owned, ids, options }));
+                let beside = &[];
+                cases.push((name, Case { kind, axes, owned, ids, options, beside }));
             }
+        }
+    }
+    cases.extend(mixtures());
+    cases
+}
+
+/// Several kinds in one store: the first as if it were alone, the others beside it.
+fn mixtures() -> Vec<(String, Case)> {
+    let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
+        (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
+        (Kind::Mesh, false, &[Kind::Graph]),
+        (Kind::Graph, true, &[Kind::Polyline, Kind::Line]),
+        (Kind::Streamline, true, &[Kind::Graph, Kind::PointCloud]),
+        (Kind::Skeleton, true, &[Kind::Graph, Kind::Line]),
+        (Kind::PointCloud, false, &[Kind::Skeleton, Kind::Polyline]),
+    ];
+    let options: [&'static [&'static str]; 3] = [&[], &["compat"], &["zstd", "crc32c", "shard"]];
+    let mut cases = Vec::new();
+    for (kind, owned, beside) in mixtures {
+        for (options, axes) in options.into_iter().flat_map(|o| [(o, 2), (o, 3)]) {
+            let others: Vec<&str> = beside.iter().map(|kind| kind.token()).collect();
+            let others = others.join("_");
+            let name = format!("kinds_{kind}_{others}_{axes}d_{}", options.join("_"));
+            let ids = &[0, 1, 2, 3];
+            cases.push((name, Case { kind, axes, owned, ids, options, beside }));
         }
     }
     cases
@@ -58,6 +85,9 @@ impl Case {
         let axes = Axis::spatial(self.axes).unwrap();
         let chunk = ChunkShape::new(&vec![10.0; self.axes]).unwrap();
         let mut schema = Schema::new(self.kind, axes, chunk).unwrap();
+        for kind in self.beside {
+            schema = schema.and(*kind).unwrap();
+        }
         if self.has("bins") {
             schema = schema.with_bins(&vec![5.0; self.axes]).unwrap();
         }
@@ -148,6 +178,12 @@ impl Case {
             writer.group(None, Members::Range { start: 0, stop: 3 });
         }
         writer.push(&batch).unwrap();
+        let mut beside = Vec::new();
+        for (first, kind) in (1..).map(|n| n * 10).zip(self.beside) {
+            let (batch, said) = self.other(*kind, first, &mut random);
+            writer.push(&batch).unwrap();
+            beside.push(said);
+        }
         writer.finish().await.unwrap();
 
         let given: Json = json!({
@@ -155,9 +191,31 @@ impl Case {
             "positions": points, "label": label,
             "objects": if self.owned { json!(objects) } else { Json::Null },
             "ids": if self.owned { json!(self.ids) } else { Json::Null },
-            "elements": elements, "weighted": weighted,
+            "elements": elements, "weighted": weighted, "beside": beside,
         });
         std::fs::write(folder.join(format!("{name}.json")), given.to_string()).unwrap();
+    }
+
+    /// Geometry of another kind, whose objects have ids from `first` on, and what there is to say of it.
+    fn other(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
+        let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
+        let rows: usize = counts.iter().sum();
+        let points: Vec<Vec<f32>> = (0..rows)
+            .map(|_| (0..self.axes).map(|_| random.below(300) as f32 * 0.25 - 30.0).collect())
+            .collect();
+        let flat = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+        let ids: Vec<ObjectId> = (first..first + 3).map(ObjectId).collect();
+        let parts = Parts::new(vec![0, counts[0], counts[0] + counts[1], rows], ids).unwrap();
+        let mut batch =
+            Batch::new(kind, column("float32", self.axes, flat)).with_parts(parts).unwrap();
+        let alone =
+            Case { kind, axes: self.axes, owned: true, ids: &[], options: &[], beside: &[] };
+        let elements = alone.elements(&counts, random);
+        if kind.has_links() {
+            let elements = Elements::new(elements[0].len(), elements.concat()).unwrap();
+            batch = batch.with_elements(elements).unwrap();
+        }
+        (batch, json!({"kind": kind.token(), "positions": points}))
     }
 
     /// Edges and faces within each object; a skeleton's go from child to parent.

@@ -156,9 +156,16 @@ fn files_of_several_kinds_become_one_store() {
         zvf(&["query", &store, "--objects", "2", "--columns", "none", "--no-elements"]).clean();
     assert_eq!(tree.lines().count(), 3, "{tree}");
     assert!(zvf(&["object", &store, "2"]).clean().starts_with("object 2: skeleton, row 1 "));
+    let none = zvf(&["object", &store, "--kind", "line"]).refused(2);
+    assert!(none.contains("level 0 holds no line"), "{none}");
+    let [mesh, tree] = ["mesh", "skeleton"].map(|kind| {
+        zvf(&["cell", &store, "0.0.0", "--kind", kind]).clean().lines().next().unwrap().to_owned()
+    });
+    assert!(mesh.starts_with("chunk 0.0.0: 3 rows"), "{mesh}");
+    assert!(tree.starts_with("chunk 0.0.0: ") && tree != mesh, "{tree}");
     let points = zvf(&["query", &store, "--kind", "point_cloud"]).clean();
     assert_eq!(points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n");
-    let first = zvf(&["query", &store, "--columns", "none"]);
+    let first = zvf(&["query", &store, "--columns", "none", "--no-elements"]);
     assert_eq!(
         first.err,
         "zvf: note: this is the mesh of the store; it holds also skeleton, point_cloud: ask with --kind\n"

@@ -5,23 +5,23 @@ use zvf_validate::Options;
 
 use super::{report_of, short};
 
-type Files = Vec<(String, Vec<u8>)>;
+pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
 /// Changes the document at `path`.
-fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
+pub(crate) fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
     let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).unwrap();
     let mut document: Value = serde_json::from_slice(bytes).unwrap();
     change(&mut document);
     *bytes = serde_json::to_vec(&document).unwrap();
 }
 
-fn remove(files: &mut Files, start: &str) {
+pub(crate) fn remove(files: &mut Files, start: &str) {
     let before = files.len();
     files.retain(|(name, _)| !name.starts_with(start));
     assert!(files.len() < before, "{start}");
 }
 
-fn level(document: &mut Value) -> &mut Value {
+pub(crate) fn level(document: &mut Value) -> &mut Value {
     &mut document["attributes"]["zarr_vectors_level"]
 }
 

@@ -4,6 +4,7 @@ mod broken;
 mod caps;
 mod damaged;
 mod frontier;
+mod kinds;
 mod options;
 mod page;
 mod sound;

@@ -11,7 +11,7 @@ use zvf_model::{
 };
 use zvf_query::{Query, Reader};
 use zvf_store::Codecs;
-use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
+use zvf_write::{Report, Schema, TaskPlan, Tasks, WriteError, WriteOptions, Writer};
 
 use crate::given::{Given, objects, open};
 use crate::round_trip::{any_of, run};
@@ -191,6 +191,19 @@ async fn what_makes_no_sense_is_refused() {
     assert_eq!(
         writer.finish().await.unwrap_err().to_string(),
         "object 5 is both a graph and a streamline: ids are those of all kinds together"
+    );
+}
+
+#[test]
+fn tasks_are_of_one_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = mixed(Kind::Graph, &[Kind::Streamline]);
+    let plan = TaskPlan::new(&schema, Vec::new(), 1, "".into());
+    plan.create(folder.path()).unwrap();
+    let refused = Tasks::open("a.zv", folder.path(), schema, WriteOptions::default());
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "kinds of a store built by tasks: expected one, found 2"
     );
 }
 

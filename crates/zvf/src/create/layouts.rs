@@ -200,3 +200,34 @@ fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>
     high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
     [low, high]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn units_that_differ_are_told() {
+        let folder = std::env::temp_dir().join(format!("zvf-units-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (points, tree) = (folder.join("a.csv"), folder.join("b.swc"));
+        std::fs::write(&points, "x,y,z\n1,2,3\n40,2,3\n").unwrap();
+        std::fs::write(&tree, "1 1 0 0 0 1 -1\n2 1 0 90 0 1 1\n").unwrap();
+        let recipe = Recipe::default();
+        let go = &mut |_, _| ControlFlow::Continue(());
+        let mut layouts = Layouts::of(&[points, tree], &recipe, go).unwrap();
+        let of = |layouts: &Layouts| {
+            let first = layouts.iter().next().unwrap();
+            (first.header.unit, first.header.left_out.clone())
+        };
+        assert_eq!(of(&layouts), (Some("micrometer"), Vec::new()));
+        let chunks: Vec<&[f64]> = layouts.iter().map(|layout| &*layout.chunk).collect();
+        assert_eq!(chunks[0], chunks[1], "kinds share their chunks");
+        layouts.each[1].1.header.unit = Some("millimeter");
+        layouts.agree(&recipe).unwrap();
+        let note = "units, micrometer and millimeter: numbers are kept as they are";
+        assert_eq!(of(&layouts), (None, vec![note.to_owned()]));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

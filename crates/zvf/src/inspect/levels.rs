@@ -55,7 +55,7 @@ pub struct LevelSummary {
     pub links: Vec<LinkSummary>,
     /// What the level holds beside its own geometry, each kind as a level is; no more of these in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<LevelSummary>,
+    pub beside: Vec<Self>,
     /// The kind, of one of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,

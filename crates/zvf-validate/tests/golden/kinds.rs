@@ -1,0 +1,61 @@
+//! Several kinds in one store: each is looked at as if it were alone, and what they have in common too.
+
+use serde_json::json;
+use zvf_validate::Options;
+
+use super::damaged::{Files, edit, level, remove};
+use super::{report_of, short};
+
+/// Streamlines, and a graph beside them whose objects are 100 and so on.
+fn mixed() -> Files {
+    archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100)
+}
+
+type Row = (fn(&mut Files), &'static [&'static str]);
+
+#[rustfmt::skip]
+const ROWS: [Row; 11] = [
+    (|_| {}, &[]),
+    (|f| *f = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 23), &["error C40 0/geometry_index"]),
+    (|f| edit(f, "0/geometry_index/zarr.json", |d| d["attributes"]["graph"]["vertex_count"] = json!(1)), &["error C40 0/geometry_index"]),
+    (|f| remove(f, "0/graph/zarr.json"), &["error C40 0/graph", "warning S19 0/graph"]),
+    (|f| edit(f, "0/graph/zarr.json", |d| level(d)["links_convention"] = json!("implicit_sequential")), &["error G2 0/graph/zarr.json"]),
+    (|f| edit(f, "0/graph/zarr.json", |d| level(d)["arrays_present"] = json!(["vertices", "objects"])), &["warning M22 0/graph/zarr.json"]),
+    (|f| edit(f, "0/graph/zarr.json", |d| level(d)["vertex_count"] = json!(-1)), &["error M9 0/graph/zarr.json"]),
+    (|f| edit(f, "0/graph/links/0/zarr.json", |d| d["attributes"]["num_links"] = json!(1)), &["error C19 0/graph/links/0"]),
+    (|f| remove(f, "0/graph/vertex_fragments/"), &["error S6 0/graph/vertex_fragments"]),
+    // Groups are of objects of all kinds.
+    (|f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["group_ranges"] = json!({"2": [100, 101]})), &[]),
+    (|f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["group_ranges"] = json!({"2": [100, 999]})), &["warning C26 0/groups row 2"]),
+];
+
+#[tokio::test]
+async fn each_kind_is_looked_at_and_what_they_share() {
+    let mut missed = Vec::new();
+    for (n, (damage, wanted)) in ROWS.into_iter().enumerate() {
+        let mut files = mixed();
+        damage(&mut files);
+        let report = report_of(&files, &Options::default()).await;
+        let found: Vec<String> = report.findings.iter().map(short).collect();
+        let all = wanted.iter().all(|wanted| found.iter().any(|found| found == wanted));
+        let others = wanted.is_empty() && !found.is_empty();
+        if !all || others {
+            missed.push(format!("row {n}, {wanted:?}: {found:?}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[tokio::test]
+async fn cells_and_objects_of_every_kind_are_counted() {
+    let whole = report_of(&mixed(), &Options::default()).await.checked;
+    let alone = [
+        super::report("sl3_streamlines", &Options::default()).await.checked,
+        super::report("gr3_links", &Options::default()).await.checked,
+    ];
+    let sum = |of: fn(&zvf_validate::Checked) -> u64| alone.iter().map(of).sum::<u64>();
+    assert_eq!(whole.rows, sum(|checked| checked.rows));
+    assert_eq!(whole.links, sum(|checked| checked.links));
+    assert_eq!(whole.objects, sum(|checked| checked.objects));
+    assert_eq!(whole.levels, 1);
+}
