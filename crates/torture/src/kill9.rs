@@ -135,7 +135,14 @@ impl Kill9 {
             }
             victim.kill()?;
             victim.wait()?;
+            // Who reads slower than others replace would never see one store.
+            for writer in &writers {
+                signal(writer, "-STOP")?;
+            }
             report.count(runtime.block_on(check(&store, &mut there)));
+            for writer in &writers {
+                signal(writer, "-CONT")?;
+            }
         }
         for writer in &mut writers {
             writer.kill()?;
@@ -170,6 +177,13 @@ async fn check(store: &Path, there: &mut bool) -> Result<(), String> {
         }
     }
     build::read(store, CELLS).await.map(drop)
+}
+
+/// Stops a process for a while, or lets it go on.
+fn signal(child: &Child, signal: &str) -> anyhow::Result<()> {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
+    anyhow::ensure!(status.success(), "kill {signal}: {status}");
+    Ok(())
 }
 
 /// The command with these words, which says nothing.

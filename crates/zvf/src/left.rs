@@ -119,7 +119,7 @@ mod tests {
         let goes_on = Left { folder: work.clone(), goes_on: true };
         assert_eq!(beside(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));
-        assert_eq!(clear(&store).unwrap(), [PathBuf::new(); 0]);
+        assert!(clear(&store).unwrap().is_empty());
 
         let ingest = Ingest::open(&store, &work, recipe.write.clone()).unwrap();
         for task in ingest.tasks().all() {

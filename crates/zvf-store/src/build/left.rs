@@ -110,11 +110,11 @@ mod tests {
         assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
         assert_eq!(Build::clear_beside(&address).unwrap(), [dead]);
-        assert_eq!(Build::clear_beside(&address).unwrap(), [PathBuf::new(); 0]);
+        assert!(Build::clear_beside(&address).unwrap().is_empty());
         drop(alive);
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
-        assert_eq!(Build::left_beside("no/such/folder/a.zv").unwrap(), [PathBuf::new(); 0]);
-        assert_eq!(Build::left_beside("memory:///a.zv").unwrap(), [PathBuf::new(); 0]);
+        assert!(Build::left_beside("no/such/folder/a.zv").unwrap().is_empty());
+        assert!(Build::left_beside("memory:///a.zv").unwrap().is_empty());
         Build::left_beside("").unwrap_err();
     }
 

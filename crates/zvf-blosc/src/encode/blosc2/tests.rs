@@ -1,3 +1,5 @@
+//! Chunks typed by hand, every refusal, and round trips of everything that can be asked for.
+
 use proptest::prelude::*;
 use zvf_format::caterva::Body;
 
