@@ -209,7 +209,7 @@ impl Case {
         let mut batch =
             Batch::new(kind, column("float32", self.axes, flat)).with_parts(parts).unwrap();
         let alone =
-            Case { kind, axes: self.axes, owned: true, ids: &[], options: &[], beside: &[] };
+            Self { kind, axes: self.axes, owned: true, ids: &[], options: &[], beside: &[] };
         let elements = alone.elements(&counts, random);
         if kind.has_links() {
             let elements = Elements::new(elements[0].len(), elements.concat()).unwrap();
