@@ -103,7 +103,7 @@ async fn the_nearer_face_hides_the_farther_one() {
 
 #[tokio::test]
 async fn points_have_the_colour_of_their_value() {
-    let positions = floats(&[10., 10., 1., 20., 10., 2., 30., 10., 3., 40., 10., 4.], 3);
+    let positions = floats(&[10.5, 10.5, 1., 20.5, 10.5, 2., 30.5, 10.5, 3., 40.5, 10.5, 4.], 3);
     let values = Field::new("v", floats(&[-2.0, 0.0, 2.0, f32::NAN], 1));
     let batch = Batch::new(Kind::PointCloud, positions).with_field(values).unwrap();
     let by_value =
@@ -112,7 +112,7 @@ async fn points_have_the_colour_of_their_value() {
     assert_eq!(picture.range(), Some([-2.0, 2.0]));
     for (x, colour) in [
         (10, [59, 76, 192, 255]),
-        (20, [220, 220, 221, 255]),
+        (20, [221, 220, 220, 255]),
         (30, [180, 4, 38, 255]),
         (40, [150, 150, 150, 255]),
     ] {
@@ -125,7 +125,7 @@ async fn points_have_the_colour_of_their_value() {
 
 #[tokio::test]
 async fn objects_have_a_colour_each_and_edges_join_across_chunks() {
-    let positions = floats(&[5., 5., 0., 90., 5., 0., 5., 40., 0., 5., 90., 0.], 3);
+    let positions = floats(&[5.5, 5.5, 0., 90.5, 5.5, 0., 5.5, 40.5, 0., 5.5, 90.5, 0.], 3);
     let parts = Parts::new(vec![0, 2, 4], vec![ObjectId(0), ObjectId(1)]).unwrap();
     let batch = Batch::new(Kind::Polyline, positions).with_parts(parts).unwrap();
     let picture = drawn(&batch, &Query::all(), &options(3)).await;
@@ -145,7 +145,7 @@ async fn objects_have_a_colour_each_and_edges_join_across_chunks() {
 
 #[tokio::test]
 async fn a_graph_is_its_edges_and_nodes() {
-    let positions = floats(&[5., 5., 60., 5., 30., 80.], 2);
+    let positions = floats(&[5.5, 5.5, 60.5, 5.5, 30.5, 80.5], 2);
     let edges = Elements::new(2, vec![0, 1]).unwrap();
     let batch = Batch::new(Kind::Graph, positions).with_elements(edges).unwrap();
     let picture = drawn(&batch, &Query::all(), &options(2)).await;
