@@ -80,7 +80,8 @@ proptest! {
             let level = LevelReader::open(&open(store).await, Level(0)).await.unwrap();
             let mut kinds: Vec<Kind> = level.kinds().iter().copied().chain(level.kinds_beside()).collect();
             let mut given: Vec<Kind> = all.iter().map(|given| given.kind).collect();
-            (kinds.sort_unstable(), given.sort_unstable());
+            kinds.sort_unstable();
+            given.sort_unstable();
             assert_eq!(kinds, given);
         });
         prop_assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
