@@ -157,7 +157,7 @@ mod tests {
             assert_eq!((out[0] & 31, &out[1..]), (bytes[0], &bytes[1..]), "{distance}");
         }
         let something = b"something to find".repeat(8);
-        let noise = (0..5_000_u32).flat_map(|i| i.wrapping_mul(GOLDEN_RATIO).to_be_bytes());
+        let noise = (0..5_000_u32).flat_map(|i| i.wrapping_mul(GOLDEN_RATIO).to_le_bytes());
         let far = [&something[..], &noise.collect::<Vec<_>>(), &something, b", an end"].concat();
         let mut data = Vec::new();
         Table::default().encode(&far, 2 * far.len(), &mut data).unwrap();
