@@ -19,7 +19,7 @@ use crate::peer::Reference;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::of(bench);
-    let mut grown: Vec<(String, String, Vec<(f64, f64)>)> = Vec::new();
+    let mut grown: Vec<Series> = Vec::new();
     let mut times = 1;
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
@@ -28,22 +28,22 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             for side in &row.sides {
                 let Ok(turn) = &side.result else { continue };
                 let work = row.work.split(", of ").next().unwrap_or_default();
-                let same = |one: &&mut (String, String, _)| one.0 == work && one.1 == side.name;
-                match grown.iter_mut().find(same) {
-                    Some((_, _, points)) => points.push((count as f64, turn.seconds)),
-                    None => {
-                        let first = vec![(count as f64, turn.seconds)];
-                        grown.push((work.to_owned(), side.name.clone(), first));
-                    }
+                let point = (count as f64, turn.seconds);
+                match grown.iter_mut().find(|one| one.work == work && one.who == side.name) {
+                    Some(one) => one.points.push(point),
+                    None => grown.push(Series {
+                        part: "grow",
+                        work: work.to_owned(),
+                        who: side.name.clone(),
+                        points: vec![point],
+                    }),
                 }
             }
             page.row(row);
         }
         times *= 10;
     }
-    for (work, who, points) in grown.into_iter().filter(|(_, _, points)| points.len() > 1) {
-        page.series(Series { part: "grow", work, who, points });
-    }
+    grown.into_iter().filter(|one| one.points.len() > 1).for_each(|one| page.series(one));
     Ok(())
 }
 

@@ -78,7 +78,11 @@ fn what_cannot_be_drawn_leaves_no_file() {
             "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you \
              mean \"fa\"?",
         ),
-        (&["--axes", "x,w"], 2, "zvf: there is no axis \"w\"; the axes are x, y, z"),
+        (
+            &["--axes", "x,w"],
+            2,
+            "zvf: InvalidArgument, there is no axis \"w\"; the axes are x, y, z",
+        ),
         (
             &["--axes", "x,x"],
             2,
