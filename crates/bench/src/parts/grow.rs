@@ -30,7 +30,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 let work = row.work.split(", of ").next().unwrap_or_default();
                 let point = (count as f64, turn.seconds);
                 match grown.iter_mut().find(|one| one.work == work && one.who == side.name) {
-                    Some(series) => series.points.push(point),
+                    Some(one) => one.points.push(point),
                     None => grown.push(Series {
                         part: "grow",
                         work: work.to_owned(),
@@ -43,9 +43,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         times *= 10;
     }
-    for series in grown.into_iter().filter(|series| series.points.len() > 1) {
-        page.series(series);
-    }
+    grown.into_iter().filter(|one| one.points.len() > 1).for_each(|one| page.series(one));
     Ok(())
 }
 

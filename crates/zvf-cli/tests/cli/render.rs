@@ -17,7 +17,7 @@ fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
 #[test]
 fn every_kind_is_drawn() {
     for (id, what, most) in [
-        ("pc3_basic", "points", 3000),
+        ("pc3_basic", "points", 30_000),
         ("sl3_streamlines", "lines", 30_000),
         ("gr3_pyramid", "lines", 30_000),
         ("ms3_tri", "faces", 30_000),
@@ -78,7 +78,11 @@ fn what_cannot_be_drawn_leaves_no_file() {
             "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you \
              mean \"fa\"?",
         ),
-        (&["--axes", "x,w"], 2, "zvf: there is no axis \"w\"; the axes are x, y, z"),
+        (
+            &["--axes", "x,w"],
+            2,
+            "zvf: InvalidArgument, there is no axis \"w\"; the axes are x, y, z",
+        ),
         (
             &["--axes", "x,x"],
             2,
