@@ -43,3 +43,9 @@ pub fn read(input: Input, format: Format) {
         assert!(vertices < 1 << 32, "more than any input has");
     }
 }
+
+/// Runs what never waits, as everything does that lies in memory.
+pub fn now(future: impl Future<Output = ()>) {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::pin!(future).poll(&mut context).is_ready(), "nothing is far away");
+}

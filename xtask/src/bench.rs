@@ -11,6 +11,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask bench [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate [STORE] [--turns N]
        cargo xtask bench --write DIR [--write DIR..] [WORKLOAD] [--turns N]
+       cargo xtask bench --tensor [WORKLOAD] [--turns N] [--scale X] [--threads N]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference below the target folder, has it write stores, and runs every
@@ -19,6 +20,8 @@ ratios and the plain cost of reading the same files. Needs python3.
 With --validate: whole stores validated instead, and the most memory that the command holds then.
 With --write: writing instead, into folders of a disk or a memory file system, beside the reference and
 beside a plain program that creates the same files.
+With --tensor: slices of dense arrays instead, beside tetration and python-blosc2, which are installed
+below the target folder.
 With --loops: every bench of zvf-format whose name contains FILTER.",
     run,
 };

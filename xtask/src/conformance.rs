@@ -8,15 +8,19 @@ pub(crate) const COMMAND: Command = Command {
     name: "conformance",
     help: "run corpora of good and hostile inputs against the library
 
-usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--faults] [--live] [--remote]
+usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
+                               [--faults] [--live] [--live-arrays] [--remote]
 
-Without an option: the hostile corpus and the golden stores in testdata/, and a sample of the faults;
-this needs no network and takes seconds.
+Without an option: the hostile corpus, the golden stores and the dense arrays in testdata/, and a sample
+of the faults; this needs no network and takes seconds.
 
-  --hostile DIR, --golden DIR   other corpora of the same form; may be repeated
+  --hostile DIR, --golden DIR,
+  --tet DIR, --caterva DIR      other corpora of the same form; may be repeated
   --faults                      sound stores on a backend that fails at each operation in each way
   --live                        install the reference library for Python, have it write random stores,
                                 compare answers with brute force [--seed N] [--stores N] [--boxes N]
+  --live-arrays                 install tetration, python-blosc2 and caterva, trade random dense arrays
+                                with them, both ways [--seed N] [--arrays N]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]

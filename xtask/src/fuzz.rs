@@ -53,7 +53,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 }
 
 /// Where good and bad blobs for a target are.
-const SEEDS: [(&str, &str); 13] = [
+const SEEDS: [(&str, &str); 16] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
     ("ragged", "testdata/hostile/ragged"),
@@ -64,6 +64,9 @@ const SEEDS: [(&str, &str); 13] = [
     ("caterva", "testdata/hostile/caterva"),
     ("caterva", "testdata/caterva/frames"),
     ("tet", "testdata/tet"),
+    ("tensor_tet", "testdata/tet"),
+    ("tensor_blocks", "testdata/caterva/frames"),
+    ("blosc", "testdata/caterva/blosc1"),
     ("root_json", "testdata/documents/root"),
     ("level_json", "testdata/documents/level"),
     ("array_json", "testdata/documents/array"),

@@ -11,7 +11,8 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture exhaust
        cargo xtask torture powerloss [--states N] [--seed S]
-       cargo xtask torture kill9 [--loops N] [--writers N] [--seed S]
+       cargo xtask torture kill9 [--what build|create|overwrite|ingest] [--loops N] [--writers N]
+                                 [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
        cargo xtask torture stores [--n N] [--seed S]
 
@@ -20,5 +21,9 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    if args.peek("--what") {
+        // The command that `kill9` kills lies beside the program.
+        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
+    }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
 }

@@ -43,6 +43,54 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     read(&folder().join(format!("{id}.tar.zst"))).unwrap()
 }
 
+/// The files of the store `first`, with level 0 of the store `other` beside its own, as geometry of `kind`:
+/// in a group of the level that is like a level. Its objects, if it has any, get the ids from `first_id` on.
+pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(String, Vec<u8>)> {
+    let (mut all, mut other) = (files(first), files(other));
+    let document = |files: &[(String, Vec<u8>)], path: &str| -> Value {
+        let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
+        serde_json::from_slice(bytes).unwrap()
+    };
+    let mut root = document(&all, "zarr.json");
+    root["attributes"]["zarr_vectors"]["geometry_types"].as_array_mut().unwrap().push(kind.into());
+    let mut level = document(&other, "0/zarr.json");
+    let own = document(&other, "zarr.json")["attributes"]["zarr_vectors"].take();
+    let block = &mut level["attributes"]["zarr_vectors_level"];
+    block["links_convention"] = own["links_convention"].clone();
+    let index = serde_json::json!({
+        "zarr_format": 3, "node_type": "group", "attributes": {kind: {
+            "array": format!("{kind}/vertices"), "vertex_count": block["vertex_count"],
+            "has_links": false, "group": kind,
+        }},
+    });
+    all.retain(|(path, _)| path != "zarr.json");
+    let ids = "0/object_index/object_ids/zarr.json";
+    if other.iter().any(|(path, _)| path == ids) {
+        let mut array = document(&other, ids);
+        let count = array["shape"][0].as_i64().unwrap();
+        array["codecs"] =
+            serde_json::json!([{"name": "bytes", "configuration": {"endian": "little"}}]);
+        let ids = (first_id..first_id + count).flat_map(i64::to_le_bytes).collect();
+        other.retain(|(path, _)| !path.starts_with("0/object_index/object_ids/"));
+        let at = |name: &str| format!("0/object_index/object_ids/{name}");
+        other.push((at("zarr.json"), array.to_string().into_bytes()));
+        other.push((at("c/0"), ids));
+    }
+    for (path, bytes) in other {
+        if let Some(below) = path.strip_prefix("0/").filter(|below| *below != "zarr.json") {
+            all.push((format!("0/{kind}/{below}"), bytes));
+        }
+    }
+    for (path, document) in [
+        ("zarr.json".to_owned(), root),
+        (format!("0/{kind}/zarr.json"), level),
+        ("0/geometry_index/zarr.json".to_owned(), index),
+    ] {
+        all.push((path, document.to_string().into_bytes()));
+    }
+    all
+}
+
 /// What the store was made of, by name: arrays of NumPy and JSON.
 pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
     let archive = folder().join(format!("{id}.tar.zst"));

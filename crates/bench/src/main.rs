@@ -1,4 +1,5 @@
-//! Measures zvf against the Python reference on the reference's own stores, side by side in one run.
+//! Measures zvf against the Python reference on the reference's own stores, side by side in one run; with
+//! `--tensor` against tetration and python-blosc2 on dense arrays.
 //!
 //! The reference is installed into a throw-away virtual environment, makes the stores once, and then
 //! answers one request at a time from a process that keeps its handles open. Every workload is run in
@@ -11,6 +12,7 @@ mod limit;
 mod ours;
 mod peer;
 mod report;
+mod tensor;
 mod validate;
 mod work;
 mod write;
@@ -42,6 +44,12 @@ struct Arguments {
     /// Validate whole stores instead of asking them.
     #[arg(long)]
     validate: bool,
+    /// Slices of dense arrays instead, beside tetration and python-blosc2.
+    #[arg(long)]
+    tensor: bool,
+    /// With --tensor: how many threads each side has.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
     #[command(flatten)]
     write: write::Options,
     /// Only workloads whose name contains this.
@@ -53,6 +61,10 @@ fn main() -> anyhow::Result<()> {
     if !arguments.write.write.is_empty() {
         let Arguments { write, folder, turns, filter, profile, .. } = &arguments;
         return write::run(write, folder, *turns, filter.as_deref(), *profile);
+    }
+    if arguments.tensor {
+        let Arguments { folder, turns, scale, threads, filter, profile, .. } = &arguments;
+        return tensor::run(folder, *turns, *scale, *threads, filter.as_deref(), *profile);
     }
     let environment = Environment::installed(&arguments.folder)?;
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));

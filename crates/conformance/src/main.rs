@@ -8,16 +8,19 @@
 //! hostile   blobs, each with the verdict it deserves
 //! golden    stores that other software wrote, with every fact known of them
 //! pack      the same stores, each in one file
+//! tensor    dense arrays in .tet files and in frames of Caterva and B2ND
 //! broken    the same, damaged: refused, read or survived, as told
 //! validate  both again, as the validator sees them
 //! migrated  golden stores of old formats, brought to the new one and asked the same
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
+//! arrays    random dense arrays, traded with the stock libraries
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
 //! pyramid   coarser levels, beside those that the reference builds and for it to read
 //! ```
 
+mod arrays_part;
 mod broken_part;
 mod corpus;
 mod everything;
@@ -36,6 +39,7 @@ mod random;
 mod remote_part;
 mod report;
 mod tally;
+mod tensor_part;
 mod validate_part;
 mod whole;
 mod written_part;
@@ -65,6 +69,12 @@ struct Conformance {
     /// A folder of golden stores with INDEX.json; may be given more than once.
     #[arg(long, value_name = "DIR")]
     golden: Vec<PathBuf>,
+    /// A folder of .tet files with manifest.json and reject.json; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    tet: Vec<PathBuf>,
+    /// A folder of Caterva and B2ND arrays with manifest.json; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    caterva: Vec<PathBuf>,
     /// Read stores from a backend that fails, each operation in each way.
     #[arg(long)]
     faults: bool,
@@ -77,6 +87,12 @@ struct Conformance {
     /// Of the live parts only that of coarser levels.
     #[arg(long)]
     pyramids: bool,
+    /// Install tetration, python-blosc2 and caterva, and trade random dense arrays with them.
+    #[arg(long)]
+    live_arrays: bool,
+    /// With --live-arrays: how many, each way.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    arrays: usize,
     /// Install and start servers on loopback, and compare golden stores on them.
     #[arg(long)]
     remote: bool,
@@ -86,7 +102,8 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --live or --pyramids: what the random numbers begin with; the time of day when not given.
+    /// With --live, --pyramids and --live-arrays: what the random numbers begin with; the time of day when
+    /// not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: how many stores.
@@ -105,14 +122,22 @@ struct Conformance {
 
 impl Conformance {
     /// Whether a part was asked for that does not run by itself.
-    const fn is_special(&self) -> bool {
-        self.faults || self.live || self.remote || self.pyramids
+    fn is_special(&self) -> bool {
+        self.faults
+            || self.live
+            || self.live_arrays
+            || self.remote
+            || self.pyramids
+            || !self.tet.is_empty()
+            || !self.caterva.is_empty()
     }
 
     fn run(mut self, tally: &mut Tally<impl io::Write>) -> anyhow::Result<()> {
         if self.hostile.is_empty() && self.golden.is_empty() && !self.is_special() {
             self.hostile.push(HOSTILE.into());
             self.golden.push(GOLDEN.into());
+            self.tet.push(TET.into());
+            self.caterva.push(CATERVA.into());
             (self.faults, self.every) = (true, SAMPLE);
         }
         for folder in &self.hostile {
@@ -125,6 +150,12 @@ impl Conformance {
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             migrated_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+        }
+        for folder in &self.tet {
+            tensor_part::tet(folder, &runtime, tally)?;
+        }
+        for folder in &self.caterva {
+            tensor_part::caterva(folder, &runtime, tally)?;
         }
         if self.remote {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
@@ -140,6 +171,11 @@ impl Conformance {
         if self.live || self.pyramids {
             tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;
             pyramid_part::run(seed, self.levels, &runtime, tally)?;
+        }
+        if self.live_arrays {
+            let (seed, arrays) = (seed, self.arrays);
+            tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
+            arrays_part::run(arrays_part::Effort { seed, arrays }, &runtime, tally)?;
         }
         if self.faults {
             fault_part::run(GOLDEN.as_ref(), self.only.as_deref(), self.every, tally)?;
@@ -167,3 +203,5 @@ const SAMPLE: NonZeroUsize = NonZeroUsize::new(37).expect("37 is not zero");
 /// The corpora of this repository, run when no folder is given.
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile");
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");
+const TET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet");
+const CATERVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva");

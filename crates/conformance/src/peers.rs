@@ -84,6 +84,19 @@ pub(crate) fn cargo(
     Ok(program)
 }
 
+/// The program of tetration, built by cargo; made once, in a minute.
+pub(crate) fn tetration() -> anyhow::Result<PathBuf> {
+    let folder = home()?.join("cargo-tetration-0.8.3");
+    let program = folder.join("bin/tet");
+    if !program.exists() {
+        let cargo = &mut Command::new("cargo");
+        let cargo = cargo.args(["install", "--quiet", "--locked", "--no-default-features"]);
+        let cargo = cargo.args(["--features", "tetration-cli", "--version", "0.8.3", "--root"]);
+        run(cargo.arg(&folder).arg("tetration").env("CARGO_TARGET_DIR", folder.join("target")))?;
+    }
+    Ok(program)
+}
+
 /// One of the scripts beside this program.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)

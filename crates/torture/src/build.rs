@@ -3,6 +3,7 @@
 //! Every cell of generation `g` holds a payload that follows from `g` and its key, and the root document
 //! says `g`. So a store that is read back is one generation, or it is a failure.
 
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,27 +13,71 @@ use zvf_store::{
     Build, BuildOptions, Caching, CellPlan, Codecs, OpenOptions, RowPlan, Store, StoreError,
 };
 
-/// Builds the store of generation `g` at `path`, and publishes it.
+/// Builds the store of generation `g`, and publishes it.
 pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
-    let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
-    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
-    for (path, shard, codecs) in [
-        ("0/vertices", None, Codecs::none()),
-        ("0/vertex_attributes/sharded", Some(vec![4]), Codecs::zstd(0).with_crc32c()),
-    ] {
-        let plan = CellPlan { shard, codecs, ..CellPlan::new(vec![0], vec![cells.max(1) - 1]) };
+    for (path, plan) in plans(cells) {
         let sink = build.cells(path, plan)?;
         for cell in 0..cells {
             sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
         }
         sink.finish(|_| ()).await?;
     }
+    rest(build, g, cells).await
+}
+
+/// What one of several processes does: some of the cells, and waits until they are on the disk.
+pub(crate) async fn share(
+    build: &Build,
+    g: u64,
+    own: Range<i64>,
+    cells: i64,
+) -> Result<(), StoreError> {
+    for (path, plan) in plans(cells) {
+        let sink = build.cells(path, plan)?;
+        for cell in own.clone() {
+            sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
+        }
+        sink.leave()?;
+    }
+    build.settle().await
+}
+
+/// What the last of several processes does; all cells must be there.
+pub(crate) async fn finish(build: Build, g: u64, cells: i64) -> Result<(), String> {
+    let told = |error: StoreError| error.to_string();
+    if build.is_published().await.map_err(told)? {
+        return Ok(());
+    }
+    let keys: Vec<Box<str>> = (0..cells).map(|cell| cell.to_string().into()).collect();
+    for (path, plan) in plans(cells) {
+        let sink = build.cells(path, plan).map_err(told)?;
+        let missing = sink.missing(&keys).await.map_err(told)?;
+        if !missing.is_empty() {
+            return Err(format!("{path}: {missing:?} were on the disk"));
+        }
+        sink.elsewhere(&keys).map_err(told)?;
+        sink.finish(|_| ()).await.map_err(told)?;
+    }
+    rest(build, g, cells).await.map_err(told)
+}
+
+/// All but the cells.
+async fn rest(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+    let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
+    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
     for cell in 0..cells {
         rows.push(&payload(g, cell))?;
     }
     rows.finish(|_| ()).await?;
     build.publish(&root(g)).await
+}
+
+fn plans(cells: i64) -> [(&'static str, CellPlan); 2] {
+    let plan = CellPlan::new(vec![0], vec![cells.max(1) - 1]);
+    let codecs = Codecs::zstd(0).with_crc32c();
+    let sharded = CellPlan { shard: Some(vec![4]), codecs, ..plan.clone() };
+    [("0/vertices", plan), ("0/vertex_attributes/sharded", sharded)]
 }
 
 pub(crate) fn options(sync: bool) -> BuildOptions {

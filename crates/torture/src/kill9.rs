@@ -1,11 +1,25 @@
 //! `kill9`: processes that build and replace one store, killed at any moment.
 //!
+//! ```text
+//! build        the library, generation after generation                             here
+//! create       `zvf create`, of input that fits in memory and that does not          create
+//! overwrite    the same over a store that is there                                   create
+//! ingest       `zvf ingest`: many processes, tasks done twice and at the same time   ingest
+//! ```
+//!
 //! The store must be one generation, whole, whenever it is there, and once it was there it must stay. In
 //! the end one build that is not killed must remove what all the dead have left.
+
+mod create;
+mod ingest;
+mod input;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
 
 use crate::random::Random;
 use crate::{Report, build};
@@ -13,9 +27,15 @@ use crate::{Report, build};
 /// Processes that build one store, killed at any moment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Kill9 {
+    /// What is killed.
+    #[arg(long, value_enum, default_value_t = What::Build)]
+    what: What,
     /// How many processes are killed.
     #[arg(long, default_value_t = 200)]
     loops: u64,
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
     /// Processes at a time.
     #[arg(long, default_value_t = 2)]
     writers: usize,
@@ -25,6 +45,19 @@ pub(crate) struct Kill9 {
     /// The same seed waits the same times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Builds with the library.
+    Build,
+    /// `zvf create`.
+    Create,
+    /// `zvf create --overwrite`.
+    Overwrite,
+    /// `zvf ingest`.
+    Ingest,
 }
 
 /// Builds one store over and over, until it is killed.
@@ -65,9 +98,23 @@ impl Builder {
 
 impl Kill9 {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let scratch = tempfile::tempdir()?;
-        let dir = self.dir.unwrap_or_else(|| scratch.path().to_owned());
+        let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let mut random = Random::new(self.seed);
+        let mut report = match self.what {
+            What::Build => return self.builds(&dir),
+            What::Create => create::run(&zvf, &dir, self.loops, false, &mut random)?,
+            What::Overwrite => create::run(&zvf, &dir, self.loops, true, &mut random)?,
+            What::Ingest => ingest::run(&zvf, &dir, self.loops, self.writers, &mut random)?,
+        };
+        report.seed = self.seed;
+        Ok(report)
+    }
+
+    fn builds(self, dir: &Path) -> anyhow::Result<Report> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = dir.join("a.zv");
         let mut report = Report { name: "kill9", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
@@ -97,7 +144,7 @@ impl Kill9 {
         anyhow::ensure!(start(&store, 1, 1)?.wait()?.success(), "the last build failed");
         report.count(runtime.block_on(check(&store, &mut there)));
         let left: Vec<_> =
-            std::fs::read_dir(&dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
+            std::fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
         report.count(if left.len() == 1 { Ok(()) } else { Err(format!("left behind: {left:?}")) });
         Ok(report)
     }
@@ -123,6 +170,31 @@ async fn check(store: &Path, there: &mut bool) -> Result<(), String> {
         }
     }
     build::read(store, CELLS).await.map(drop)
+}
+
+/// The command with these words, which says nothing.
+fn command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
+    let mut command = Command::new(zvf);
+    let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    child.with_context(|| format!("cannot start {}", zvf.display()))
+}
+
+/// Kills a process after some time up to `within`; whether it was still at work.
+fn killed(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
+    let micros = usize::try_from(within.as_micros())?.max(1);
+    std::thread::sleep(Duration::from_micros(u64::try_from(random.below(micros))?));
+    let alive = child.try_wait()?.is_none();
+    child.kill()?;
+    child.wait()?;
+    Ok(alive)
+}
+
+/// What lies in `dir` beside `store`.
+fn beside(dir: &Path, store: &Path) -> Result<(), String> {
+    let entries = std::fs::read_dir(dir).map_err(|error| error.to_string())?;
+    let names = entries.flatten().map(|entry| entry.path()).filter(|path| path != store);
+    let left: Vec<PathBuf> = names.collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
 }
 
 /// Cells of a store.

@@ -8,16 +8,21 @@
 //! * what was synced is there.
 //!
 //! Each disk must show the old store or the new one, whole, and nothing else; once publishing has returned,
-//! the new one. Where there is no name at all, the next build must bring the old store back. The control
-//! leaves one sync out: then some disk must show something else, or the sync would be there for nothing.
+//! the new one. Where there is no name at all, the next build must bring the old store back.
+//!
+//! A store is built by one process, or by several that share a folder. There the last step is done again
+//! after the crash, and what a process had waited for is not: the new store must come out, whole. The
+//! control leaves one sync out: then some disk must show something else, or the sync would be there for
+//! nothing.
 
-use std::collections::BTreeMap;
+mod model;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use zvf_store::internals::{Call, Disk, build_on};
+use zvf_store::internals::{Call, Disk, build_on, join_on};
 
+use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, tree};
 use crate::random::Random;
 use crate::{Report, build};
 
@@ -37,12 +42,13 @@ impl Powerloss {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut report = Report { name: "powerloss", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
-        let scripts = [
-            runtime.block_on(Script::record(false, true))?,
-            runtime.block_on(Script::record(true, true))?,
-            runtime.block_on(Script::record(true, false))?,
-        ];
-        let each = self.states / 3;
+        let mut scripts = Vec::new();
+        for shared in [false, true] {
+            for how in [How::New, How::Replaced, How::InTwoSteps] {
+                scripts.push(runtime.block_on(Script::record(how, shared))?);
+            }
+        }
+        let each = self.states / 6;
         for script in &scripts {
             for _ in 0..each {
                 let crash = random.below(script.calls.len() + 1);
@@ -57,8 +63,13 @@ impl Powerloss {
                     let crash = random.below(script.calls.len() + 1);
                     let found = runtime.block_on(script.check(crash, Some(without), &mut random));
                     seen |= found.is_err();
+                    if seen {
+                        break;
+                    }
                 }
-                let missed = || Err(format!("{}: call {without} is not missed", script.name));
+                let call = &script.calls[without];
+                let name = script.name();
+                let missed = || Err(format!("{name}: call {without}, {call:?}, is not missed"));
                 report.count(if seen { Ok(()) } else { missed() });
             }
         }
@@ -66,60 +77,62 @@ impl Powerloss {
     }
 }
 
+/// Whether there is an old store, and how names change places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    New,
+    Replaced,
+    InTwoSteps,
+}
+
 /// What one build did, and what it may leave.
 struct Script {
-    name: &'static str,
+    how: How,
     before: Tree,
     after: Tree,
     calls: Vec<Call>,
     ops: Vec<Op>,
     model: Model, // before the first call
     parent: PathBuf,
+    shared: Option<Shared>,
 }
 
-/// The files of a store by their path; none when there is no store.
-type Tree = Option<BTreeMap<PathBuf, Bytes>>;
-type Inode = usize;
-
-/// One step of a call, on directories and files and not on paths.
-struct Op {
-    call: usize,
-    change: Change,
-}
-
-enum Change {
-    /// Names that change together: in each directory, a name means this from now on.
-    Names(Vec<(Inode, String, Option<Inode>)>),
-    /// A file has these bytes.
-    Bytes(Inode, Bytes),
-}
-
-/// A disk: directories with their names, files with their bytes.
-#[derive(Clone, Default)]
-struct Model {
-    dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
-    files: BTreeMap<Inode, Bytes>,
+/// What more there is to know where several processes built the store.
+struct Shared {
+    store: Inode,       // the directory of the new store
+    identity: String,   // what told it from others when it was recorded
+    waited: Vec<usize>, // the calls after which each process went away
 }
 
 impl Script {
     /// Builds generation 2, over generation 1 when there is to be something to replace.
-    async fn record(replace: bool, exchange: bool) -> anyhow::Result<Self> {
-        let here = tempfile::tempdir()?;
+    async fn record(how: How, shared: bool) -> anyhow::Result<Self> {
+        let here = archives::scratch();
         let parent = here.path().canonicalize()?;
         let target = parent.join(NAME);
-        if replace {
+        if how != How::New {
             let disk = Disk::recording();
             build::build(build_on(disk, &target, build::options(true)).await?, 1, CELLS).await?;
         }
         let before = tree(&target);
         let mut model = Model::default();
-        model.dirs.insert(ROOT, BTreeMap::new());
+        model.dirs.insert(ROOT, Default::default());
         let mut next = ROOT + 1;
         model.take(&parent, ROOT, &mut next)?;
         let disk = Disk::recording();
-        let disk = if exchange { disk } else { disk.without_exchange() };
-        let begun = build_on(disk.clone(), &target, build::options(true)).await?;
-        build::build(begun, 2, CELLS).await?;
+        let disk = if how == How::InTwoSteps { disk.without_exchange() } else { disk };
+        let mut waited = Vec::new();
+        if shared {
+            let join = || join(&disk, &parent);
+            for own in SHARES {
+                build::share(&join().await?, 2, own, CELLS).await?;
+                waited.push(disk.calls().len());
+            }
+            build::finish(join().await?, 2, CELLS).await.map_err(anyhow::Error::msg)?;
+        } else {
+            let begun = build_on(disk.clone(), &target, build::options(true)).await?;
+            build::build(begun, 2, CELLS).await?;
+        }
         let calls = disk.calls();
         let mut ideal = model.clone();
         let mut ops = Vec::new();
@@ -129,14 +142,20 @@ impl Script {
                 ops.push(Op { call: number, change });
             }
         }
-        let name = match (replace, exchange) {
-            (false, _) => "new store",
-            (true, true) => "replaced store",
-            (true, false) => "replaced store, in two steps",
-        };
         let after = tree(&target);
-        anyhow::ensure!(ideal.tree() == after, "{name}: the model is not what happened");
-        Ok(Self { name, before, after, calls, ops, model, parent })
+        anyhow::ensure!(ideal.tree() == after, "{how:?}: the model is not what happened");
+        let shared = if shared {
+            let identity = fs::read_to_string(parent.join(WORK).join(ID))?;
+            Some(Shared { store: ideal.find(&target, &parent), identity, waited })
+        } else {
+            None
+        };
+        Ok(Self { how, before, after, calls, ops, model, parent, shared })
+    }
+
+    fn name(&self) -> String {
+        let shared = if self.shared.is_some() { "several processes" } else { "one process" };
+        format!("{:?} by {shared}", self.how)
     }
 
     /// The syncs that something depends on.
@@ -165,25 +184,29 @@ impl Script {
         }
         let found = disk.tree();
         let told =
-            |what: &str| Err(format!("{}, power lost before call {crash}: {what}", self.name));
+            |what: &str| Err(format!("{}, power lost before call {crash}: {what}", self.name()));
         // Publishing returns after the last sync; the removal of scratch is all that follows.
         let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
         let returned = crash > last_sync.unwrap_or(usize::MAX);
-        if found == self.after {
-            return Ok(());
-        }
-        if returned {
+        if returned && found != self.after {
             return told("published, and not there");
         }
-        if found == self.before {
-            return Ok(());
-        }
-        if found.is_some() {
+        let known = found == self.after || found == self.before;
+        if found.is_some() && !known {
             return told("neither the old store nor the new one");
         }
-        match disk.recovered().await {
-            Ok(tree) if tree == self.before => Ok(()),
-            Ok(_) => told("the old store did not come back"),
+        let recovered = match &self.shared {
+            // Done again it takes long: not always.
+            Some(shared) if !returned && (!known || random.below(4) == 0) => {
+                shared.finished(&disk, crash, self.how).await
+            }
+            None if !known => recovered(&disk).await,
+            _ => return Ok(()),
+        };
+        let wanted = if self.shared.is_some() { &self.after } else { &self.before };
+        match recovered {
+            Ok(tree) if tree == *wanted => Ok(()),
+            Ok(_) => told("what came back is something else"),
             Err(error) => told(&error.to_string()),
         }
     }
@@ -194,6 +217,7 @@ impl Script {
         later.filter(|(number, _)| Some(*number) != without).any(|(_, call)| {
             match (call, &op.change) {
                 (Call::SyncAll, _) => true,
+                // A name that goes from one directory to another is where the second one is.
                 (Call::SyncDir(dir), Change::Names(names)) => {
                     *dir == self.parent && names.iter().any(|(dir, ..)| *dir == ROOT)
                 }
@@ -203,158 +227,77 @@ impl Script {
     }
 }
 
-impl Model {
-    /// Takes in what lies in the directory `path`.
-    fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
-        for entry in fs::read_dir(path)? {
-            let entry = entry?;
-            let inode = *next;
-            *next += 1;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            self.dirs.entry(dir).or_default().insert(name, inode);
-            if entry.file_type()?.is_dir() {
-                self.dirs.insert(inode, BTreeMap::new());
-                self.take(&entry.path(), inode, next)?;
-            } else {
-                self.files.insert(inode, fs::read(entry.path())?.into());
-            }
+impl Shared {
+    /// The store after those that had not waited for the disk began again, and the last one did.
+    async fn finished(&self, model: &Model, crash: usize, how: How) -> anyhow::Result<Tree> {
+        let here = archives::scratch();
+        let parent = here.path().canonicalize()?;
+        write(model, &parent)?;
+        // What tells directories apart is another number on this disk.
+        let id = parent.join(WORK).join(ID);
+        if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
+            let places = [parent.join(NAME), parent.join(WORK).join("store")];
+            let place = places.iter().find(|place| model.find(place, &parent) == self.store);
+            fs::write(&id, place.map_or(Ok("none".to_owned()), |place| identity(place))?)?;
         }
-        Ok(())
-    }
-
-    /// What `call` changes on this disk, step by step.
-    fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
-        let name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let dir = |model: &Self, path: &Path| model.find(path.parent().unwrap_or(parent), parent);
-        let mut fresh = || {
-            *next += 1;
-            *next - 1
-        };
-        match call {
-            Call::MakeDir(path) => {
-                let inode = fresh();
-                self.dirs.insert(inode, BTreeMap::new());
-                vec![Change::Names(vec![(dir(self, path), name(path), Some(inode))])]
-            }
-            Call::Create(path, bytes) => {
-                let inode = fresh();
-                self.files.insert(inode, Bytes::new());
-                let names = vec![(dir(self, path), name(path), Some(inode))];
-                vec![Change::Names(names), Change::Bytes(inode, bytes.clone())]
-            }
-            Call::Remove(path) => {
-                vec![Change::Names(vec![(dir(self, path), name(path), None)])]
-            }
-            Call::Rename(from, to) => {
-                let inode = self.find(from, parent);
-                vec![Change::Names(vec![
-                    (dir(self, from), name(from), None),
-                    (dir(self, to), name(to), Some(inode)),
-                ])]
-            }
-            Call::Exchange(one, other) => {
-                let (first, second) = (self.find(one, parent), self.find(other, parent));
-                vec![Change::Names(vec![
-                    (dir(self, one), name(one), Some(second)),
-                    (dir(self, other), name(other), Some(first)),
-                ])]
-            }
-            Call::RemoveAll(path) => {
-                let mut changes = Vec::new();
-                self.remove(self.find(path, parent), &mut changes);
-                changes.push(Change::Names(vec![(dir(self, path), name(path), None)]));
-                changes
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn remove(&self, dir: Inode, changes: &mut Vec<Change>) {
-        for (name, inode) in self.dirs.get(&dir).into_iter().flatten() {
-            self.remove(*inode, changes);
-            changes.push(Change::Names(vec![(dir, name.clone(), None)]));
-        }
-    }
-
-    fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Names(names) => {
-                for (dir, name, inode) in names {
-                    let entries = self.dirs.entry(*dir).or_default();
-                    match inode {
-                        Some(inode) => drop(entries.insert(name.clone(), *inode)),
-                        None => drop(entries.remove(name)),
-                    }
-                }
-                for (_, _, inode) in names {
-                    let Some(inode) = inode else { continue };
-                    // A directory or file whose name made it to the disk is there, if only empty.
-                    if !self.files.contains_key(inode) {
-                        self.dirs.entry(*inode).or_default();
-                    }
+        let disk = Disk::recording();
+        let disk = if how == How::InTwoSteps { disk.without_exchange() } else { disk };
+        for (own, waited) in SHARES.into_iter().zip(&self.waited) {
+            if crash < *waited {
+                let joined = join(&disk, &parent).await?;
+                if !joined.is_published().await? {
+                    build::share(&joined, 2, own, CELLS).await?;
                 }
             }
-            Change::Bytes(file, bytes) => drop(self.files.insert(*file, bytes.clone())),
         }
-    }
-
-    fn find(&self, path: &Path, parent: &Path) -> Inode {
-        let below = path.strip_prefix(parent).unwrap_or(Path::new(""));
-        below.components().fold(ROOT, |at, name| {
-            let name = name.as_os_str().to_string_lossy();
-            self.dirs.get(&at).and_then(|dir| dir.get(&*name)).copied().unwrap_or(LOST)
-        })
-    }
-
-    /// The store as this disk has it.
-    fn tree(&self) -> Tree {
-        let store = *self.dirs.get(&ROOT)?.get(NAME)?;
-        let mut files = BTreeMap::new();
-        self.walk(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
-        Some(files)
-    }
-
-    fn walk(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
-        if let Some(bytes) = self.files.get(&at) {
-            found(path.to_owned(), bytes.clone());
-        }
-        for (name, inode) in self.dirs.get(&at).into_iter().flatten() {
-            self.walk(*inode, &path.join(name), found);
-        }
-    }
-
-    /// The store after the next build began on this disk and gave up.
-    async fn recovered(&self) -> anyhow::Result<Tree> {
-        let here = tempfile::tempdir()?;
-        let mut made = Vec::new();
-        self.walk(ROOT, here.path(), &mut |path, bytes| made.push((path, bytes)));
-        for (path, bytes) in made {
-            fs::create_dir_all(path.parent().unwrap_or(here.path()))?;
-            fs::write(path, bytes)?;
-        }
-        let target = here.path().join(NAME);
-        drop(build_on(Disk::recording(), &target, build::options(true)).await?);
-        Ok(tree(&target))
+        let last = build::finish(join(&disk, &parent).await?, 2, CELLS).await;
+        last.map_err(anyhow::Error::msg)?;
+        Ok(tree(&parent.join(NAME)))
     }
 }
 
-/// The files below `path`.
-fn tree(path: &Path) -> Tree {
-    let mut model = Model::default();
-    model.dirs.insert(ROOT, BTreeMap::new());
-    let mut next = ROOT + 1;
-    model.take(path, ROOT, &mut next).ok()?;
-    let mut files = BTreeMap::new();
-    model.walk(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
-    Some(files)
+async fn join(disk: &Disk, parent: &Path) -> Result<zvf_store::Build, zvf_store::StoreError> {
+    let options = build::options(true);
+    join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
 }
 
-const NAME: &str = "a.zv";
+/// The store after the next build began on this disk and gave up.
+async fn recovered(model: &Model) -> anyhow::Result<Tree> {
+    let here = archives::scratch();
+    write(model, here.path())?;
+    let target = here.path().join(NAME);
+    drop(build_on(Disk::recording(), &target, build::options(true)).await?);
+    Ok(tree(&target))
+}
+
+/// Makes what the model has, below `parent`.
+fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
+    let mut made = Vec::new();
+    model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
+    for (path, bytes) in made {
+        fs::create_dir_all(path.parent().unwrap_or(parent))?;
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(path)?.ino().to_string())
+}
+
+#[cfg(not(unix))]
+fn identity(_path: &Path) -> std::io::Result<String> {
+    Ok(String::new())
+}
+
+/// The folder that several processes share, and what tells in it how far they came.
+const WORK: &str = "work";
+const ID: &str = "store.id";
 /// Cells of a store; each is four files or a part of one.
 const CELLS: i64 = 6;
-const ROOT: Inode = 0;
-/// What no name means.
-const LOST: Inode = usize::MAX;
+/// Which process writes which; no shard is divided.
+const SHARES: [std::ops::Range<i64>; 2] = [0..4, 4..CELLS];
 /// What a disk writes at once.
 const SECTOR: usize = 512;

@@ -10,6 +10,10 @@
 //!
 //! The first control counts modulo 32, so there is something to match. Data ends after a whole step.
 
+mod encode;
+
+pub(crate) use self::encode::Table;
+
 /// Decodes `data` into the front of `out`, and tells how many bytes that gave. `None` when a step is cut
 /// short, matches what is not there, or does not fit.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {

@@ -1,11 +1,14 @@
-//! Undoing what was done to a block before it was compressed.
+//! What is done to a block before it is compressed, and undoing it.
 //!
-//! Shuffles move bytes, so they go from one buffer to another; differences are undone in place; what cuts
+//! Shuffles move bytes, so they go from one buffer to another; differences are made in place; what cuts
 //! precision cannot be undone. A rest that is no whole item is left as it is.
 
 mod bitshuffle;
 mod difference;
 mod shuffle;
+mod truncate;
+
+pub(crate) use self::truncate::cut_precision;
 
 use zvf_format::caterva::{Filter, FilterSlot};
 
@@ -37,6 +40,32 @@ pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
 }
 
 impl Block<'_> {
+    /// Applies a filter of Blosc2 that moves bytes, from `from` to `to`, which are of the same length.
+    pub(crate) fn apply_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {
+        if slot.filter == Filter::Shuffle {
+            shuffle::apply(self.width(slot.meta, self.typesize), from, to);
+        } else {
+            bitshuffle::apply(self.typesize, from, to);
+        }
+    }
+
+    /// Applies a filter that leaves bytes where they are, but for those that cut precision.
+    pub(crate) fn apply_in_place(self, slot: FilterSlot, block: &mut [u8]) {
+        match slot.filter {
+            Filter::Delta => difference::apply_delta(self.typesize, self.first, block),
+            Filter::ByteDelta => {
+                let item = self.item_size.unwrap_or(self.typesize);
+                difference::apply_bytes(self.width(slot.meta, item), block);
+            }
+            Filter::None
+            | Filter::Shuffle
+            | Filter::Bitshuffle
+            | Filter::TruncatePrecision
+            | Filter::TruncateIntegers
+            | Filter::Unknown(_) => {} // not here
+        }
+    }
+
     /// Undoes a filter that moves bytes, from `from` to `to`, which are of the same length.
     pub(crate) fn undo_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {
         if slot.filter == Filter::Shuffle {

@@ -1,4 +1,4 @@
-//! Blosc 1 and Blosc2 chunks, decoded block by block; Blosc 1 chunks written.
+//! Blosc 1 and Blosc2 chunks, decoded block by block, and written.
 //!
 //! A chunk is a header, a table of block positions and blocks that were filtered and compressed each by
 //! itself. So a part of a chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them, a
@@ -21,9 +21,9 @@
 //!   so are chunks with blocks of varying length.
 //! * Filters: all that can be undone, and those with nothing to undo.
 //!
-//! * An [`Encoder`] writes Blosc 1 chunks, with blocks of the size asked for.
+//! * An [`Encoder`] writes chunks of both versions, with blocks of the size asked for.
 //!
-//! Not here: who stores the chunk, and writing Blosc2 chunks.
+//! Not here: who stores the chunk.
 //!
 //! # Features
 //!
@@ -44,7 +44,7 @@ mod stream;
 
 pub use chunk::Chunk;
 pub use decode::Decoder;
-pub use encode::{Compressor, Encoder, Settings, Shuffle};
+pub use encode::{Blosc2Settings, Compressor, Encoder, Settings, Shuffle, constant_chunk};
 pub use error::{BlockFault, BloscError, RequestFault};
 pub use layout::{Layout, parse_header};
 pub use stored::Stored;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zvf::inspect::advise;
-use zvf::{Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
+use zvf::{Kind, Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
+use crate::outcome::Usage;
 
 /// What the subcommands share.
 #[derive(Debug)]
@@ -92,6 +93,30 @@ impl Session {
         match LevelReader::open(store, Level(number)).await {
             Ok(level) => Ok(level),
             Err(error) => Err(advise(error.into(), store).await.into()),
+        }
+    }
+
+    /// Every kind of a level that holds several, the first one first; otherwise the level alone.
+    pub(crate) async fn kinds(
+        &self,
+        store: &Store,
+        number: u32,
+        only: Option<Kind>,
+    ) -> anyhow::Result<Vec<LevelReader>> {
+        let level = self.level(store, number).await?;
+        let beside: Vec<Kind> = level.kinds_beside().collect();
+        let mut all = Vec::new();
+        if only.is_none_or(|kind| level.kinds().contains(&kind)) {
+            all.push(level.clone());
+        }
+        for kind in beside.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
+            all.extend(level.of_kind(kind).await.map_err(zvf::Error::from)?);
+        }
+        match only {
+            Some(kind) if all.is_empty() => {
+                Err(Usage::new(format!("level {number} holds no {kind}")).into())
+            }
+            _ => Ok(all),
         }
     }
 

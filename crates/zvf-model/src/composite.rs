@@ -117,4 +117,4 @@ impl Geometry {
     }
 }
 
-const INDEX: &str = "geometry_index";
+const INDEX: &str = crate::level::GEOMETRIES;

@@ -96,7 +96,7 @@ impl LevelReader {
     ///
     /// When their document does not say what is needed to read them.
     pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
-        self.node().rows("groups").await?.map(Groups::new).transpose()
+        self.whole().rows("groups").await?.map(Groups::new).transpose()
     }
 
     /// The attribute of groups called `name`, by group; `None` when there is none.
@@ -105,7 +105,7 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
-        let array = self.node().dense(&format!("group_attributes/{name}")).await?;
+        let array = self.whole().dense(&format!("group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
@@ -115,7 +115,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     pub async fn group_attribute_names(&self) -> Result<Listing, ModelError> {
-        Ok(self.node().children("group_attributes").await?)
+        Ok(self.whole().children("group_attributes").await?)
     }
 }
 

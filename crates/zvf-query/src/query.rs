@@ -125,7 +125,7 @@ impl Query {
         Self { level: rule, ..self }
     }
 
-    /// Takes the store for one of this kind, where it names several.
+    /// Asks for geometry of this kind, where the store holds several; without, for the first.
     #[must_use]
     pub fn of_kind(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use zvf_model::{Batch, Level, LevelReader};
+use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Plan};
@@ -23,8 +23,11 @@ use crate::warm::Warm;
 #[derive(Clone, Debug)]
 pub struct Reader {
     store: Store,
-    levels: Arc<Mutex<BTreeMap<Level, Arc<Warm>>>>,
+    levels: Arc<Mutex<Levels>>,
 }
+
+/// What was learned of each level, and of each kind that lies beside the first of one.
+type Levels = BTreeMap<(Level, Option<Kind>), Arc<Warm>>;
 
 impl Reader {
     /// A reader of `store`. Nothing is read yet.
@@ -45,7 +48,38 @@ impl Reader {
     ///
     /// When there is no such level, or it cannot be read.
     pub async fn level(&self, level: Level) -> Result<LevelReader, QueryError> {
-        Ok(self.warm(level).await?.level.clone())
+        Ok(self.warm(level, None).await?.level.clone())
+    }
+
+    /// The geometry of `kind` of level `level`, opened once.
+    ///
+    /// # Errors
+    ///
+    /// As [`level`](Self::level), and when the level holds no such kind.
+    pub async fn level_of_kind(&self, level: Level, kind: Kind) -> Result<LevelReader, QueryError> {
+        let warm = self.warm(level, Some(kind)).await?;
+        warm.kind(Some(kind))?;
+        Ok(warm.level.clone())
+    }
+
+    /// The kind of the object `id`, where level `level` holds several kinds and one of them has it.
+    ///
+    /// # Errors
+    ///
+    /// When the level or an index of objects cannot be read.
+    pub async fn kind_of(&self, level: Level, id: ObjectId) -> Result<Option<Kind>, QueryError> {
+        let own = self.level(level).await?;
+        let beside: Vec<Kind> = own.kinds_beside().collect();
+        let first = own.kinds().first().copied().filter(|_| !beside.is_empty());
+        for kind in first.into_iter().chain(beside) {
+            let Some(index) = self.level_of_kind(level, kind).await?.objects().await? else {
+                continue;
+            };
+            if index.find(&[id]).await?.iter().any(Option::is_some) {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
     }
 
     /// What `query` will read.
@@ -104,14 +138,33 @@ impl Reader {
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
 
-    pub(crate) async fn warm(&self, level: Level) -> Result<Arc<Warm>, QueryError> {
+    /// What is asked of a level for `kind`: a geometry beside that of the level, or the level's own.
+    pub(crate) async fn warm(
+        &self,
+        level: Level,
+        kind: Option<Kind>,
+    ) -> Result<Arc<Warm>, QueryError> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = levels().get(&level).cloned();
+        let known = levels().get(&(level, None)).cloned();
+        let own = match known {
+            Some(warm) => warm,
+            None => {
+                let opened = LevelReader::open(&self.store, level).await?;
+                let warm = Arc::new(Warm::over(opened).await?);
+                Arc::clone(levels().entry((level, None)).or_insert(warm))
+            }
+        };
+        let Some(kind) = kind.filter(|kind| own.level.kinds_beside().any(|own| own == *kind))
+        else {
+            return Ok(own);
+        };
+        let known = levels().get(&(level, Some(kind))).cloned();
         if let Some(warm) = known {
             return Ok(warm);
         }
-        let warm = Arc::new(Warm::open(&self.store, level).await?);
-        Ok(Arc::clone(levels().entry(level).or_insert(warm)))
+        let Some(opened) = own.level.of_kind(kind).await? else { return Ok(own) };
+        let warm = Arc::new(Warm::over(opened).await?);
+        Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(warm)))
     }
 }
 

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::key::ChunkKey;
 use zvf_model::{
-    AttributeReader, Kind, Level, LevelReader, LinkAttribute, LinkFamily, ModelError, RowAttribute,
+    AttributeReader, Kind, LevelReader, LinkAttribute, LinkFamily, ModelError, RowAttribute,
 };
-use zvf_store::Store;
 
 use crate::error::{BadQuery, QueryError};
 
@@ -27,9 +26,8 @@ pub(crate) struct Warm {
 type Kept<T> = Mutex<BTreeMap<String, T>>;
 
 impl Warm {
-    /// Opens level `level` of `store`.
-    pub(crate) async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
-        let level = LevelReader::open(store, level).await?;
+    /// Nothing known yet of an open level.
+    pub(crate) async fn over(level: LevelReader) -> Result<Self, ModelError> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
         Ok(Self {

@@ -62,7 +62,7 @@ pub(crate) async fn mend(
                 .await?
         }
         ("C5", _) => {
-            let level = node.split('/').next().unwrap_or_default();
+            let level = node.rsplit_once('/').map_or(node, |(level, _)| level);
             documents
                 .change(store, level, "C5", |node| {
                     let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
@@ -209,9 +209,14 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
 
 /// The index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
 async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError> {
-    let Some((level, _)) = path.split_once('/') else { return Ok(Mended::Left) };
-    let Ok(number) = level.parse::<u32>() else { return Ok(Mended::Left) };
-    let node = store.level(number).await?;
+    // A level, or one more kind of geometry in it.
+    let Some((level, _)) = path.rsplit_once('/') else { return Ok(Mended::Left) };
+    let (number, beside) = level.split_once('/').unwrap_or((level, ""));
+    let Ok(number) = number.parse::<u32>() else { return Ok(Mended::Left) };
+    let mut node = store.level(number).await?;
+    if !beside.is_empty() {
+        node = node.geometry(beside).await?;
+    }
     let family = format!("{level}/links/0");
     let Some(group) = store.group(&family).await? else { return Ok(Mended::Left) };
     let width = group.attributes.get("link_width").and_then(Value::as_u64).unwrap_or(0);

@@ -83,6 +83,26 @@ async fn what_follows_is_mended() {
 }
 
 #[tokio::test]
+async fn a_kind_beside_another_is_mended_where_it_lies() {
+    let mut files = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100);
+    files.retain(|(path, _)| !path.starts_with("0/graph/link_fragments/"));
+    let unpacked = Unpacked::of(&files);
+    assert_eq!(broken(&unpacked).await, ["C41"]);
+    let plan = planned(&unpacked).await;
+    let within = |path: &str| path.starts_with("0/graph/link_fragments/");
+    assert!(!plan.is_empty() && plan.changes.iter().all(|change| within(&change.path)));
+    if let Some(kept) = apply_local(unpacked.path(), &plan).unwrap() {
+        fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+    }
+    assert_eq!(broken(&unpacked).await, [""; 0]);
+
+    let files = archives::with_beside("pc3_basic", "graph", "broken/lv_tile_lie", 0);
+    let plan = planned(&Unpacked::of(&files)).await;
+    let tiles = plan.changes.iter().filter(|change| change.rules.contains(&"C5"));
+    assert_eq!(tiles.map(|change| &*change.path).collect::<Vec<_>>(), ["0/graph/zarr.json"]);
+}
+
+#[tokio::test]
 async fn what_is_replaced_is_kept_beside_the_store() {
     let mut files = archives::files("pc3_basic");
     edit(&mut files, "0/zarr.json", |d| {

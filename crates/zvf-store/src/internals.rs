@@ -55,3 +55,19 @@ pub async fn build_on(
 ) -> Result<crate::Build, StoreError> {
     crate::Build::in_folder(path.to_owned(), disk, options).await
 }
+
+/// Takes part in building the store in the directory `path` in the folder `work`, with every call to the
+/// system going through `disk`.
+///
+/// # Errors
+///
+/// As [`crate::Build::join`].
+#[cfg(feature = "local")]
+pub async fn join_on(
+    disk: Disk,
+    path: &Path,
+    work: &Path,
+    options: crate::BuildOptions,
+) -> Result<crate::Build, StoreError> {
+    crate::Build::join_folder(path.to_owned(), work.to_owned(), disk, options).await
+}

@@ -37,7 +37,11 @@ pub struct LevelNode {
 
 impl LevelNode {
     pub(crate) async fn open(shared: &Arc<Shared>, number: u32) -> Result<Self, StoreError> {
-        let key = Key::root().child(&number.to_string())?;
+        Self::at(shared, Key::root().child(&number.to_string())?, number).await
+    }
+
+    /// The group at `key` as level `number`.
+    async fn at(shared: &Arc<Shared>, key: Key, number: u32) -> Result<Self, StoreError> {
         let group = match shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
             None => return Err(StoreError::absent(&key, "this level was asked for")),
@@ -144,6 +148,15 @@ impl LevelNode {
     /// When the backend fails.
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
         node::children(&self.shared, &self.below(name)?).await
+    }
+
+    /// The group `name` of this level, which holds one more geometry as a level does.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
+        Self::at(&self.shared, self.below(name)?, self.number).await
     }
 
     /// The path of `name` below this level; an empty name is the level itself.

@@ -54,6 +54,7 @@ pub mod internals;
 mod key;
 mod layout;
 mod level;
+mod lone;
 #[cfg(all(unix, feature = "map"))]
 pub mod map;
 mod node;
@@ -78,6 +79,7 @@ pub use file::RangedFile;
 pub use key::Key;
 pub use layout::{Cells, Dense, KeyTable, Rows};
 pub use level::LevelNode;
+pub use lone::LoneArray;
 pub use node::Listing;
 pub use notice::Notice;
 pub use open::Store;

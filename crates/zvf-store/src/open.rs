@@ -87,6 +87,12 @@ impl Store {
         Self::begin(Source::Pack(pack), budget, options).await
     }
 
+    /// Whether the store is one file: a pack is read like a store, and has no objects of its own.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        matches!(self.shared.source, Source::Pack(_))
+    }
+
     /// The file of this machine that `address` names, when it is that of a packed store, by its name.
     #[must_use]
     pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {

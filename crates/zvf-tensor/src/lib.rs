@@ -19,7 +19,9 @@
 //! ```
 //!
 //! * [`TensorFile`] and [`Tensor`] read `.tet`, [`TetWriter`] writes it.
-//! * [`BlockArray`] reads Caterva and B2ND arrays, down to the blocks that a slice needs.
+//! * [`BlockArray`] reads Caterva and B2ND arrays, down to the blocks that a slice needs; [`BlockFile`] makes
+//!   them and [`BlockEdit`] changes them.
+//! * [`AnyArray`] is an array of either form or of Zarr, which [`convert`] writes in another.
 //! * [`pack`] makes one file of a store, [`unpack`] a store of such a file.
 //!
 //! This crate starts no runtime: what lies on a network needs the caller's tokio, and what is compressed is
@@ -43,18 +45,25 @@
     )
 )]
 
+mod any;
 mod array;
 mod b2nd;
+mod convert;
 mod error;
 mod memory;
 mod num;
 mod pack;
 mod publish;
+mod region;
 mod slice;
 mod tet;
 
+pub use any::AnyArray;
 pub use array::{Array, Value, View};
-pub use b2nd::{BlockArray, BlockValues};
+pub use b2nd::{
+    BlockArray, BlockEdit, BlockFile, BlockValues, BlockWriter, Constant, Edited, NewBlocks,
+};
+pub use convert::{ArrayForm, ConvertOptions, convert, gather};
 pub use error::TensorError;
 pub use memory::Memory;
 pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};

@@ -5,6 +5,10 @@
 //! there -> fsync of the folder
 //! ```
 //!
+//! A folder is made the same way, of files that are synced one by one. Where it replaces another, that one is
+//! renamed first and removed last: a reader that opens files in between does not find some, and never finds
+//! a mixture.
+//!
 //! What is dropped before is removed. Listings of stores skip such names.
 
 use std::fs::{self, File, OpenOptions};
@@ -54,9 +58,7 @@ impl NewFile {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".tmp-{}-{number}", std::process::id());
-        let temporary = folder(path).join(name);
+        let temporary = beside(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary);
         let file = file.map_err(failed)?;
         Ok(Self { file, temporary, path: path.to_owned(), replace, published: false })
@@ -92,6 +94,71 @@ impl Drop for NewFile {
             let _gone = fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// A folder in the making.
+#[derive(Debug)]
+pub(crate) struct NewFolder {
+    temporary: PathBuf,
+    path: PathBuf,
+    replace: bool,
+}
+
+impl NewFolder {
+    /// Begins the folder at `path`; what is there is replaced only when `replace` says so.
+    pub(crate) fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
+        let failed = |error| TensorError::from(StoreError::io(Op::Write, error));
+        if !replace && path.symlink_metadata().is_ok() {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        let temporary = beside(path);
+        fs::create_dir(&temporary).map_err(failed)?;
+        Ok(Self { temporary, path: path.to_owned(), replace })
+    }
+
+    /// Where its files are made.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Gives it its name.
+    pub(crate) fn publish(self) -> Result<(), TensorError> {
+        let failed = |error| TensorError::from(StoreError::io(Op::Publish, error));
+        sync_folder(&self.temporary).map_err(failed)?;
+        let there = self.path.symlink_metadata().is_ok();
+        if there && !self.replace {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        let old = beside(&self.path);
+        if there {
+            fs::rename(&self.path, &old).map_err(failed)?;
+        }
+        if let Err(error) = fs::rename(&self.temporary, &self.path) {
+            if there {
+                fs::rename(&old, &self.path).map_err(failed)?;
+            }
+            return Err(failed(error));
+        }
+        sync_folder(folder(&self.path)).map_err(failed)?;
+        if there {
+            // What cannot be removed stays, under a name that nobody reads.
+            let _gone = fs::remove_dir_all(&old);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        // After publishing there is nothing of that name.
+        let _gone = fs::remove_dir_all(&self.temporary);
+    }
+}
+
+/// A name in the same folder that nobody else has.
+fn beside(path: &Path) -> PathBuf {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    folder(path).join(format!(".tmp-{}-{number}", std::process::id()))
 }
 
 fn folder(path: &Path) -> &Path {
@@ -139,6 +206,38 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"other");
         new.publish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(&path)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        let make = |replace, name: &str| {
+            let new = NewFolder::create(&path, replace)?;
+            fs::write(new.temporary().join(name), name).unwrap();
+            new.publish()
+        };
+        make(false, "one").unwrap();
+        assert_eq!(names(), ["one"]);
+        assert_eq!(make(false, "two").unwrap_err().class(), Class::AlreadyExists);
+        make(true, "three").unwrap();
+        assert_eq!(names(), ["three"]);
+
+        fs::remove_dir_all(&path).unwrap();
+        let late = NewFolder::create(&path, false).unwrap();
+        make(false, "first").unwrap();
+        assert_eq!(late.publish().unwrap_err().class(), Class::AlreadyExists);
+        drop(NewFolder::create(&path, true).unwrap());
+        assert_eq!(names(), ["first"]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

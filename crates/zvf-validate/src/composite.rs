@@ -1,5 +1,9 @@
-//! Composite stores: geometries of their own, listed in `geometry_index`.
+//! Composite stores: geometries beside that of a level, listed in `geometry_index`.
+//!
+//! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
+//! as a level is; here is only what it has to do with the others.
 
+use zvf_format::metadata::Token;
 use zvf_format::metadata::arrays::GeometryIndex;
 
 use crate::array::ChunkArray;
@@ -7,11 +11,44 @@ use crate::cells::of_cell;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64};
+use crate::objects::groups::sorted_ids;
 use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
 use crate::run::{Run, Stop};
+
+/// The kinds that a level holds beside its own, and the groups of those that are like levels.
+pub(crate) async fn beside(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+    let group = match level.node.group("geometry_index").await {
+        Ok(Some(group)) => group,
+        Ok(None) => return Ok(()),
+        Err(error) if crate::finding::is_content(&error) => return Ok(()), // found again below
+        Err(error) => return Err(error.into()),
+    };
+    let Ok(index) = GeometryIndex::parse(group.attributes) else { return Ok(()) };
+    for (name, entry) in index.entries {
+        level.kinds.retain(|kind| kind.as_str() != name);
+        let Some(group) = entry.group else { continue };
+        match level.node.geometry(&group).await {
+            Ok(node) => level.beside.push(LevelState::new(node, vec![Token::from_text(&name)])),
+            Err(error) => run.blame(&C40, &level.path(&group), &error)?,
+        }
+    }
+    Ok(())
+}
+
+/// C40: an object is of one kind.
+fn apart(run: &mut Run, level: &LevelState) {
+    let mut ids: Vec<i64> = level.all().filter_map(sorted_ids).flatten().collect();
+    ids.sort_unstable();
+    let twice = ids.windows(2).filter(|two| two.first() == two.last());
+    if let Some(id) = twice.clone().next().and_then(|two| two.first()) {
+        let found = format!("{id}, and {} more that are of two", twice.count().saturating_sub(1));
+        let finding = Finding::new(&C40, level.path("geometry_index"));
+        run.add(finding.told("ids of objects", "of one kind each", found));
+    }
+}
 
 /// C40, G3: every geometry of a level.
 pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
@@ -28,7 +65,12 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
             return Ok(());
         }
     };
+    apart(run, level);
     for (name, entry) in &index.entries {
+        if let Some(group) = &entry.group {
+            within(run, level, &path, (name, group), entry.vertex_count);
+            continue;
+        }
         let rows = vertices(run, level, &entry.array).await?;
         if let Some(rows) = rows.filter(|rows| i64::try_from(*rows) != Ok(entry.vertex_count)) {
             let finding = Finding::new(&C40, &path);
@@ -41,6 +83,17 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
         }
     }
     Ok(())
+}
+
+/// C40: what is listed of a geometry in a group of its own.
+fn within(run: &mut Run, level: &LevelState, index: &str, (name, group): (&str, &str), count: i64) {
+    let path = level.path(group);
+    let Some(own) = level.beside.iter().find(|own| own.name == path) else { return };
+    let rows = own.chunks.total_rows();
+    if own.chunks.is_whole() && i64::try_from(rows) != Ok(count) {
+        let finding = Finding::new(&C40, index);
+        run.add(finding.told(format!("{name}.vertex_count"), rows, count));
+    }
 }
 
 /// The rows of a geometry: three floats each, without fragments.

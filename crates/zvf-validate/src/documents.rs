@@ -31,10 +31,23 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
             run.add(if one_axis { told.warning() } else { told });
         }
     }
-    for level in levels {
+    for level in levels.iter().flat_map(|level| &level.beside) {
+        beside(run, level);
+    }
+    for level in levels.iter().flat_map(LevelState::all) {
         names(run, level);
         tokens(run, level);
         present(run, level);
+    }
+}
+
+/// What the document of a geometry beside that of a level says of itself: its number is the level's.
+fn beside(run: &mut Run, level: &LevelState) {
+    let number = level.node.number().to_string();
+    for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
+        if let Some(rule) = rule(finding.rule).filter(|_| finding.level.is_some()) {
+            run.add(Finding::of_metadata(rule, level.path("zarr.json"), &finding.error));
+        }
     }
 }
 

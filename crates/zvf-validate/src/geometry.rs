@@ -4,7 +4,7 @@
 use zvf_format::metadata::{Family, GeometryType, LinksConvention, Token};
 
 use crate::finding::Finding;
-use crate::level::{LevelState, is_only};
+use crate::level::LevelState;
 use crate::rules::geometry::{G1, G2, G3, G4, G5};
 use crate::run::Run;
 
@@ -23,16 +23,29 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
     if !levels.is_empty() && !levels.iter().any(|level| level.node.number() == 0) {
         run.add(Finding::new(&G5, "0").told("level", "the full data", "nothing"));
     }
-    if let [token] = root.geometry_types.as_slice() {
-        convention(run, token, root.links_convention());
+    let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
+    if let [token] = first.as_slice() {
+        convention(run, "zarr.json", token, root.links_convention());
     }
-    for level in levels {
+    for level in levels.iter().flat_map(LevelState::all) {
         links(run, level);
+    }
+    for level in levels.iter().flat_map(|level| &level.beside) {
+        let own = level.node.meta().links_convention.clone();
+        if let [token] = level.kinds.as_slice() {
+            let found = own.unwrap_or_else(|| root.links_convention());
+            convention(run, &level.path("zarr.json"), token, found);
+        }
     }
 }
 
-/// G2: stores of one kind; composite ones have no convention of their own.
-fn convention(run: &mut Run, kind: &Token<GeometryType>, found: Token<LinksConvention>) {
+/// G2: arrays of one kind; of several that share arrays nothing is asked.
+fn convention(
+    run: &mut Run,
+    path: &str,
+    kind: &Token<GeometryType>,
+    found: Token<LinksConvention>,
+) {
     use LinksConvention as Convention;
     let Token::Known(kind) = kind else { return };
     let fitting: &[Convention] = match kind {
@@ -47,7 +60,7 @@ fn convention(run: &mut Run, kind: &Token<GeometryType>, found: Token<LinksConve
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
         let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();
-        let finding = Finding::new(&G2, "zarr.json");
+        let finding = Finding::new(&G2, path);
         run.add(finding.told("links_convention", words.join(" or "), found.as_str()));
     }
 }
@@ -65,12 +78,12 @@ fn links(run: &mut Run, level: &LevelState) {
     let within = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
     if let Some(family) = within
-        && is_only(&run.store, &[GeometryType::PointCloud])
+        && level.is_only(&[GeometryType::PointCloud])
     {
         let found = format!("links of {} ends", family.width);
         run.add(Finding::new(&G4, &path).told("links", "none", found));
     }
-    if !is_only(&run.store, &[GeometryType::Mesh]) || run.store.family() != Family::C {
+    if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != Family::C {
         return;
     }
     match within {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zvf_format::metadata::{GeometryType, Token};
-use zvf_store::{LevelNode, Store};
+use zvf_store::LevelNode;
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
@@ -13,8 +13,12 @@ use crate::num::to_usize;
 #[derive(Debug)]
 pub(crate) struct LevelState {
     pub(crate) node: LevelNode,
-    /// The name of its group.
+    /// The path of its group.
     pub(crate) name: String,
+    /// What these arrays hold, in the words of the store.
+    pub(crate) kinds: Vec<Token<GeometryType>>,
+    /// Geometries of other kinds, each in a group of its own.
+    pub(crate) beside: Vec<LevelState>,
     /// The nodes in it.
     pub(crate) children: Vec<String>,
     pub(crate) vertices: Option<ChunkArray>,
@@ -91,11 +95,14 @@ impl ObjectsSeen {
 }
 
 impl LevelState {
-    pub(crate) fn new(node: LevelNode) -> Self {
-        let name = node.number().to_string();
+    /// What is in the group of `node`.
+    pub(crate) fn new(node: LevelNode, kinds: Vec<Token<GeometryType>>) -> Self {
+        let name = node.path().to_string();
         Self {
             node,
             name,
+            kinds,
+            beside: Vec::new(),
             children: Vec::new(),
             vertices: None,
             fragments: None,
@@ -115,6 +122,29 @@ impl LevelState {
         self.children.iter().any(|child| child == name)
     }
 
+    /// This one and those beside it.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.beside)
+    }
+
+    /// The kinds of geometry that these arrays hold, as far as they are known.
+    pub(crate) fn known_kinds(&self) -> Vec<GeometryType> {
+        let known = self
+            .kinds
+            .iter()
+            .filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None });
+        known.collect()
+    }
+
+    /// Whether it is said that they hold this and nothing else.
+    pub(crate) fn is_only(&self, kinds: &[GeometryType]) -> bool {
+        !self.kinds.is_empty()
+            && self
+                .kinds
+                .iter()
+                .all(|token| matches!(token, Token::Known(kind) if kinds.contains(kind)))
+    }
+
     /// Whether there is an object index.
     pub(crate) fn has_objects(&self) -> bool {
         self.has("object_index")
@@ -124,19 +154,4 @@ impl LevelState {
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.name)
     }
-}
-
-/// The kinds of geometry that a store says it holds, as far as they are known.
-pub(crate) fn kinds(store: &Store) -> Vec<GeometryType> {
-    let known = store.root().zarr_vectors.geometry_types.iter();
-    known
-        .filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None })
-        .collect()
-}
-
-/// Whether a store says that it holds this and nothing else.
-pub(crate) fn is_only(store: &Store, kinds: &[GeometryType]) -> bool {
-    let all = &store.root().zarr_vectors.geometry_types;
-    !all.is_empty()
-        && all.iter().all(|token| matches!(token, Token::Known(kind) if kinds.contains(kind)))
 }

@@ -117,12 +117,22 @@ impl Run {
         if self.options.level.reads_cells() {
             for level in &mut levels {
                 cells::check(self, level).await?;
+                for own in &mut level.beside {
+                    cells::check(self, own).await?;
+                }
             }
             for at in 0..levels.len() {
                 links::check(self, &mut levels, at).await?;
             }
+            for own in levels.iter_mut().flat_map(|level| &mut level.beside) {
+                links::check(self, std::slice::from_mut(own), 0).await?;
+            }
             let additive = levels.iter().any(|level| level.node.meta().is_additive());
             for level in &mut levels {
+                // Groups are of objects of all kinds.
+                for own in &mut level.beside {
+                    objects::check(self, own).await?;
+                }
                 level.objects.named = additive.then(Vec::new);
                 objects::check(self, level).await?;
             }

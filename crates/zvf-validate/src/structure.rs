@@ -11,6 +11,7 @@ use zvf_format::key::Delta;
 use zvf_format::metadata::{Capability, Family, Node, Version};
 
 use crate::array::{ChunkArray, group_files};
+use crate::composite;
 use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::metadata::M13;
@@ -75,9 +76,18 @@ pub(crate) async fn levels(run: &mut Run) -> Result<Vec<LevelState>, Stop> {
             }
         };
         run.checked.levels = run.checked.levels.saturating_add(1);
-        let mut level = LevelState::new(node);
+        let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
         arrays(run, &mut level).await?;
+        composite::beside(run, &mut level).await?;
+        for own in &mut level.beside {
+            arrays(run, own).await?;
+        }
         levels.push(level);
+    }
+    // What lies beside level 0 is not in the arrays of a coarser level either.
+    let kinds = levels.first().map(|first| first.kinds.clone()).unwrap_or_default();
+    for level in levels.iter_mut().filter(|level| !level.has("geometry_index")) {
+        level.kinds.clone_from(&kinds);
     }
     Ok(levels)
 }

@@ -16,6 +16,7 @@ use zvf_format::metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, Codecs};
 
 use crate::WriteError;
+use crate::at::At;
 use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
@@ -36,7 +37,7 @@ pub(crate) struct Frame<'a> {
     stop: Option<&'a Arc<AtomicBool>>,
     codecs: Codecs,
     shard: Option<Vec<u64>>,
-    level: u32,
+    at: At,
 }
 
 impl<'a> Frame<'a> {
@@ -52,17 +53,22 @@ impl<'a> Frame<'a> {
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
-        Self { build, table, order, compat, low, high, stop, codecs, shard, level: 0 }
+        Self { build, table, order, compat, low, high, stop, codecs, shard, at: At::level(0) }
     }
 
-    /// The same arrays of another level.
-    pub(crate) fn of_level(self, level: u32) -> Self {
-        Self { level, ..self }
+    /// The same arrays of another geometry.
+    pub(crate) fn placed(self, at: At) -> Self {
+        Self { at, ..self }
     }
 
-    /// The path of an array or group of the level.
+    /// Where they go.
+    pub(crate) const fn at(&self) -> At {
+        self.at
+    }
+
+    /// The path of an array or group of it.
     pub(crate) fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.level)
+        self.at.path(name)
     }
 
     /// An array of cells.

@@ -105,6 +105,17 @@ pub enum WriteError {
         /// Vertices without a parent.
         roots: u64,
     },
+    /// An object that was given as two kinds of geometry.
+    #[error(
+        "object {object} is both a {} and a {}: ids are those of all kinds together",
+        kinds[0], kinds[1]
+    )]
+    TwoKinds {
+        /// The object.
+        object: ObjectId,
+        /// What it is.
+        kinds: [Kind; 2],
+    },
     /// A skeleton's vertex with two parents, or none that leads to a root.
     #[error("vertex {vertex} of a skeleton {fault}")]
     Parent {
@@ -136,6 +147,14 @@ pub enum WriteError {
         /// What is there.
         found: String,
     },
+    /// Cells that a step wrote and that are not where it put them.
+    #[error("{array}: expected every cell that was written, found {} not there", .chunks.len())]
+    Lost {
+        /// The array.
+        array: String,
+        /// The keys of their chunks.
+        chunks: Vec<Box<str>>,
+    },
     /// More than can be held in memory or counted.
     #[error("{what}: {found} is more than {most}")]
     TooMuch {
@@ -161,13 +180,14 @@ impl WriteError {
             Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
             Self::TooMuch { .. } => Class::LimitExceeded,
             Self::Stopped => Class::Cancelled,
-            Self::Task { .. } => Class::CountMismatch,
+            Self::Task { .. } | Self::Lost { .. } => Class::CountMismatch,
             Self::Batch(_)
             | Self::Column(_)
             | Self::Code { .. }
             | Self::Setting { .. }
             | Self::Unfit { .. }
             | Self::Roots { .. }
+            | Self::TwoKinds { .. }
             | Self::Parent { .. } => Class::InvalidArgument,
         }
     }

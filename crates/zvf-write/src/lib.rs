@@ -25,6 +25,7 @@
 #[doc = include_str!("../../../docs/src/guide/writing.md")]
 struct Guide;
 
+mod at;
 mod buffer;
 mod cells;
 mod chunks;
@@ -33,6 +34,7 @@ mod elements;
 mod error;
 mod extent;
 mod ingest;
+mod kinds;
 mod link;
 mod num;
 mod objects;
@@ -51,6 +53,7 @@ mod types;
 mod writer;
 
 pub use error::WriteError;
+pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
 pub use pairs::{PairFolder, PairSorter, Pairs};
 pub use parametric::ShapeTable;

@@ -14,9 +14,10 @@ use zvf_format::manifest::ManifestBuilder;
 use zvf_format::metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
 use zvf_format::metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
 use zvf_model::{Field, Kind, Members, ObjectId};
-use zvf_store::{DensePlan, RowPlan};
+use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
+use crate::at::At;
 use crate::cells::Frame;
 use crate::columns::spelled_out;
 use crate::num::{bytes_of, place, to_u64, to_usize};
@@ -142,7 +143,7 @@ impl Objects {
         let path = frame.path("object_index");
         frame.build.group(&path, &GroupDoc::new(index.to_attributes())).await?;
         self.write_fields(frame, kind, ids).await?;
-        self.write_groups(frame, kind).await
+        self.write_groups(frame.build, frame.at(), kind).await
     }
 
     async fn write_fields(
@@ -182,7 +183,8 @@ impl Objects {
     /// Writes the groups and what is said of them.
     pub(crate) async fn write_groups(
         &self,
-        frame: &Frame<'_>,
+        build: &Build,
+        at: At,
         kind: Kind,
     ) -> Result<(), WriteError> {
         if self.groups.is_empty() {
@@ -210,7 +212,7 @@ impl Objects {
         }
         says.ranges = (!ranges.is_empty()).then_some(ranges);
         let plan = RowPlan { attributes: says.to_attributes(), ..RowPlan::default() };
-        let mut sink = frame.build.rows(&frame.path("groups"), plan)?;
+        let mut sink = build.rows(&at.path("groups"), plan)?;
         for row in rows {
             sink.push(&row)?;
         }
@@ -229,8 +231,8 @@ impl Objects {
                 attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
                 ..DensePlan::new(dtype)
             };
-            let path = frame.path(&format!("group_attributes/{}", field.name));
-            let mut sink = frame.build.dense(&path, plan)?;
+            let path = at.path(&format!("group_attributes/{}", field.name));
+            let mut sink = build.dense(&path, plan)?;
             sink.push(column.bytes())?;
             sink.finish(|_| {}).await?;
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use zvf_model::Kind;
+
 /// What a writer did.
 ///
 /// ```
@@ -32,6 +34,31 @@ pub struct Report {
     pub spilled_bytes: u64,
     /// What a reader may trip over.
     pub notices: Vec<Notice>,
+    /// Where there are several kinds, what was written of each; above is what they are together.
+    pub kinds: Vec<(Kind, Report)>,
+}
+
+impl Report {
+    /// Several kinds, the first of which every reader finds.
+    pub(crate) fn of_kinds(kinds: Vec<(Kind, Self)>) -> Self {
+        let sum = |of: fn(&Self) -> u64| {
+            kinds.iter().map(|(_, report)| of(report)).fold(0, u64::saturating_add)
+        };
+        Self {
+            vertices: sum(|report| report.vertices),
+            left_out: sum(|report| report.left_out),
+            chunks: sum(|report| report.chunks),
+            fragments: sum(|report| report.fragments),
+            objects: sum(|report| report.objects),
+            links: sum(|report| report.links),
+            link_rows: sum(|report| report.link_rows),
+            link_segments: sum(|report| report.link_segments),
+            cell_bytes: sum(|report| report.cell_bytes),
+            spilled_bytes: sum(|report| report.spilled_bytes),
+            notices: kinds.first().map(|(_, first)| first.notices.clone()).unwrap_or_default(),
+            kinds,
+        }
+    }
 }
 
 impl fmt::Display for Report {
@@ -40,6 +67,10 @@ impl fmt::Display for Report {
         write!(f, "{vertices} vertices in {chunks} chunks, {objects} objects, {links} links")?;
         if *left_out > 0 {
             write!(f, ", {left_out} vertices left out")?;
+        }
+        for (kind, own) in &self.kinds {
+            let Self { vertices, objects, links, .. } = own;
+            write!(f, "; {kind}: {vertices} vertices, {objects} objects, {links} links")?;
         }
         self.notices.iter().try_for_each(|notice| write!(f, "; {notice}"))
     }

@@ -32,7 +32,8 @@ use crate::WriteError;
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) kind: Kind,
-    pub(crate) axes: Vec<Axis>, // as many as the bins have; names unique
+    pub(crate) beside: Vec<Kind>, // other kinds, each once
+    pub(crate) axes: Vec<Axis>,   // as many as the bins have; names unique
     pub(crate) bins: Bins,
     pub(crate) binned: bool,           // whether bins were asked for
     pub(crate) bounds: Option<Bounds>, // finite, as many axes
@@ -65,6 +66,7 @@ impl Schema {
         }
         Ok(Self {
             kind,
+            beside: Vec::new(),
             axes,
             bins: Bins::undivided(&chunk),
             binned: false,
@@ -80,6 +82,38 @@ impl Schema {
             specs: AttributeSpecs::default(),
             name: None,
         })
+    }
+
+    /// The same with one more kind of geometry, in the same chunks. Everything else that a schema says is
+    /// said of all its kinds; a direction is one of graphs and meshes.
+    ///
+    /// The first kind is the one that every reader finds; others lie beside it. Faces are always the first:
+    /// the reference implementation takes links of a level for faces where it knows of a mesh.
+    ///
+    /// ```
+    /// # use zvf_format::{grid::ChunkShape, metadata::Axis};
+    /// # use zvf_model::Kind;
+    /// # use zvf_write::Schema;
+    /// # let (axes, chunk) = (Axis::spatial(3).unwrap(), ChunkShape::new(&[100.0; 3])?);
+    /// let schema = Schema::new(Kind::Skeleton, axes, chunk)?.and(Kind::Mesh)?;
+    /// assert_eq!(schema.kinds().collect::<Vec<_>>(), [Kind::Mesh, Kind::Skeleton]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the schema has the kind already.
+    pub fn and(mut self, kind: Kind) -> Result<Self, WriteError> {
+        if self.kinds().any(|known| known == kind) {
+            return Err(WriteError::setting("kinds", "each once", kind));
+        }
+        if kind == Kind::Mesh {
+            let first = std::mem::replace(&mut self.kind, kind);
+            self.beside.insert(0, first);
+        } else {
+            self.beside.push(kind);
+        }
+        Ok(self)
     }
 
     /// The same with chunks divided into bins of this shape: what loose points are found by.
@@ -200,7 +234,12 @@ impl Schema {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// What is written.
+    /// Every kind, the first one first.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        std::iter::once(self.kind).chain(self.beside.iter().copied())
+    }
+
+    /// What is written; the first kind, where there are several.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -216,6 +255,15 @@ impl Schema {
     #[must_use]
     pub const fn bins(&self) -> &Bins {
         &self.bins
+    }
+
+    /// What is said of one of several kinds.
+    pub(crate) fn alone(&self, kind: Kind) -> Self {
+        let mut alone = Self { kind, beside: Vec::new(), ..self.clone() };
+        if !self.beside.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
+            (alone.directed, alone.links) = (false, LinkStore::Canonical);
+        }
+        alone
     }
 
     /// Components of a chunk key.
@@ -252,6 +300,8 @@ mod tests {
             plain().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),
             plain().binned_by("label", vec![]).err(),
             plain().binned_by("label", vec![1_i64.into(), 1_i64.into()]).err(),
+            plain().and(Kind::Graph).err(),
+            plain().and(Kind::Mesh).unwrap().and(Kind::Graph).err(),
             plain().sharded(&[2]).err(),
             plain().sharded(&[2, 0]).err(),
             plain().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
@@ -268,6 +318,8 @@ mod tests {
                 "bounds: expected finite corners, found inf",
                 "values of the binned attribute: expected one or more, found 0",
                 "values of the binned attribute: expected each once, found 1",
+                "kinds: expected each once, found graph",
+                "kinds: expected each once, found graph",
                 "shard: expected 2, found 1",
                 "shard: expected at least 1 cell on each axis, found 0",
                 "shard: expected 3, found 2",

@@ -9,9 +9,9 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::WriteError;
+use crate::stages::fresh;
 
 /// The folder for what does not fit in memory, made when it is first needed.
 #[derive(Debug)]
@@ -56,12 +56,18 @@ impl Folder {
     fn make(parent: &Path) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
         sweep(parent)?;
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        let lock = File::create_new(path.join(LOCK))?;
-        lock.lock()?;
-        Ok(Self { path, _lock: lock })
+        loop {
+            let path = fresh(&parent.join(PREFIX));
+            fs::create_dir(&path)?;
+            // Another process may take a folder that nobody holds for a dead one's, and be faster.
+            let lock =
+                File::create_new(path.join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
+            match lock {
+                Ok(lock) if path.join(LOCK).exists() => return Ok(Self { path, _lock: lock }),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
     }
 }
 
@@ -79,8 +85,11 @@ fn sweep(parent: &Path) -> io::Result<()> {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // A folder without a lock is just being made, or just being removed.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else {
+            // It is just being made, or was when its process was killed: then it is empty.
+            let _in_use = fs::remove_dir(entry.path());
+            continue;
+        };
         match lock.try_lock() {
             Ok(()) => {
                 let _another_was_faster = fs::remove_dir_all(entry.path());
@@ -92,9 +101,8 @@ fn sweep(parent: &Path) -> io::Result<()> {
 }
 
 /// What the folders begin with.
-const PREFIX: &str = ".zvf-scratch-";
+const PREFIX: &str = ".zvf-scratch";
 const LOCK: &str = "lock";
-static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {
@@ -103,9 +111,10 @@ mod tests {
     #[test]
     fn a_folder_nobody_uses_is_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let dead = parent.path().join(format!("{PREFIX}1-1"));
+        let dead = parent.path().join(format!("{PREFIX}.tmp-1-1"));
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
+        fs::create_dir(parent.path().join(format!("{PREFIX}-7-0"))).unwrap();
         let alive = Folder::make(parent.path()).unwrap();
         let scratch = Scratch::new(Some(parent.path().to_owned()));
         let other = scratch.stem("a", 3).unwrap();

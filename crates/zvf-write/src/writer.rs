@@ -12,10 +12,11 @@ use zvf_format::metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, Level, Object, ObjectIndexConvention, Ome,
     Root, Version, ZarrVectors,
 };
-use zvf_model::{Batch, Column, Field, Members, ObjectId};
+use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
 
-use crate::ingest::{Ingest, Outcome, convention, geometry_type};
+use crate::ingest::{Outcome, convention, geometry_type};
+use crate::kinds::{KindWriter, Kinds};
 use crate::parametric::ShapeTable;
 use crate::{Report, Schema, WriteError, WriteOptions};
 
@@ -54,7 +55,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 #[derive(Debug)]
 pub struct Writer {
     build: Build,
-    ingest: Ingest,
+    kinds: Kinds,
     shapes: Option<ShapeTable>,
     headers: Vec<(String, Object)>,
     name: String,
@@ -93,11 +94,12 @@ impl Writer {
     fn over(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
         let folder = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned());
-        let ingest = Ingest::new(schema, options);
-        Self { build, ingest, shapes: None, headers: Vec::new(), name }
+        let kinds = Kinds::new(&schema, options);
+        Self { build, kinds, shapes: None, headers: Vec::new(), name }
     }
 
-    /// Adds vertices, their attributes, the objects they belong to, and elements that join them.
+    /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the
+    /// schema names several kinds, the batch says of which it is.
     ///
     /// One part is one object, or one more run of an object that an earlier part began. Chains need
     /// parts. Loose points may do without objects; vertices of a graph or a mesh without are those of
@@ -109,7 +111,7 @@ impl Writer {
     /// When the batch is not what the schema and the first batch say, a vertex lies outside the
     /// declared bounds, an object of a skeleton is no tree, or the scratch folder fails.
     pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
-        self.ingest.push(batch, &[])
+        self.push_with_parts(batch, &[])
     }
 
     /// Adds every batch of a stream, one at a time, as they come.
@@ -156,24 +158,25 @@ impl Writer {
     ///
     /// As [`Writer::push`], and when a field has not one row for each part.
     pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
-        self.ingest.push(batch, parts)
+        self.kinds.any(batch.kind()).push_with_parts(batch, parts)
     }
 
     /// Adds elements between vertices of any batches, one row for each: the running numbers of its
-    /// vertices, counted from 0 over all batches.
+    /// vertices, counted from 0 over all batches. Of several kinds, this is the first; see
+    /// [`Writer::kind`] for others, here and below.
     ///
     /// # Errors
     ///
     /// When the column holds no numbers of vertices, or the attributes are not those of the first
     /// elements. Numbers of vertices that never come are found by [`Writer::finish`].
     pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
-        self.ingest.push_elements(vertices, fields)
+        self.kinds.any_first().push_elements(vertices, fields)
     }
 
     /// How many vertices were given so far: the running number of the next one.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
-        self.ingest.given
+        self.kinds.first().given
     }
 
     /// Says of which attributes objects have, one row for each id. An object that has no vertices is
@@ -183,23 +186,31 @@ impl Writer {
     ///
     /// When a field has another number of rows than there are ids.
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
-        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
-        self.ingest.relieve()
+        self.kinds.any_first().object_fields(ids, fields)
     }
 
     /// Says that objects exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
-        self.ingest.objects.declare(ids.iter().map(|id| id.0));
+        self.kinds.any_first().declare_objects(ids);
     }
 
-    /// Adds a group of objects, and gives the number it has.
+    /// What takes in geometry of `kind`, where the schema names several.
+    ///
+    /// # Errors
+    ///
+    /// When the schema does not name it.
+    pub fn kind(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
+        self.kinds.of(kind)
+    }
+
+    /// Adds a group of objects, of whatever kind, and gives the number it has.
     pub fn group(&mut self, name: Option<&str>, members: Members) -> u64 {
-        self.ingest.objects.group(name.map(str::to_owned), members)
+        self.kinds.groups().group(name.map(str::to_owned), members)
     }
 
     /// Adds an attribute of groups, one row for each group.
     pub fn group_field(&mut self, field: Field) {
-        self.ingest.objects.group_field(field);
+        self.kinds.groups().group_field(field);
     }
 
     /// Adds the header of another format, to be given back when the store is converted to it.
@@ -216,11 +227,11 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When an element names a vertex that never came, an object of a skeleton has several roots, or
-    /// the store cannot be written. Then there is no store.
+    /// When an element names a vertex that never came, an object of a skeleton has several roots, an id is
+    /// that of objects of two kinds, or the store cannot be written. Then there is no store.
     pub async fn finish(self) -> Result<Report, WriteError> {
-        let Self { build, ingest, shapes, headers, name } = self;
-        let outcome = ingest.finish(&build, 0, |_| {}).await?;
+        let Self { build, kinds, shapes, headers, name } = self;
+        let outcome = kinds.finish(&build, 0, |_| {}).await?;
         if let Some(shapes) = shapes {
             shapes.write(&build).await?;
         }
@@ -285,21 +296,21 @@ impl LevelWriter {
     ///
     /// As [`Writer::finish`].
     pub async fn finish(self, says: impl FnOnce(&mut Level)) -> Result<Report, WriteError> {
-        let Writer { build, ingest, .. } = self.writer;
-        Ok(ingest.finish(&build, self.level, says).await?.report)
+        let Writer { build, kinds, .. } = self.writer;
+        Ok(kinds.finish(&build, self.level, says).await?.report)
     }
 
     /// The same for a level of which [`finish_placed`](Self::finish_placed) tells where vertices went. To
     /// be called before anything is pushed.
     #[must_use]
     pub fn placing(mut self) -> Self {
-        self.writer.ingest.tells_places = true;
+        self.writer.kinds.tell_places();
         self
     }
 
     /// As [`finish`](Self::finish); then calls `placed` with the running number of each vertex, ascending,
-    /// the place of its chunk among those of the level in numeric order, and its row there. It is not
-    /// called for a level that is not [`placing`](Self::placing).
+    /// the place of its chunk among those of the level in numeric order, and its row there: of the first
+    /// kind, where there are several. It is not called for a level that is not [`placing`](Self::placing).
     ///
     /// # Errors
     ///
@@ -309,9 +320,9 @@ impl LevelWriter {
         says: impl FnOnce(&mut Level),
         placed: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Report, WriteError> {
-        let Writer { build, ingest, .. } = self.writer;
-        let (given, scratch) = (ingest.given, ingest.scratch());
-        let outcome = ingest.finish(&build, self.level, says).await?;
+        let Writer { build, kinds, .. } = self.writer;
+        let (given, scratch) = (kinds.first().given, kinds.first().scratch());
+        let outcome = kinds.finish(&build, self.level, says).await?;
         if let Some(places) = &outcome.placed {
             places.each(given, placed)?;
         }
@@ -327,7 +338,7 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     let bin = schema.bins.bin_shape().to_vec();
     let mut block = ZarrVectors::new(chunk, outcome.bounds.clone());
     block.zv_version = Version::KNOWN;
-    block.geometry_types = geometry_type(schema.kind).map(Into::into).into_iter().collect();
+    block.geometry_types = schema.kinds().filter_map(geometry_type).map(Into::into).collect();
     block.base_bin_shape = schema.binned.then(|| bin.clone());
     block.crs.clone_from(&schema.crs);
     block.links_convention = Some(convention(schema.kind, outcome.explicit).into());

@@ -64,6 +64,8 @@ mod error;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod ingest;
 pub mod inspect;
+#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
+pub mod left;
 #[cfg(feature = "query")]
 mod near;
 

@@ -4,13 +4,52 @@
 //! at the same place of block 0. Byte delta differs by subtraction, from the byte before, in each of as
 //! many lanes as an item has bytes; it follows a shuffle.
 
-/// Undoes delta, where `first` is the decoded block 0 unless this is that block.
-pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
-    let width = match typesize {
+/// Bytes of an element that delta sees.
+const fn delta_width(typesize: usize) -> usize {
+    match typesize {
         1 | 2 | 4 | 8 => typesize,
         _ if typesize.is_multiple_of(8) => 8,
         _ => 1,
-    };
+    }
+}
+
+/// Applies delta, where `first` is block 0 as it will be decoded unless this is that block.
+pub(super) fn apply_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
+    let width = delta_width(typesize);
+    let whole = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
+    let (elements, _rest) = block.split_at_mut_checked(whole).unwrap_or_default();
+    if let Some(first) = first {
+        for (byte, other) in elements.iter_mut().zip(first) {
+            *byte ^= *other;
+        }
+        return;
+    }
+    let mut before = [0; 8];
+    for element in elements.chunks_exact_mut(width) {
+        for (byte, before) in element.iter_mut().zip(&mut before) {
+            let plain = *byte;
+            *byte ^= *before;
+            *before = plain;
+        }
+    }
+}
+
+/// Applies byte delta over `width` lanes.
+pub(super) fn apply_bytes(width: usize, block: &mut [u8]) {
+    let lane = block.len().checked_div(width).unwrap_or(0).max(1);
+    for lane in block.chunks_exact_mut(lane).take(width) {
+        let mut before = 0_u8;
+        for byte in lane {
+            let plain = *byte;
+            *byte = plain.wrapping_sub(before);
+            before = plain;
+        }
+    }
+}
+
+/// Undoes delta, where `first` is the decoded block 0 unless this is that block.
+pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
+    let width = delta_width(typesize);
     let whole = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
     let (elements, _rest) = block.split_at_mut_checked(whole).unwrap_or_default();
     if let Some(first) = first {
@@ -57,6 +96,8 @@ mod tests {
             let mut block = stored.to_vec();
             undo_delta(typesize, None, &mut block);
             assert_eq!(block, decoded, "{typesize}");
+            apply_delta(typesize, None, &mut block);
+            assert_eq!(block, stored, "{typesize}");
         }
     }
 
@@ -65,6 +106,8 @@ mod tests {
         let mut block = [1, 2, 4, 8, 16];
         undo_delta(2, Some(&[7, 7, 7, 7, 7, 7]), &mut block);
         assert_eq!(block, [6, 5, 3, 15, 16]);
+        apply_delta(2, Some(&[7, 7, 7, 7, 7, 7]), &mut block);
+        assert_eq!(block, [1, 2, 4, 8, 16]);
     }
 
     #[test]
@@ -78,6 +121,8 @@ mod tests {
             let mut block = stored.to_vec();
             undo_bytes(width, &mut block);
             assert_eq!(block, decoded, "{width}");
+            apply_bytes(width, &mut block);
+            assert_eq!(block, stored, "{width}");
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
+use zvf::Kind;
 use zvf::format::key::ChunkKey;
 use zvf::inspect::{CellFragment, CellRow, CellView};
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -27,6 +28,9 @@ pub(crate) struct Cell {
     /// The level.
     #[arg(long, default_value_t = 0)]
     level: u32,
+    /// The cell of this kind, where the store holds several [default: the first].
+    #[arg(long)]
+    kind: Option<Kind>,
     /// How many rows to show.
     #[arg(long, default_value_t = 20, value_name = "N")]
     rows: u64,
@@ -40,8 +44,9 @@ impl Cell {
     ) -> anyhow::Result<Outcome> {
         let key = ChunkKey::parse(&self.chunk).map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
-        let level = session.level(&store, self.level).await?;
-        let view = CellView::of(&level, &key, self.rows).await?;
+        let levels = session.kinds(&store, self.level, self.kind).await?;
+        let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
+        let view = CellView::of(level, &key, self.rows).await?;
         if session.json() {
             table::json(&view, out)?;
         } else {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::convert::read::Header;
-use zvf::create::{Layout, Stage};
+use zvf::create::{Layout, Layouts, Stage};
 use zvf::write::Report;
 
 use crate::commands::how::How;
@@ -17,16 +17,22 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Make a store of a file of another format: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
+/// Make a store of files of other formats: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
 ///
-/// The file is read twice: to see how many vertices it holds and where, and to write them. The store is
-/// there when it is whole; what fails or is stopped leaves none. Killed before the end of a large file, it
-/// goes on where it was when it is run again.
+/// Files are read twice: to see how many vertices they hold and where, and to write them. The store is
+/// there when it is whole; what fails or is stopped leaves none. Killed before the end of large input of one
+/// kind, it goes on where it was when it is run again.
+///
+/// Files of several kinds (points, trees, faces) go into one store and are asked for with "--kind". Files
+/// of one kind hold the same columns and are one geometry. Ids of objects count over all files: those of a
+/// file are shifted to begin after the largest of the files before it, kind by kind; a graph or mesh that
+/// names no objects is one. --keep-ids leaves them as they are.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
-    /// The file to read.
-    file: PathBuf,
+    /// The files to read.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// The store to make: a folder that is not there, or a URL.
     store: String,
     /// Print the layout that would be chosen, and write nothing.
@@ -51,37 +57,42 @@ impl Create {
             let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let layout = Layout::of(&self.file, &recipe, progress);
-        let layout = layout.with_context(|| self.context())?;
+        let layouts = Layouts::of(&self.files, &recipe, progress);
+        let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
-            return print(&layout, None, session, out);
+            return print(&layouts, None, session, out);
         }
-        let made = zvf::create::create(&self.file, &self.store, &layout, &recipe, progress).await;
+        let made = layouts.create(&self.store, &recipe, progress).await;
         let report = made.with_context(|| self.context())?;
         drop(bar);
-        print(&layout, Some((&report, &self.store)), session, out)
+        print(&layouts, Some((&report, &self.store)), session, out)
     }
 
     fn context(&self) -> String {
-        format!("cannot make {} of {}", self.store, self.file.display())
+        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        format!("cannot make {} of {}", self.store, files.join(", "))
     }
 }
 
 fn print(
-    layout: &Layout,
+    layouts: &Layouts,
     made: Option<(&Report, &str)>,
     session: &Session,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     if session.json() {
-        table::json(&json!({"layout": layout_json(layout), "made": made.map(made_json)}), out)?;
+        // One kind is one layout; several are a list.
+        let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
+        let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
+        table::json(&json!({"layout": layout, "made": made.map(made_json)}), out)?;
     } else if let Some((report, store)) = made {
         writeln!(out, "{report}")?;
-        session.tell(out, layout.header.left_out.iter().map(|what| format!("not read: {what}")))?;
+        let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
+        session.tell(out, left_out.map(|what| format!("not read: {what}")))?;
         session.tell(out, [format!("look into it with: zvf info {store}")])?;
     } else {
-        writeln!(out, "{layout}")?;
+        writeln!(out, "{layouts}")?;
     }
     Ok(Outcome::Clean)
 }
@@ -121,6 +132,12 @@ pub(crate) fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
         "fragments": report.fragments,
         "objects": report.objects,
         "links": report.links,
+        "kinds": report.kinds.iter().map(|(kind, own)| json!({
+            "kind": kind.to_string(),
+            "vertices": own.vertices,
+            "objects": own.objects,
+            "links": own.links,
+        })).collect::<Vec<_>>(),
         "spilled_bytes": report.spilled_bytes,
         "notices": report.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
@@ -130,4 +147,5 @@ const EXAMPLES: &str = "Examples:
   zvf create points.csv points.zarrvectors
   zvf create --dry-run survey.csv survey.zarrvectors --positions lon,lat,height --object track --kind polyline
   zvf create brain.trk s3://bucket/brain.zarrvectors --codec zstd
-  zvf create scan.ply scan.zarrvectors --triangles --chunk 50,50,50";
+  zvf create scan.ply scan.zarrvectors --triangles --chunk 50,50,50
+  zvf create cortex.ply neurons/*.swc tracts.trk brain.zarrvectors";

@@ -9,10 +9,11 @@ use zvf::Kind;
 use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
 use zvf::create::Recipe;
 use zvf::format::metadata::Dtype;
-use zvf::store::{BuildOptions, Codecs};
+use zvf::store::BuildOptions;
 use zvf::write::WriteOptions;
 use zvf::{OpenOptions, Timeouts};
 
+use crate::commands::coding::Coding;
 use crate::outcome::Usage;
 use crate::session::Session;
 
@@ -43,6 +44,10 @@ pub(crate) struct How {
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
+    /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
+    /// after those of the files before it].
+    #[arg(long, help_heading = "Input")]
+    keep_ids: bool,
     /// The shape of a chunk, such as 100,100,50.
     #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
     chunk: Vec<f64>,
@@ -55,15 +60,11 @@ pub(crate) struct How {
     /// Write an object for each chunk, however many there are.
     #[arg(long, help_heading = "Layout")]
     no_shard: bool,
-    /// How cells are kept: none, zstd or zstd:LEVEL.
-    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = codecs, help_heading = "Layout")]
-    codec: Codecs,
-    /// Put a CRC-32C to every cell.
-    #[arg(long, help_heading = "Layout")]
-    checksum: bool,
     /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
+    #[command(flatten)]
+    coding: Coding,
     /// Replace a store that is there, in one step; not on object stores.
     #[arg(long)]
     overwrite: bool,
@@ -115,15 +116,15 @@ impl How {
             return Err(Usage::new("a chunk has at least one vertex").into());
         }
         let some = |lengths: &[f64]| (!lengths.is_empty()).then(|| lengths.to_vec());
-        let codecs = self.codec.clone();
         let recipe = Recipe {
             format: self.format,
             read,
             chunk: some(&self.chunk),
             bins: some(&self.bin),
             per_chunk: self.per_chunk,
+            keep_ids: self.keep_ids,
             shard: !self.no_shard,
-            codecs: if self.checksum { codecs.with_crc32c() } else { codecs },
+            codecs: self.coding.codecs(),
             write,
         };
         Ok((recipe, stop))
@@ -159,17 +160,5 @@ fn float_type(text: &str) -> Result<Dtype, String> {
     match text {
         "float32" | "float64" => Dtype::parse(text).map_err(|error| error.to_string()),
         _ => Err("float32 or float64 is wanted".to_owned()),
-    }
-}
-
-fn codecs(text: &str) -> Result<Codecs, String> {
-    match text.split_once(':') {
-        None if text == "none" => Ok(Codecs::none()),
-        None if text == "zstd" => Ok(Codecs::zstd(3)),
-        Some(("zstd", level)) => match level.parse() {
-            Ok(level @ 1..=22) => Ok(Codecs::zstd(level)),
-            _ => Err("a level from 1 to 22 is wanted".to_owned()),
-        },
-        _ => Err("none, zstd or zstd:LEVEL is wanted".to_owned()),
     }
 }

@@ -105,6 +105,7 @@ fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Resul
     levels(&summary.levels, out)?;
     for level in &summary.levels {
         details(level, out)?;
+        level.beside.iter().try_for_each(|own| details(own, out))?;
     }
     if let Some(user) = &summary.user_metadata {
         writeln!(out, "\nuser metadata\n  {}", serde_json::Value::Object(user.clone()))?;
@@ -125,7 +126,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
         "codecs",
         "made by",
     ]);
-    for level in levels {
+    for level in levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside)) {
         let codecs = match (&level.shard_shape, level.codecs.join(" ")) {
             (Some(shard), codecs) => format!("shards of {} {codecs}", table::vector(shard)),
             (None, codecs) if codecs.is_empty() => "none".to_owned(),
@@ -133,7 +134,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
         };
         let vertices = u64::try_from(level.vertices).ok();
         table.row(vec![
-            level.level.to_string(),
+            name(level),
             table::maybe(vertices),
             table::maybe(level.chunks),
             table::maybe(level.objects),
@@ -148,6 +149,14 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(table.print("  ", out)?)
 }
 
+/// A level, or a kind beside it.
+fn name(level: &LevelSummary) -> String {
+    match &level.kind {
+        Some(kind) => format!("{} {kind}", level.level),
+        None => level.level.to_string(),
+    }
+}
+
 fn made_by(level: &LevelSummary) -> String {
     let Some(parent) = level.parent else { return "-".to_owned() };
     let additive = if level.additive { ", an addition" } else { "" };
@@ -157,12 +166,12 @@ fn made_by(level: &LevelSummary) -> String {
 
 fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(fault) = &level.fault {
-        writeln!(out, "\nlevel {}: {fault}", level.level)?;
+        writeln!(out, "\nlevel {}: {fault}", name(level))?;
     }
     if level.attributes.is_empty() && level.links.is_empty() && level.geometries.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nlevel {}", level.level)?;
+    writeln!(out, "\nlevel {}", name(level))?;
     let mut table = Table::new(&["scope", "attribute", "type", "unit", "description"]);
     for attribute in &level.attributes {
         table.row(vec![

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zvf::create::Stage;
-use zvf::ingest::{Ingest as Building, Planned, folder};
+use zvf::ingest::{Ingest as Building, Planned, finished, folder};
 use zvf::store::BuildOptions;
 use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
@@ -226,10 +226,14 @@ impl Run {
 
 impl Finish {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let (building, _stop) = self.place.building(session)?;
         let store = &self.place.store;
         let bar = session.progress("finishing");
-        let report = building.finish().await.with_context(|| format!("cannot finish {store}"))?;
+        let report = if finished(store, &self.place.folder()?)? {
+            None
+        } else {
+            let (building, _stop) = self.place.building(session)?;
+            building.finish().await.with_context(|| format!("cannot finish {store}"))?
+        };
         drop(bar);
         if session.json() {
             let made = report.as_ref().map(|report| made_json((report, store)));

@@ -2,6 +2,7 @@
 
 pub(crate) mod blob;
 pub(crate) mod cell;
+pub(crate) mod coding;
 pub(crate) mod completions;
 #[cfg(feature = "write")]
 pub(crate) mod create;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use zvf::inspect::ObjectView;
+use zvf::{Kind, LevelReader, ObjectId};
 
 use crate::commands::query::{Ids, ids};
 use crate::outcome::Outcome;
@@ -28,6 +29,9 @@ pub(crate) struct Object {
     /// The level.
     #[arg(long, default_value_t = 0)]
     level: u32,
+    /// Only objects of this kind, where the store holds several.
+    #[arg(long)]
+    kind: Option<Kind>,
     /// How many objects to list, and how many fragments of each object that is named.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: u32,
@@ -40,30 +44,64 @@ impl Object {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
-        let level = session.level(&store, self.level).await?;
+        let levels = session.kinds(&store, self.level, self.kind).await?;
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         if let Some(Ids(ids)) = &self.ids {
-            let objects = ObjectView::of_ids(&level, ids, most).await?;
+            let objects = named(&levels, ids, most).await?;
             match session.json() {
                 true => table::json(&objects, out)?,
                 false => objects.iter().try_for_each(|object| print(object, out))?,
             }
         } else {
-            let slots =
-                level.objects().await.map_err(zvf::Error::from)?.map_or(0, |index| index.slots());
-            let rows: Vec<u64> = (0..slots.min(self.limit.into())).collect();
-            let objects = match slots {
-                0 => Vec::new(),
-                _ => ObjectView::of_rows(&level, &rows, 0).await?,
-            };
-            match session.json() {
-                true => table::json(&objects, out)?,
-                false => list(&objects, slots, out)?,
+            let mut all = Vec::new();
+            for (n, level) in levels.iter().enumerate() {
+                let index = level.objects().await.map_err(zvf::Error::from)?;
+                let slots = index.map_or(0, |index| index.slots());
+                let rows: Vec<u64> = (0..slots.min(self.limit.into())).collect();
+                let objects = match slots {
+                    0 => Vec::new(),
+                    _ => ObjectView::of_rows(level, &rows, 0).await?,
+                };
+                if session.json() {
+                    all.extend(objects);
+                    continue;
+                }
+                if let Some(kind) = level.kinds().first().filter(|_| levels.len() > 1) {
+                    writeln!(out, "{}{kind}", if n > 0 { "\n" } else { "" })?;
+                }
+                list(&objects, slots, out)?;
+            }
+            if session.json() {
+                table::json(&all, out)?;
             }
         }
         session.tell_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
+}
+
+/// The objects of these ids, whatever kind they are of.
+async fn named(
+    levels: &[LevelReader],
+    ids: &[ObjectId],
+    most: usize,
+) -> Result<Vec<ObjectView>, zvf::Error> {
+    let Some((first, others)) = levels.split_first() else { return Ok(Vec::new()) };
+    if others.is_empty() {
+        return ObjectView::of_ids(first, ids, most).await;
+    }
+    let mut objects = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut own = first;
+        for level in others {
+            let Some(index) = level.objects().await? else { continue };
+            if index.find(&[*id]).await?.iter().any(Option::is_some) {
+                own = level;
+            }
+        }
+        objects.extend(ObjectView::of_ids(own, &[*id], most).await?);
+    }
+    Ok(objects)
 }
 
 fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -89,7 +127,8 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
 }
 
 fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(out, "object {}: row {} of the index", object.id, object.row)?;
+    let kind = object.kind.as_ref().map(|kind| format!("{kind}, ")).unwrap_or_default();
+    writeln!(out, "object {}: {kind}row {} of the index", object.id, object.row)?;
     let fragments = table::counted(object.fragments, "fragment");
     writeln!(out, "  {fragments} in {}", table::counted(object.chunks, "chunk"))?;
     if let Some([low, high]) = &object.bounds {

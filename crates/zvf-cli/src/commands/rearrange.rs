@@ -5,13 +5,11 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::store::{
-    Arrange, BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, Codecs, Moved,
-    Rearrangement,
-};
+use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 use zvf::{Error, Timeouts};
 
-use crate::outcome::{Outcome, Usage};
+use crate::commands::coding::Coding;
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
@@ -48,33 +46,14 @@ pub(crate) struct Unshard {
 /// block; under zstd and gzip a reader takes whole cells.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf recompress brain.zarrvectors small.zarrvectors --codec zstd --level 9
+  zvf recompress brain.zarrvectors small.zarrvectors --codec zstd:9
   zvf recompress brain.zarrvectors --in-place --codec blosc --block-size 16KiB
-  zvf recompress brain.zarrvectors plain.zarrvectors --codec none --crc32c")]
+  zvf recompress brain.zarrvectors plain.zarrvectors --codec none --checksum")]
 pub(crate) struct Recompress {
     #[command(flatten)]
     paths: Paths,
-    /// The codec of cells.
-    #[arg(long, value_enum)]
-    codec: Codec,
-    /// How hard it tries: zstd -7 to 22, gzip and blosc 0 to 9 [default: 3 for zstd, 5 otherwise].
-    #[arg(long, allow_negative_numbers = true)]
-    level: Option<i32>,
-    /// What compresses the blocks of blosc: lz4, zlib or zstd.
-    #[arg(long, value_name = "NAME", default_value = "zstd")]
-    compressor: String,
-    /// What is done to the blocks of blosc before: noshuffle, shuffle or bitshuffle.
-    #[arg(long, value_name = "NAME", default_value = "shuffle")]
-    shuffle: String,
-    /// Bytes of an item, for the shuffle of blosc.
-    #[arg(long, value_name = "BYTES", default_value_t = 4)]
-    typesize: u8,
-    /// Bytes of a block of blosc: as much is read for one fragment.
-    #[arg(long, value_name = "SIZE", value_parser = crate::cli::size, default_value = "16KiB")]
-    block_size: u64,
-    /// Put a checksum around each cell. Cells are then read whole.
-    #[arg(long)]
-    crc32c: bool,
+    #[command(flatten)]
+    coding: Coding,
 }
 
 /// From where to where.
@@ -91,14 +70,6 @@ struct Paths {
     /// Replace the new store when it is there. Only in folders.
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Codec {
-    None,
-    Zstd,
-    Gzip,
-    Blosc,
 }
 
 impl Shard {
@@ -129,38 +100,8 @@ impl Recompress {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(self.codecs()?) };
+        let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(self.coding.named()?) };
         self.paths.apply(&plan, session, out).await
-    }
-
-    fn codecs(&self) -> Result<Codecs, Usage> {
-        let codecs = match self.codec {
-            Codec::None => Codecs::none(),
-            Codec::Zstd => Codecs::zstd(within("zstd", self.level.unwrap_or(3), (-7, 22))?),
-            Codec::Gzip => {
-                let level = within("gzip", self.level.unwrap_or(5), (0, 9))?;
-                Codecs::gzip(level.unsigned_abs())
-            }
-            Codec::Blosc => {
-                let level = within("blosc", self.level.unwrap_or(5), (0, 9))?;
-                let unknown = |what: &str, name: &str| {
-                    Usage::new(format!("{name:?} is no {what} of blosc that zvf writes"))
-                };
-                let compressor = BloscCompressor::named(&self.compressor);
-                let filter = BloscShuffle::named(&self.shuffle);
-                let block_size = u32::try_from(self.block_size);
-                Codecs::blosc(BloscSettings {
-                    compressor: compressor
-                        .ok_or_else(|| unknown("compressor", &self.compressor))?,
-                    level: u8::try_from(level).unwrap_or(5),
-                    filter: filter.ok_or_else(|| unknown("shuffle", &self.shuffle))?,
-                    typesize: self.typesize.max(1),
-                    block_size: block_size
-                        .map_err(|_wide| Usage::new("blocks of blosc have less than 2 GiB"))?,
-                })
-            }
-        };
-        Ok(if self.crc32c { codecs.with_crc32c() } else { codecs })
     }
 }
 
@@ -172,6 +113,8 @@ impl Paths {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
+        let refused = || format!("cannot rearrange {}", self.store);
+        Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(&self.store);
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
@@ -229,11 +172,4 @@ impl Done<'_> {
             self.store, self.arrays, self.copied
         )
     }
-}
-
-fn within(codec: &str, level: i32, (low, high): (i32, i32)) -> Result<i32, Usage> {
-    if (low..=high).contains(&level) {
-        return Ok(level);
-    }
-    Err(Usage::new(format!("{codec} has levels {low} to {high}, not {level}")))
 }

@@ -1,6 +1,7 @@
 //! `zvf repair`.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -49,13 +50,14 @@ impl Repair {
             ),
             false => None,
         };
+        let tidied = self.tidy(session, out)?;
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
         let plan = loop {
             round = round.saturating_add(1);
             let plan = self.planned(session, &name).await?;
             if session.json() {
-                write_json(&plan, self.apply, out)?;
+                write_json(&plan, self.apply, &tidied, out)?;
             } else {
                 write_text(&plan, out)?;
             }
@@ -70,7 +72,7 @@ impl Repair {
             }
         };
         if self.plan {
-            let nothing = plan.is_empty();
+            let nothing = plan.is_empty() && tidied.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
         let report = validate::look(session, &self.store, &Options::default(), out).await?;
@@ -78,6 +80,28 @@ impl Repair {
             writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
         }
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
+    }
+
+    /// Removes what killed commands left beside the store, or says that it would; which folders.
+    #[cfg(all(feature = "local", feature = "write"))]
+    fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
+        let found = zvf::left::beside(&self.store).unwrap_or_default();
+        let (going_on, scratch): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.goes_on);
+        if self.apply {
+            zvf::left::clear(&self.store)?;
+        }
+        if !session.json() {
+            for one in &scratch {
+                writeln!(out, "remove {} (scratch of a killed command)", one.folder.display())?;
+            }
+        }
+        session.tell(out, going_on.iter().map(ToString::to_string))?;
+        Ok(scratch.into_iter().map(|one| one.folder).collect())
+    }
+
+    #[cfg(not(all(feature = "local", feature = "write")))]
+    fn tidy(&self, _session: &Session, _out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 
     async fn planned(&self, session: &Session, name: &str) -> anyhow::Result<Plan> {
@@ -118,7 +142,12 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_json(plan: &Plan, apply: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn write_json(
+    plan: &Plan,
+    apply: bool,
+    scratch: &[PathBuf],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let change = |change: &Change| {
         json!({
             "path": change.path,
@@ -131,6 +160,7 @@ fn write_json(plan: &Plan, apply: bool, out: &mut dyn Write) -> anyhow::Result<(
     let plan = json!({
         "applied": apply,
         "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
+        "scratch": scratch,
         "more": plan.more,
         "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),
     });

@@ -1,5 +1,7 @@
 //! `zvf tensor`: dense arrays in `.tet` files and Caterva or B2ND frames.
 
+mod convert;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use zvf::store::RangedFile;
 use zvf::tensor::{Array, BlockArray, BlockValues, Memory, Slice, TensorFile, Weight};
 use zvf::{Error, Timeouts};
 
+use self::convert::{Convert, Pack};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
@@ -32,6 +35,15 @@ pub(crate) enum Tensor {
     /// Say what is wrong with a file; exit code 1 when something is.
     #[command(after_help = EXAMPLES)]
     Verify(Verify),
+    /// Write an array in another form: .tet, B2ND, Caterva, Zarr v3.
+    ///
+    /// Chunks become chunks or shards, blocks become blocks or inner chunks. Values keep their bits. One chunk
+    /// is in memory at a time. Metadata of users is kept only from one frame to another.
+    #[command(after_help = CONVERT)]
+    Convert(Convert),
+    /// Write several arrays into one .tet file, each as a dataset.
+    #[command(after_help = CONVERT)]
+    Pack(Pack),
 }
 
 /// `info`.
@@ -124,6 +136,8 @@ impl Tensor {
             },
             Self::Get(get) => get.run(session, out).await,
             Self::Verify(verify) => verify.run(session, out).await,
+            Self::Convert(convert) => convert.run(session, out).await,
+            Self::Pack(pack) => pack.run(session, out).await,
         }
     }
 }
@@ -535,3 +549,9 @@ const EXAMPLES: &str = "Examples:
   zvf tensor get volume.tet --dataset grid --slice 0:10,:,3 --output part.npy
   zvf tensor get image.b2nd --slice 0:64,0:64
   zvf tensor verify volume.tet --deep";
+
+const CONVERT: &str = "Examples:
+  zvf tensor convert image.b2nd image.zarr
+  zvf tensor convert s3://bucket/image.zarr image.b2nd --chunk 128,128,128 --block 32,32,32
+  zvf tensor convert volume.tet volume.b2nd --dataset grid --compressor lz4
+  zvf tensor pack all.tet image.b2nd mask=labels.zarr";

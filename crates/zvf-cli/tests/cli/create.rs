@@ -38,6 +38,12 @@ fn a_table_becomes_a_store() {
         (&made["made"]["chunks"], &made["layout"]["chunk_shape"][0]),
         (&3.into(), &10.0.into())
     );
+
+    let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
+    let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
+    zvf(&args).clean();
+    assert!(zvf(&["ls", &store, "0/vertices"]).clean().contains("blosc"));
+    assert_eq!(zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean(), back);
 }
 
 #[test]
@@ -83,6 +89,7 @@ fn files_that_cannot_be_read() {
         &["--dtype", "int8"],
         &["--codec", "lz4"],
         &["--codec", "zstd:99"],
+        &["--typesize", "0"],
         &["--per-chunk", "0"],
         &["--compat", "--checksum"],
     ] {
@@ -108,4 +115,91 @@ fn a_store_of_each_kind() {
     assert!(error.contains("AlreadyExists"), "{error}");
     let again = zvf(&["demo", "--overwrite", stores.to_str().unwrap()]).clean();
     assert!(again.starts_with("kind         vertices  objects"), "{again}");
+}
+
+#[test]
+fn files_of_several_kinds_become_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let [one, two, points, faces] = ["a.swc", "b.swc", "p.csv", "f.ply"].map(at);
+    let store = at("both.zarrvectors");
+    fs::write(&one, "1 1 0 0 0 1 -1\n2 3 0 9 0 1 1\n3 3 5 9 0 1 1\n").unwrap();
+    fs::write(&two, "1 1 20 0 0 2 -1\n2 3 20 9 0 2 1\n").unwrap();
+    fs::write(&points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n").unwrap();
+    let ply = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
+               property float z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
+               0 0 1\n4 0 1\n0 4 1\n3 0 1 2\n";
+    fs::write(&faces, ply).unwrap();
+    let inputs = [one.as_str(), &points, &two, &faces];
+    let layout = zvf(&[&["create", "--dry-run"], &inputs[..], &[&store]].concat()).clean();
+    let kinds: Vec<&str> = layout.lines().filter(|line| line.starts_with("kind")).collect();
+    assert_eq!(kinds, ["kind        mesh", "kind        skeleton", "kind        point_cloud"]);
+    assert!(layout.contains("objects     file by file, ids from 1, 2 on\n"), "{layout}");
+    assert!(!fs::exists(&store).unwrap(), "nothing is written");
+
+    let ran = zvf(&[&["create", "-q"], &inputs[..], &[&store]].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(
+        ran.out,
+        "10 vertices in 3 chunks, 3 objects, 2 links; mesh: 3 vertices, 1 objects, 1 links; skeleton: \
+         5 vertices, 2 objects, 1 links; point_cloud: 2 vertices, 0 objects, 0 links\n"
+    );
+    assert_eq!(zvf(&["validate", &store, "-q"]).code, 0);
+    let ids = |kind: &str| {
+        let listed = zvf(&["object", "--json", &store, "--kind", kind]).json();
+        let all = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!((ids("mesh"), ids("skeleton")), (vec![0], vec![1, 2]));
+    // Objects are found whatever they are.
+    let tree =
+        zvf(&["query", &store, "--objects", "2", "--columns", "none", "--no-elements"]).clean();
+    assert_eq!(tree.lines().count(), 3, "{tree}");
+    assert!(zvf(&["object", &store, "2"]).clean().starts_with("object 2: skeleton, row 1 "));
+    let points = zvf(&["query", &store, "--kind", "point_cloud"]).clean();
+    assert_eq!(points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n");
+    let first = zvf(&["query", &store, "--columns", "none"]);
+    assert_eq!(
+        first.err,
+        "zvf: note: this is the mesh of the store; it holds also skeleton, point_cloud: ask with --kind\n"
+    );
+    let about = zvf(&["info", &store]).clean();
+    for line in ["0", "0 skeleton", "0 point_cloud"] {
+        let found = about.lines().any(|own| own.trim_start().starts_with(&format!("{line}  ")));
+        assert!(found, "{line}: {about}");
+    }
+}
+
+#[test]
+fn ids_of_several_files_do_not_collide() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (one, two) = (at("a.csv"), at("b.csv"));
+    fs::write(&one, "x,y,object\n1,2,5\n3,4,7\n").unwrap();
+    fs::write(&two, "x,y,object\n5,6,5\n7,8,0\n").unwrap();
+    for (keep, ids) in [(&[][..], vec![5, 7, 8, 13]), (&["--keep-ids"][..], vec![0, 5, 7])] {
+        let store = at(&format!("{}.zarrvectors", keep.len()));
+        assert_eq!(zvf(&[&["create", "-q", &one, &two, &store], keep].concat()).code, 0);
+        let listed = zvf(&["object", "--json", &store]).json();
+        let found = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), ids);
+        // As many processes would do it.
+        let shared = at(&format!("shared-{}.zarrvectors", keep.len()));
+        assert_eq!(zvf(&[&["ingest", "plan", "-q", &one, &two, &shared], keep].concat()).code, 0);
+        assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);
+        assert_eq!(zvf(&["ingest", "finish", "-q", &shared]).code, 0);
+        assert_eq!(zvf(&["object", "--json", &shared]).json(), listed);
+    }
+}
+
+#[test]
+fn kinds_that_do_not_go_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (tree, points, store) = (at("a.swc"), at("p.csv"), at("x.zarrvectors"));
+    fs::write(&tree, "1 1 0 0 0 1 -1\n").unwrap();
+    fs::write(&points, "x,y\n1,2\n").unwrap();
+    let told = zvf(&["create", &tree, &points, &store]).refused(2);
+    assert!(told.contains("the same axes in every file"), "{told}");
+    assert!(!fs::exists(&store).unwrap());
 }

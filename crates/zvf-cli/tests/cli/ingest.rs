@@ -130,6 +130,8 @@ fn processes_that_are_killed_and_started_again_make_the_same_store() {
     // It may have been finished before it was killed.
     assert!(again.code == 0 || Path::new(&many).join("zarr.json").exists(), "{}", again.err);
     place.check();
+    let plan = zvf(&["ingest", "finish", &many]).refused(2);
+    assert!(plan.contains("expected a plan"), "{plan}");
 }
 
 #[test]
@@ -144,14 +146,98 @@ fn a_killed_create_goes_on() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    if Path::new(&many).exists() {
-        // Published before the last kill: scratch may lie beside it, the store is whole.
+    // Published before the last kill, the store is whole, and scratch may lie beside it.
+    let there = Path::new(&many).exists();
+    if there {
         place.same();
-    } else {
-        let ran = zvf(&args(&many));
-        assert_eq!(ran.code, 0, "{}", ran.err);
-        place.check();
     }
+    let ran = zvf(&args(&many));
+    assert_eq!(ran.code, if there { 4 } else { 0 }, "{}", ran.err);
+    place.check();
+}
+
+#[test]
+fn a_store_that_is_replaced_is_the_old_one_or_the_new_one() {
+    let place = Place::new(300);
+    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
+    let args = |store, more: &[&'static str]| {
+        [&["create", file.as_str(), store, "-q"], &LITTLE[..], more].concat()
+    };
+    assert_eq!(zvf(&args(&one, &["--codec", "zstd"])).code, 0);
+    assert_eq!(zvf(&args(&many, &[])).code, 0);
+    let old = tree(Path::new(&many));
+    let mut published = false;
+    for wait in [0, 40, 90, 170, 260, 350] {
+        let mut child = start(&args(&many, &["--codec", "zstd", "--overwrite"]));
+        std::thread::sleep(Duration::from_millis(wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = tree(Path::new(&many));
+        published |= now != old;
+        assert!(!published || now == tree(Path::new(&one)), "neither the old nor the new one");
+    }
+    assert_eq!(zvf(&args(&many, &["--codec", "zstd", "--overwrite"])).code, 0);
+    place.check();
+}
+
+#[test]
+fn what_killed_commands_left_is_said_and_removed() {
+    let place = Place::new(20);
+    let (file, store) = (place.at("mesh.ply"), place.at("many/a.zv"));
+    assert_eq!(zvf(&["create", &file, &store, "-q"]).code, 0);
+    let leave = || {
+        let scratch = place.at("many/.a.zv.zvf-build-0123456789abcdef/store/0");
+        fs::create_dir_all(scratch).unwrap();
+    };
+    let names = || fs::read_dir(place.at("many")).unwrap().count();
+    leave();
+    let ran = zvf(&["validate", &store]);
+    assert_eq!((ran.code, names()), (0, 2), "{}", ran.err);
+    assert!(
+        ran.err.contains(
+            ".a.zv.zvf-build-0123456789abcdef was left by a command that was killed, and nothing in it is \
+             needed; \"zvf repair --apply\" and the next \"zvf create\" remove it"
+        ),
+        "{}",
+        ran.err
+    );
+    let ran = zvf(&["repair", "--plan", &store]);
+    assert_eq!((ran.code, names()), (1, 2), "{}", ran.err);
+    assert!(ran.out.contains("(scratch of a killed command)\nnothing to mend\n"), "{}", ran.out);
+    let plan = zvf(&["repair", "--plan", "--json", &store]);
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
+    assert_eq!(plan["scratch"].as_array().unwrap().len(), 1);
+    assert_eq!((zvf(&["repair", "--apply", &store]).code, names()), (0, 1));
+    leave();
+    assert_eq!((zvf(&["create", &file, &store, "-q"]).code, names()), (4, 1));
+    leave();
+    assert_eq!((zvf(&["create", &file, &store, "-q", "--overwrite"]).code, names()), (0, 1));
+
+    // A plan goes on, and is nobody's scratch.
+    let other = place.at("many/b.zv");
+    assert_eq!(zvf(&["ingest", "plan", &file, &other, "-q"]).code, 0);
+    let ran = zvf(&["validate", &other]);
+    assert!(ran.err.contains("is a build that was not finished"), "{}", ran.err);
+    zvf(&["repair", "-q", "--apply", &other]).refused(4);
+    assert_eq!(zvf(&["ingest", "run", &other, "--all", "-q"]).code, 0);
+    fs::create_dir(place.at("many/.b.zv.zvf-build-1")).unwrap();
+    assert_eq!((zvf(&["ingest", "finish", &other, "-q"]).code, names()), (0, 2));
+}
+
+#[test]
+fn files_in_the_folder_of_a_plan_are_not_removed() {
+    let place = Place::new(20);
+    let (file, store, work) = (place.at("mesh.ply"), place.at("many/a.zv"), place.at("one"));
+    fs::write(place.at("one/notes.txt"), "mine").unwrap();
+    let refused = zvf(&["ingest", "plan", &file, &store, "--work", &work]).refused(3);
+    assert!(refused.contains("expected an empty folder"), "{refused}");
+    fs::remove_file(place.at("one/notes.txt")).unwrap();
+    assert_eq!(zvf(&["ingest", "plan", &file, &store, "--work", &work, "-q"]).code, 0);
+    assert_eq!(zvf(&["ingest", "run", &store, "--work", &work, "--all", "-q"]).code, 0);
+    fs::write(place.at("one/notes.txt"), "mine").unwrap();
+    assert_eq!(zvf(&["ingest", "finish", &store, "--work", &work, "-q"]).code, 0);
+    let left: Vec<_> = fs::read_dir(&work).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
 }
 
 /// The most memory that a process had at once, while it lives.

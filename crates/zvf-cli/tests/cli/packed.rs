@@ -39,6 +39,29 @@ fn a_store_is_packed_asked_and_unpacked() {
 }
 
 #[test]
+fn a_pack_is_not_rearranged_and_says_why() {
+    let old = store("sl3_streamlines");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (pack, new) = (path("a.tet"), path("new.zv"));
+    zvf(&["pack", old.arg(), &pack]).clean();
+    for words in [
+        vec!["shard", &pack, &new],
+        vec!["unshard", &pack, &new],
+        vec!["recompress", &pack, "--in-place"],
+    ] {
+        let error = zvf(&words).refused(6);
+        assert!(
+            error.contains(
+                "expected one of many files, with shards and codecs to change: zvf unpack makes it"
+            ),
+            "{error}"
+        );
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
 fn tensors_are_shown_sliced_and_verified() {
     let grid = fixture("tet/grid_f32_2d_ragged.tet");
     let shown = zvf(&["tensor", "info", &grid, "--chunks", "-n", "2"]).clean();
@@ -72,4 +95,44 @@ fn tensors_are_shown_sliced_and_verified() {
     assert_eq!((bad.code, bad.out.contains("UnsupportedVersion")), (1, true), "{}", bad.out);
     let none = zvf(&["tensor", "get", &fixture("tet/multi_mixed.tet")]);
     assert_eq!(none.code, 2, "{}", none.err);
+}
+
+#[test]
+fn tensors_are_converted_and_gathered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let frame = fixture("caterva/frames/b2_seed_2d_i4.b2nd");
+    let zarr = path("a.zarr");
+    let said = zvf(&["tensor", "convert", &frame, &zarr]).clean();
+    assert_eq!(said, format!("{zarr}: <i4, shape [7, 5], chunks [4, 4] of blocks [2, 2]\n"));
+    let again = zvf(&["tensor", "convert", &frame, &zarr]);
+    assert_eq!(again.code, 4, "{}", again.err);
+    zvf(&["tensor", "convert", &frame, &zarr, "--overwrite"]).clean();
+    let tet = path("a.tet");
+    let json =
+        zvf(&["tensor", "convert", &zarr, &tet, "--chunk", "3,5", "--name", "x", "--json"]).json();
+    assert_eq!((&json["dtype"], &json["chunk_shape"][0]), (&"<i4".into(), &3.into()));
+    assert_eq!(zvf(&["tensor", "get", &tet, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
+    let back = path("b.b2nd");
+    zvf(&["tensor", "convert", &tet, &back, "--block", "1,2", "--compressor", "lz4"]).clean();
+    assert_eq!(zvf(&["tensor", "get", &back, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
+
+    let all = path("all.tet");
+    let said = zvf(&["tensor", "pack", &all, &back, &format!("other={zarr}")]).clean();
+    assert_eq!(said, format!("{all}: 2 datasets\n"));
+    let one = zvf(&["tensor", "get", &all, "--dataset", "other", "--slice", "4,0:2"]).clean();
+    assert_eq!(one, "20 21\n");
+    assert!(zvf(&["tensor", "verify", &all, "--deep"]).clean().ends_with(": ok\n"));
+
+    for (words, complaint) in [
+        (vec!["convert", &frame, "nowhere"], "nowhere does not say its form: say it with --to"),
+        (vec!["convert", &frame, "a.zarr", "--to", "hdf"], "\"hdf\" is no form of arrays"),
+        (vec!["convert", &frame, "b.zarr", "--compressor", "x"], "\"x\" is no compressor"),
+        (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is no shuffle"),
+        (vec!["convert", &frame, "b.zarr", "--level", "10"], "levels are 0 to 9, not 10"),
+    ] {
+        let refused = zvf(&[&["tensor"], &words[..]].concat());
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(complaint), "{}", refused.err);
+    }
 }

@@ -16,17 +16,7 @@ fn a_store_is_sharded_and_recompressed_and_answers_the_same() {
     assert!(json["objects"].as_u64().unwrap() < json["cells"].as_u64().unwrap(), "{json}");
     assert_eq!(query(&sharded).out, before.out);
 
-    let args = [
-        "recompress",
-        &sharded,
-        &small,
-        "--codec",
-        "blosc",
-        "--block-size",
-        "4KiB",
-        "--level",
-        "9",
-    ];
+    let args = ["recompress", &sharded, &small, "--codec", "blosc:9", "--block-size", "4KiB"];
     let text = zvf(&args).clean();
     assert!(text.starts_with(&format!("{small}: ")) && text.ends_with("as they were\n"), "{text}");
     assert_eq!(query(&small).out, before.out);
@@ -58,19 +48,21 @@ fn requests_that_make_no_sense_are_told() {
     let new = new.to_str().unwrap();
     for (args, code, message) in [
         (
-            vec!["recompress", old.arg(), new, "--codec", "zstd", "--level", "23"],
+            vec!["recompress", old.arg(), new, "--codec", "zstd:23"],
             2,
-            "zstd has levels -7 to 22, not 23",
+            "a level from -7 to 22 is wanted",
         ),
+        (vec!["recompress", old.arg(), new, "--codec", "none:1"], 2, "none, zstd, gzip or blosc"),
+        (vec!["recompress", old.arg(), new], 2, "--codec is wanted: none, zstd, gzip or blosc"),
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--compressor", "snappy"],
             2,
-            "\"snappy\" is no compressor of blosc that zvf writes",
+            "blosclz, lz4, zlib or zstd is wanted",
         ),
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--shuffle", "x"],
             2,
-            "\"x\" is no shuffle of blosc that zvf writes",
+            "noshuffle, shuffle or bitshuffle is wanted",
         ),
         (
             vec!["shard", old.arg(), new, "--cells", "2,2,2,2,2"],

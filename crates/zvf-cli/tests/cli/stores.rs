@@ -1,15 +1,13 @@
 //! Stores to look into, unpacked from their archives; and how the command is run.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 use assert_cmd::Command;
-use tempfile::TempDir;
 
 /// A store in a folder that is removed with it.
 pub(crate) struct Unpacked {
-    _folder: TempDir,
+    _folder: archives::Unpacked,
     pub(crate) path: PathBuf,
 }
 
@@ -22,18 +20,8 @@ impl Unpacked {
 
 /// The store `id` of the golden ones; `broken/<id>` is one with a fault.
 pub(crate) fn store(id: &str) -> Unpacked {
-    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf").join(id);
-    let archive = File::open(archive.with_extension("tar.zst")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mut archive = tar::Archive::new(zstd::Decoder::new(archive).unwrap());
-    archive.unpack(folder.path()).unwrap();
-    let path = find(folder.path()).unwrap();
-    Unpacked { _folder: folder, path }
-}
-
-fn find(folder: &Path) -> Option<PathBuf> {
-    let mut entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    entries.find(|path| path.extension().is_some_and(|extension| extension == "zarrvectors"))
+    let folder = archives::Unpacked::new(id);
+    Unpacked { path: folder.path().to_owned(), _folder: folder }
 }
 
 /// What the command did with `args`.

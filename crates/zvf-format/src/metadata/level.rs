@@ -16,7 +16,7 @@ use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, any, flag, int, list, number, numbers, object, text, texts};
 use super::group::GroupDoc;
 use super::root::floats;
-use super::token::{Refinement, Token};
+use super::token::{LinksConvention, Refinement, Token};
 
 /// The document of one level.
 ///
@@ -67,6 +67,8 @@ pub struct Level {
     pub refinement: Option<Token<Refinement>>,
     /// Whether links are grouped by the fragments of their rows.
     pub fragment_link_groups: bool,
+    /// How links inside fragments are known, where a geometry beside others differs from the root.
+    pub links_convention: Option<Token<LinksConvention>>,
     /// Other keys of the block.
     pub extras: Object,
     /// What applications keep here.
@@ -100,6 +102,7 @@ impl Level {
             bin_ratio: None,
             refinement: None,
             fragment_link_groups: false,
+            links_convention: None,
             extras: Object::new(),
             user_metadata: None,
             attributes: Object::new(),
@@ -203,6 +206,7 @@ impl Level {
             bin_ratio: fields.opt("bin_ratio", numbers)?,
             refinement: fields.opt("refinement", Token::read)?,
             fragment_link_groups,
+            links_convention: fields.opt("links_convention", Token::read)?,
             extras: fields.rest(),
             user_metadata: None,
             attributes: Object::new(),
@@ -230,6 +234,7 @@ impl Level {
             .opt("bin_ratio", self.bin_ratio.as_deref().map(floats))
             .opt("refinement", self.refinement.clone())
             .flag("fragment_link_groups", self.fragment_link_groups)
+            .opt("links_convention", self.links_convention.clone())
             .with(&self.extras)
             .into()
     }
@@ -261,7 +266,8 @@ mod tests {
             "chunk_attribute_values": ["a", 1, null], "preserves_object_ids": true,
             "inherited_num_objects": 3, "shared_fragments": true, "fragments_tile": true,
             "bin_shape": [5.0], "bin_ratio": [2.0], "refinement": "add",
-            "fragment_link_groups": true, "zarr_vectors_tools.coarsening": {"source": "x"},
+            "fragment_link_groups": true, "links_convention": "explicit",
+            "zarr_vectors_tools.coarsening": {"source": "x"},
         });
         let level = read(block.clone()).unwrap();
         assert!(level.is_additive());

@@ -25,8 +25,8 @@ use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkRange, ChunkShape};
 use zvf_format::key::ChunkKey;
 use zvf_format::key::Delta;
-use zvf_format::metadata::arrays::Vertices;
-use zvf_format::metadata::{CellEncoding, Dtype, Token};
+use zvf_format::metadata::arrays::{GeometryIndex, Vertices};
+use zvf_format::metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
@@ -70,7 +70,9 @@ struct Inner {
     store: Store,
     level: Level,
     node: LevelNode,
+    whole: LevelNode, // the level that it is part of, or itself
     kinds: Vec<Kind>,
+    further: Further,
     chunk_shape: ChunkShape,
     bins: Option<Bins>,
     vertices: Cells,
@@ -110,6 +112,63 @@ impl LevelReader {
         index_bytes: u64,
     ) -> Result<Self, ModelError> {
         let node = store.level(level.0).await?;
+        let kinds = store.root().zarr_vectors.geometry_types.iter().map(Token::as_str);
+        let mut kinds: Vec<Kind> = kinds.filter_map(|token| token.parse().ok()).collect();
+        let further = if kinds.len() > 1 { further(store, &node).await? } else { Vec::new() };
+        kinds.retain(|kind| further.iter().all(|(other, _)| other != kind));
+        Self::over(store, level, (node.clone(), node), (kinds, further), index_bytes).await
+    }
+
+    /// The geometry of `kind`: this one, or one that the level holds beside it, in a group of its own.
+    /// `None` where it holds no such kind.
+    ///
+    /// Groups of objects are those of the whole level, whichever kind is asked for them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_model::{Kind, Level, LevelReader};
+    ///
+    /// let level = LevelReader::open(&store, Level(0)).await?;
+    /// let kind = level.kinds()[0];
+    /// assert_eq!(level.of_kind(kind).await?.map(|level| level.kinds().to_vec()), Some(vec![kind]));
+    /// assert!(level.of_kind(Kind::Mesh).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn of_kind(&self, kind: Kind) -> Result<Option<Self>, ModelError> {
+        if self.inner.kinds.contains(&kind) {
+            return Ok(Some(self.clone()));
+        }
+        let Some((_, group)) = self.inner.further.iter().find(|(other, _)| *other == kind) else {
+            return Ok(None);
+        };
+        let Inner { store, level, whole, index_bytes, .. } = &*self.inner;
+        let Some(group) = group else {
+            let expected = Expected::Rule(
+                "a geometry with fragments: this one has vertices and links alone, as `geometries` reads",
+            );
+            let error = ModelError::refused(Class::Unsupported, "geometry", expected, kind.token());
+            return Err(error.in_array(format!("{}/{GEOMETRIES}", whole.path())));
+        };
+        let nodes = (whole.geometry(group).await?, whole.clone());
+        let kinds = (vec![kind], Vec::new());
+        Ok(Some(Self::over(store, *level, nodes, kinds, *index_bytes).await?))
+    }
+
+    async fn over(
+        store: &Store,
+        level: Level,
+        (node, whole): (LevelNode, LevelNode),
+        (kinds, further): (Vec<Kind>, Further),
+        index_bytes: u64,
+    ) -> Result<Self, ModelError> {
         let root = store.root();
         let shape = node.meta().effective_chunk_shape(root);
         let chunk_shape = ChunkShape::new(shape)?;
@@ -124,14 +183,14 @@ impl LevelReader {
         let dtype = attributes
             .dtype()
             .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
-        let kinds = root.zarr_vectors.geometry_types.iter().map(Token::as_str);
-        let kinds = kinds.filter_map(|token| token.parse().ok()).collect();
         let encoding = attributes.encoding;
         let inner = Inner {
             store: store.clone(),
             level,
             node,
+            whole,
             kinds,
+            further,
             chunk_shape,
             bins,
             vertices,
@@ -167,10 +226,24 @@ impl LevelReader {
         &self.inner.node
     }
 
-    /// The kinds of geometry the store says it holds, in the order written.
+    /// The kinds of geometry that these arrays hold, in the order written: one, as a rule, or what the
+    /// store says of all.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.inner.kinds
+    }
+
+    /// The kinds that the level holds beside them, each in arrays of its own
+    /// ([`of_kind`](Self::of_kind)).
+    pub fn kinds_beside(&self) -> impl Iterator<Item = Kind> {
+        self.inner.further.iter().map(|(kind, _)| *kind)
+    }
+
+    /// How links inside fragments are known.
+    #[must_use]
+    pub fn links_convention(&self) -> Token<LinksConvention> {
+        let own = self.inner.node.meta().links_convention.clone();
+        own.unwrap_or_else(|| self.inner.store.root().zarr_vectors.links_convention())
     }
 
     /// The number of axes.
@@ -278,6 +351,11 @@ impl LevelReader {
         self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
     }
 
+    /// The level that it is part of, or itself.
+    pub(crate) fn whole(&self) -> &LevelNode {
+        &self.inner.whole
+    }
+
     /// The object index, once it was opened.
     pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
         &self.inner.objects
@@ -342,12 +420,33 @@ impl LevelReader {
     }
 }
 
+/// Kinds beside that of a level, and the groups that hold them as a level does.
+type Further = Vec<(Kind, Option<String>)>;
+
+/// The kinds that a level holds in arrays of their own, in the order they are listed.
+async fn further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
+    // What lies beside level 0 is not in the arrays of a coarser level either.
+    let group = match node.group(GEOMETRIES).await? {
+        None if node.number() > 0 => store.group(&format!("0/{GEOMETRIES}")).await?,
+        group => group,
+    };
+    let Some(group) = group else { return Ok(Vec::new()) };
+    let index = GeometryIndex::parse(group.attributes).map_err(|error| {
+        ModelError::from(error).in_array(format!("{}/{GEOMETRIES}", node.path()))
+    })?;
+    let each = index.entries.into_iter();
+    Ok(each.filter_map(|(name, entry)| Some((name.parse().ok()?, entry.group))).collect())
+}
+
 const fn shareable<T: Clone + Send + Sync + 'static>() {}
 const _: () = {
     shareable::<LevelReader>();
     shareable::<AttributeReader>();
     shareable::<ChunkFragments>();
 };
+
+/// The list of geometries beside that of the level.
+pub(crate) const GEOMETRIES: &str = "geometry_index";
 
 /// Chunks that are tried one by one where nothing says which there are.
 const MOST_TRIED: u64 = 4096;

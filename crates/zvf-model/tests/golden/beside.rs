@@ -8,7 +8,7 @@ use crate::objects::shown;
 use crate::told::{Told, same_rows};
 use archives::inline;
 
-pub fn everything(told: &Told) -> usize {
+pub(crate) fn everything(told: &Told) -> usize {
     composite(told) + parametric(told) + headers(told)
 }
 

@@ -29,7 +29,7 @@ fn fragment_rows(fragment: Fragment<'_>) -> Value {
     }
 }
 
-pub fn positions(told: &Told) -> usize {
+pub(crate) fn positions(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let chunks = inline(level.chunks()).unwrap();
     assert_eq!(chunks.len(), expected["chunk_count"], "{name}");
@@ -97,7 +97,7 @@ fn some_rows(told: &Told, keys: &[ChunkKey]) {
     }
 }
 
-pub fn attributes(told: &Told) -> usize {
+pub(crate) fn attributes(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(attributes) = expected["vertex_attributes"].as_object() else { return 0 };
     let listed = inline(level.attribute_names()).unwrap();
@@ -145,7 +145,7 @@ fn told_hash(expected: &Value) -> String {
     expected["sha256"].as_str().unwrap().to_owned()
 }
 
-pub fn fragment_attributes(told: &Told) -> usize {
+pub(crate) fn fragment_attributes(told: &Told) -> usize {
     let Some(attributes) = told.expected["fragment_attributes"].as_object() else { return 0 };
     let mut seen = 0;
     for (name, expected) in attributes {

@@ -44,7 +44,7 @@ fn stride(family: &LinkFamily) -> usize {
     family.link_width() * (family.policy().sid_ndim() + 1) * 8
 }
 
-pub fn links(told: &Told) -> usize {
+pub(crate) fn links(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(families) = expected["links"].as_object() else {
         assert!(
@@ -110,7 +110,7 @@ fn some_rows(family: &LinkFamily, records: &[(usize, usize, LinkRecords)]) {
     }
 }
 
-pub fn attributes(told: &Told) -> usize {
+pub(crate) fn attributes(told: &Told) -> usize {
     let mut seen = 0;
     for (text, expected) in told.expected["links"].as_object().into_iter().flatten() {
         let Some(attributes) = expected["attributes"].as_object() else { continue };
@@ -159,7 +159,7 @@ pub fn attributes(told: &Told) -> usize {
 }
 
 /// Families of the versions before 0.9: links within chunks, and those between.
-pub fn older(told: &Told) -> usize {
+pub(crate) fn older(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let mut seen = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
@@ -215,7 +215,7 @@ pub fn older(told: &Told) -> usize {
 }
 
 /// Both ends of a level see the same links, whichever of them stores the records.
-pub fn levels(told: &Told) -> usize {
+pub(crate) fn levels(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let mut seen = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
@@ -254,7 +254,7 @@ fn told_chunks(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey>
 }
 
 /// Edges of skeletons by the positions of their ends, against those that were given to the writer.
-pub fn skeletons(told: &Told) -> usize {
+pub(crate) fn skeletons(told: &Told) -> usize {
     let Told { name, level, whole, .. } = told;
     if whole["truth"]["kind"] != "skeleton" {
         return 0;

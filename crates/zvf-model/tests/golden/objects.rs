@@ -16,7 +16,7 @@ fn ids(objects: &Value) -> Vec<ObjectId> {
     listed.iter().map(|one| ObjectId(one["id"].as_i64().unwrap())).collect()
 }
 
-pub fn objects(told: &Told) -> usize {
+pub(crate) fn objects(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let expected = &expected["objects"];
     let index = inline(level.objects()).unwrap();
@@ -100,7 +100,7 @@ fn vertices(told: &Told, rows: &[u64]) {
     }
 }
 
-pub fn owners(told: &Told) -> usize {
+pub(crate) fn owners(told: &Told) -> usize {
     let Told { name, level, .. } = told;
     let keys = told.chunks();
     let all = inline(level.owners(&keys, Some(&|_, _| true))).unwrap();
@@ -145,7 +145,7 @@ pub fn owners(told: &Told) -> usize {
 }
 
 /// Values as JSON, absent ones null.
-pub fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
+pub(crate) fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
     let values = inline(attribute.range(0..rows)).unwrap();
     let one = |i: usize, c: usize| match values.value(i, c) {
         One::Null => Value::Null,
@@ -163,7 +163,7 @@ pub fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
     (0..values.column().len()).map(row).collect()
 }
 
-pub fn attributes(told: &Told) -> usize {
+pub(crate) fn attributes(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let Some(attributes) = expected["object_attributes"].as_object() else { return 0 };
     let listed = inline(level.object_attribute_names()).unwrap();
@@ -206,7 +206,7 @@ pub fn attributes(told: &Told) -> usize {
     attributes.len()
 }
 
-pub fn groups(told: &Told) -> usize {
+pub(crate) fn groups(told: &Told) -> usize {
     let Told { name, level, expected, .. } = told;
     let groups = inline(level.groups()).unwrap();
     let Some(listed) = expected["groups"].as_array() else {

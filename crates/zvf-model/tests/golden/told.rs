@@ -9,16 +9,16 @@ use zvf_store::Store;
 use archives::{Unpacked, ids, inline, json};
 
 /// One level of one store, and what is expected of it.
-pub struct Told {
-    pub name: String,
-    pub store: Store,
-    pub level: LevelReader,
-    pub expected: Value,
-    pub whole: Value,
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) store: Store,
+    pub(crate) level: LevelReader,
+    pub(crate) expected: Value,
+    pub(crate) whole: Value,
 }
 
 /// Visits every level of every store.
-pub fn every_level(mut visit: impl FnMut(&Told)) {
+pub(crate) fn every_level(mut visit: impl FnMut(&Told)) {
     for id in ids() {
         let mut expected = json(&format!("{id}.expected.json"));
         let unpacked = Unpacked::new(&id);
@@ -35,18 +35,18 @@ pub fn every_level(mut visit: impl FnMut(&Told)) {
     }
 }
 
-pub fn key(value: &Value) -> ChunkKey {
+pub(crate) fn key(value: &Value) -> ChunkKey {
     let components: Vec<i64> =
         value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
     ChunkKey::new(&components).unwrap()
 }
 
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// The hash of rows of `stride` bytes, in the order of their bytes.
-pub fn sha256_sorted(bytes: &[u8], stride: usize) -> String {
+pub(crate) fn sha256_sorted(bytes: &[u8], stride: usize) -> String {
     let mut rows: Vec<&[u8]> = bytes.chunks_exact(stride).collect();
     rows.sort_unstable();
     sha256(&rows.concat())
@@ -57,7 +57,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Compares rows with an expectation of count and hashes.
-pub fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
+pub(crate) fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
     assert_eq!(bytes.len() / stride, expected["count"], "{told}: count");
     if !expected["sha256"].is_null() {
         assert_eq!(sha256(bytes), expected["sha256"], "{told}: rows in order");
@@ -67,12 +67,12 @@ pub fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
 
 impl Told {
     /// The chunks of the level, in numeric order.
-    pub fn chunks(&self) -> Vec<ChunkKey> {
+    pub(crate) fn chunks(&self) -> Vec<ChunkKey> {
         inline(self.level.chunks()).unwrap().iter().collect()
     }
 
     /// Whether the vertices are streams that nobody here decodes.
-    pub fn is_draco(&self) -> bool {
+    pub(crate) fn is_draco(&self) -> bool {
         self.name.starts_with("ms3_draco")
     }
 }

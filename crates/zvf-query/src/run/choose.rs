@@ -24,7 +24,7 @@ pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, Quer
     };
     let mut chosen = None;
     for level in levels(reader)? {
-        let warm = reader.warm(level).await?;
+        let warm = reader.warm(level, query.kind).await?;
         let bin = || {
             let bins = warm.level.bins();
             bins.map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max))
@@ -47,7 +47,7 @@ async fn finest(
     let mut last = Level(0);
     for level in levels(reader)? {
         last = level;
-        let warm = reader.warm(level).await?;
+        let warm = reader.warm(level, query.kind).await?;
         let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
         let mut amount = to_f64(count);
         if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {

@@ -18,7 +18,7 @@ use crate::reader::Reader;
 /// `query`, met with the level it is about, and with those that this one only adds to.
 pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
     let level = choose(reader, query).await?;
-    let first = reader.warm(level).await?;
+    let first = reader.warm(level, query.kind).await?;
     let mut levels = vec![level];
     if first.level.node().meta().is_additive() && !query.own_level_only {
         let chain = LevelReader::chain(reader.store(), level).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Conte
     }
     let mut warm = Vec::with_capacity(levels.len());
     for level in levels {
-        warm.push(reader.warm(level).await?);
+        warm.push(reader.warm(level, query.kind).await?);
     }
     let mut query = query.clone();
     if let (Columns::All, 2..) = (&query.columns, warm.len()) {

@@ -3,5 +3,6 @@
 
 mod boxes;
 mod elements;
+mod kinds;
 mod objects;
 mod told;

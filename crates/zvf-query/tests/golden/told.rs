@@ -10,19 +10,19 @@ use zvf_query::Reader;
 use archives::{ids, inline, json, kept, open};
 
 /// One level of one store, open.
-pub struct Case {
-    pub name: String,
-    pub id: String,
-    pub reader: Reader,
-    pub level: Level,
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) reader: Reader,
+    pub(crate) level: Level,
     /// What the reference read.
-    pub told: Value,
+    pub(crate) told: Value,
     /// What the writer was given, of level 0.
-    pub truth: Value,
+    pub(crate) truth: Value,
 }
 
 /// Shows every level of every store whose vertices can be read.
-pub fn every_level(mut visit: impl FnMut(&Case)) {
+pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
     for id in ids() {
         let expected = json(&format!("{id}.expected.json"));
         let path = kept(Path::new(env!("CARGO_TARGET_TMPDIR")), &id);
@@ -45,7 +45,7 @@ pub fn every_level(mut visit: impl FnMut(&Case)) {
 }
 
 /// A number, which may be written as text where JSON has none for it.
-pub fn number(value: &Value) -> f64 {
+pub(crate) fn number(value: &Value) -> f64 {
     match value.as_str() {
         Some("inf") => f64::INFINITY,
         Some("-inf") => f64::NEG_INFINITY,
@@ -54,21 +54,21 @@ pub fn number(value: &Value) -> f64 {
     }
 }
 
-pub fn corner(value: &Value) -> Vec<f64> {
+pub(crate) fn corner(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(number).collect()
 }
 
 /// The box of an entry; `None` when it is none.
-pub fn bounds(entry: &Value) -> Option<Bounds> {
+pub(crate) fn bounds(entry: &Value) -> Option<Bounds> {
     Bounds::new(&corner(&entry["lo"]), &corner(&entry["hi"])).ok()
 }
 
-pub fn sha(bytes: impl AsRef<[u8]>) -> String {
+pub(crate) fn sha(bytes: impl AsRef<[u8]>) -> String {
     Sha256::digest(bytes.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The sum over rows, sorted as bytes.
-pub fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
+pub(crate) fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
     let mut rows: Vec<&[u8]> = rows.collect();
     rows.sort_unstable();
     sha(rows.concat())

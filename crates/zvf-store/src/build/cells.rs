@@ -12,6 +12,7 @@
 //!
 //! Not here: what a payload holds; shards ([`super::shards`]).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
@@ -286,6 +287,20 @@ impl CellSink {
         Ok(())
     }
 
+    /// Which of the cells that another process wrote, as its [`leave`](Self::leave) said, lie in objects that
+    /// are not there. Before the array is finished.
+    ///
+    /// # Errors
+    ///
+    /// When one of `keys` is no key of the array, or the place cannot be looked at.
+    pub async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+        let core = &self.0;
+        if !core.build.is_shared() {
+            return Ok(Vec::new()); // this process wrote them all
+        }
+        core.missing(keys).await.map_err(|error| error.with_key(&core.key))
+    }
+
     /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
     /// those of the plan.
     ///
@@ -477,6 +492,29 @@ impl Core {
         let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(key.rank()));
         let expected = Expected::Exactly(to_u64(self.plan.rank).into());
         Err(StoreError::refused(class, Op::Write, "components of a key", expected, found))
+    }
+
+    async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+        let mut objects = BTreeSet::new();
+        for key in keys {
+            objects.insert(self.object_of(key)?);
+        }
+        let lost = self.build.lost(&self.key, objects).await?;
+        let mut missing = Vec::new();
+        for key in if lost.is_empty() { &[] } else { keys } {
+            if lost.contains(&self.object_of(key)?) {
+                missing.push(key.clone());
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The object that holds the cell `key`.
+    fn object_of(&self, key: &str) -> Result<Key, StoreError> {
+        let path = self.index(&ChunkKey::parse(key)?)?;
+        let state = locked(&self.state);
+        let Some(shards) = &state.shards else { return self.object_key(path.index()) };
+        self.object_key(&shards.locate(path.index()).0)
     }
 
     /// The object at `index`: of a cell, or of a shard.

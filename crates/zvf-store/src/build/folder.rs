@@ -155,6 +155,11 @@ impl Folder {
         Ok(())
     }
 
+    /// Whether the store has got its name.
+    pub(crate) fn is_published(&self) -> bool {
+        self.done.load(Ordering::Relaxed) && self.target.join(DOCUMENT).exists()
+    }
+
     /// Puts the new store where the old one is.
     fn swap(&self) -> io::Result<()> {
         if self.disk.exchange(&self.store, &self.target)? {
@@ -195,7 +200,7 @@ pub(super) fn resolved(target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn scratch_prefix(name: &std::ffi::OsStr) -> OsString {
+pub(super) fn scratch_prefix(name: &std::ffi::OsStr) -> OsString {
     let mut prefix = OsString::from(".");
     prefix.push(name);
     prefix.push(".zvf-build-");
@@ -245,17 +250,33 @@ fn lock(scratch: &Path, fresh: bool) -> io::Result<Option<File>> {
     Ok(path.exists().then_some(file))
 }
 
-/// Removes the scratch of builds whose owners are dead; puts an old store back that one of them left
-/// without a name.
-fn clean(disk: &Disk, parent: &Path, prefix: &OsString, target: &Path) -> io::Result<()> {
-    let prefix = prefix.as_encoded_bytes();
+/// Directories in `parent` whose names begin with `prefix`.
+pub(super) fn scratches(parent: &Path, prefix: &OsString) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
-        let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(prefix) || !entry.file_type()?.is_dir() {
-            continue;
+        let ours = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
+        if ours && entry.file_type()?.is_dir() {
+            found.push(entry.path());
         }
-        let scratch = entry.path();
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// [`clean`] for the store at `target`.
+pub(super) fn clean_beside(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> {
+    match (target.parent(), target.file_name()) {
+        (Some(parent), Some(name)) => clean(disk, parent, &scratch_prefix(name), target),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Removes the scratch of builds whose owners are dead, and tells which; puts an old store back that one of
+/// them left without a name.
+fn clean(disk: &Disk, parent: &Path, prefix: &OsString, target: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut removed = Vec::new();
+    for scratch in scratches(parent, prefix)? {
         let Ok(Some(_lock)) = lock(&scratch, false) else { continue };
         let old = scratch.join(OLD);
         if old.exists() && !target.exists() {
@@ -263,9 +284,11 @@ fn clean(disk: &Disk, parent: &Path, prefix: &OsString, target: &Path) -> io::Re
         }
         // What its owner renamed last may not be on the disk yet, and needs what is removed here.
         disk.sync_dir(parent)?;
-        drop(disk.remove_all(&scratch));
+        if disk.remove_all(&scratch).is_ok() {
+            removed.push(scratch);
+        }
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Refuses a name that is taken.
@@ -321,6 +344,6 @@ pub(super) fn write(error: io::Error) -> StoreError {
 }
 
 const DOCUMENT: &str = "zarr.json";
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 const STORE: &str = "store";
 const OLD: &str = "old";

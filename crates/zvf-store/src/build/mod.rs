@@ -25,6 +25,8 @@ mod disk;
 #[cfg(feature = "local")]
 mod folder;
 mod keep;
+#[cfg(feature = "local")]
+mod left;
 mod rearrange;
 mod room;
 mod rows;
@@ -34,7 +36,7 @@ mod verbatim;
 #[cfg(feature = "local")]
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -203,12 +205,15 @@ impl Build {
     /// one.settle().await?;
     ///
     /// let last = Build::join(&address, &work, BuildOptions::default()).await?;
+    /// assert!(!last.is_published().await?);
     /// let cells = last.cells("0/vertices", plan)?;
+    /// assert!(cells.missing(&keys).await?.is_empty());
     /// cells.elsewhere(&keys)?;
     /// cells.finish(|_| ()).await?;
     /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![99.0]]);
     /// last.publish(&Root::new(block, Axis::spatial(1).unwrap_or_default())).await?;
-    /// assert!(Build::is_published(&address, &work)?);
+    /// assert!(Build::join(&address, &work, BuildOptions::default()).await?.is_published().await?);
+    /// assert!(Build::is_built_in(&address, &work)?);
     /// # Ok(())
     /// # }
     /// ```
@@ -224,11 +229,7 @@ impl Build {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
             Place::Directory(path) => {
-                let BuildOptions { replace, sync, .. } = options;
-                let work = work.to_owned();
-                let join = move || Work::join(&path, &work, Disk::default(), replace, sync);
-                let work = crate::source::hop(Op::Write, join).await??;
-                Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
+                Self::join_folder(path, work.to_owned(), Disk::default(), options).await
             }
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
@@ -237,33 +238,49 @@ impl Build {
             }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, &options.store)?;
-                let remote = Self::remote(store, path.as_ref(), &options)?;
-                let uploads = Uploads::join(remote)?;
-                let may_wait = uploads.may_wait();
-                Ok(Self::at(Site::Remote(uploads), &options, may_wait))
+                Self::join_object_store(store, path.as_ref(), work, &options)
             }
         }
     }
 
-    /// Whether a store that was built in `work` has got its name; below a URL nobody knows, and it has not.
+    /// Takes part in building the store below `prefix` of the caller's own backend; `work` is a folder that
+    /// every process sees.
     ///
     /// # Errors
     ///
-    /// When `address` is none, or the folders cannot be looked at.
-    pub fn is_published(address: &str, work: &std::path::Path) -> Result<bool, StoreError> {
-        match Place::parse(address)? {
+    /// As [`join`](Self::join).
+    pub fn join_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        work: &std::path::Path,
+        options: &BuildOptions,
+    ) -> Result<Self, StoreError> {
+        if options.replace {
+            return Err(cannot_replace());
+        }
+        let remote = Self::remote(store, prefix, options)?;
+        let uploads = Uploads::join(remote, work)?;
+        let may_wait = uploads.may_wait();
+        Ok(Self::at(Site::Remote(uploads), options, may_wait))
+    }
+
+    /// Whether the store that was [joined](Self::join) has been published, by this process or by one that
+    /// may be dead.
+    ///
+    /// # Errors
+    ///
+    /// When the place cannot be looked at.
+    pub async fn is_published(&self) -> Result<bool, StoreError> {
+        match &self.0.place {
             #[cfg(feature = "local")]
-            Place::Directory(path) => {
-                let look = folder::resolved(&path);
-                let look = look.and_then(|path| work::is_published(&path, work));
-                look.map_err(|error| StoreError::io(Op::Open, error))
+            Site::Local(folder) => Ok(folder.is_published()),
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                let look = crate::source::hop(Op::Publish, move || work.is_published()).await?;
+                look.map_err(|error| StoreError::io(Op::Publish, error))
             }
-            #[cfg(not(feature = "local"))]
-            Place::Directory(path) => {
-                let _no_folders = (path, work);
-                Ok(false)
-            }
-            Place::Remote(..) => Ok(false),
+            Site::Remote(uploads) => uploads.is_published().await,
         }
     }
 
@@ -303,6 +320,24 @@ impl Build {
         Ok(Self::at(Site::Local(Arc::new(folder)), &options, true))
     }
 
+    /// Takes part in building a store in a directory, with every call to the system going through `disk`.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`](Self::join).
+    #[cfg(feature = "local")]
+    pub(crate) async fn join_folder(
+        path: std::path::PathBuf,
+        work: std::path::PathBuf,
+        disk: Disk,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        let BuildOptions { replace, sync, .. } = options;
+        let join = move || Work::join(&path, &work, disk, replace, sync);
+        let work = crate::source::hop(Op::Write, join).await??;
+        Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
+    }
+
     /// Begins a store below `prefix` of the caller's own backend.
     ///
     /// # Errors
@@ -314,9 +349,7 @@ impl Build {
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
         if options.replace {
-            let rule = "a new prefix: an object store cannot replace a store in one step";
-            let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
-            return Err(StoreError::refused(class, Op::Open, "place", expected, "the old one"));
+            return Err(cannot_replace());
         }
         let remote = Self::remote(store, prefix, &options)?;
         let uploads = Uploads::begin(remote).await?;
@@ -409,7 +442,8 @@ impl Build {
     }
 
     /// The array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
-    /// says.
+    /// says. With an empty path it is all there is: the text is then for
+    /// [`publish_text`](Self::publish_text) to write.
     ///
     /// # Errors
     ///
@@ -516,8 +550,47 @@ impl Build {
         Ok(())
     }
 
+    /// Whether other processes write some of its cells.
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(_) => false,
+            #[cfg(feature = "local")]
+            Site::Common(_) => true,
+            Site::Remote(uploads) => uploads.is_shared(),
+        }
+    }
+
+    /// Which of these objects, that other processes wrote, are not there; `array` is above them all.
+    pub(crate) async fn lost(
+        &self,
+        array: &Key,
+        objects: BTreeSet<Key>,
+    ) -> Result<BTreeSet<Key>, StoreError> {
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(_) => Ok(BTreeSet::new()),
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                let look = move || {
+                    let mut lost = objects;
+                    let mut fault = None;
+                    lost.retain(|key| {
+                        let there = work.has(key).map_err(|e| StoreError::io(Op::Read, e));
+                        let there = there.map_err(|error| error.with_key(key));
+                        !there.unwrap_or_else(|error| fault.replace(error).is_none())
+                    });
+                    fault.map_or(Ok(lost), Err)
+                };
+                crate::source::hop(Op::Read, look).await?
+            }
+            Site::Remote(uploads) => uploads.lost(array, objects).await,
+        }
+    }
+
     fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
-        let key = Key::root().below(path)?;
+        let key = if path.is_empty() { Key::root() } else { Key::root().below(path)? };
         let mut nodes = locked(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
         let taken = |found| {
@@ -594,6 +667,12 @@ impl Build {
     fn give_back(&self, encoder: Encoder) {
         locked(&self.0.encoders).push(encoder);
     }
+}
+
+fn cannot_replace() -> StoreError {
+    let rule = "a new prefix: an object store cannot replace a store in one step";
+    let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
+    StoreError::refused(class, Op::Open, "place", expected, "the old one")
 }
 
 /// The keys above `key`, the root left out, outermost first.

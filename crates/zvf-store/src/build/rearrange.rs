@@ -87,6 +87,27 @@ pub struct Moved {
 }
 
 impl Rearrangement {
+    /// Whether a store can be rearranged at all: ask before something is begun.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] for a store before 0.9 and for one in a pack, which has neither shards nor codecs.
+    pub fn check(store: &Store) -> Result<(), StoreError> {
+        let refused = |what, rule, found: &str| {
+            let expected = Expected::Rule(rule);
+            Err(StoreError::refused(Class::Unsupported, Op::Open, what, expected, found))
+        };
+        if store.is_packed() {
+            let rule = "one of many files, with shards and codecs to change: zvf unpack makes it";
+            return refused("store", rule, "a store packed into one file");
+        }
+        if store.family() != Family::C {
+            let rule = "0.9 or later: zvf migrate makes such a store";
+            return refused("version", rule, &store.version().to_string());
+        }
+        Ok(())
+    }
+
     /// Writes `store` again, arranged like this, into `build`, and publishes that. `told` hears from time to
     /// time how far it is.
     ///
@@ -94,7 +115,7 @@ impl Rearrangement {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] for a store before 0.9 and for one that cannot be listed;
+    /// As [`check`](Self::check); [`Class::Unsupported`] for a store that cannot be listed;
     /// [`Class::InvalidArgument`] when the shape of shards does not fit an array; otherwise when something
     /// cannot be read or written. Nothing is published then.
     pub async fn apply(
@@ -103,11 +124,7 @@ impl Rearrangement {
         build: Build,
         mut told: impl FnMut(&Moved),
     ) -> Result<Moved, StoreError> {
-        if store.family() != Family::C {
-            let expected = Expected::Rule("0.9 or later: zvf migrate makes such a store");
-            let (class, found) = (Class::Unsupported, store.version().to_string());
-            return Err(StoreError::refused(class, Op::Open, "version", expected, &*found));
-        }
+        Self::check(store)?;
         let objects = store.objects("").await?;
         let mut moved = Moved::default();
         let mut arranged = BTreeSet::new();

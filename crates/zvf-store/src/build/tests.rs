@@ -541,3 +541,29 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn objects_that_another_process_wrote_must_be_there() {
+    let here = tempfile::tempdir().unwrap();
+    let (address, work) = (here.path().join("a.zv"), here.path().join("work"));
+    let address = address.to_str().unwrap();
+    let join = || Build::join(address, &work, BuildOptions::default());
+    for (path, shard, object) in [("0/a", None, "c/1/0"), ("0/b", Some(vec![2, 2]), "c/0/0")] {
+        let plan = CellPlan { shard, ..CellPlan::new(vec![0, 0], vec![3, 3]) };
+        let one = join().await.unwrap();
+        let cells = one.cells(path, plan.clone()).unwrap();
+        for key in ["1.0", "0.1", "3.3"] {
+            cells.put(&ChunkKey::parse(key).unwrap(), Bytes::from_static(b"cell")).unwrap();
+        }
+        let (_, keys) = cells.leave().unwrap();
+        one.settle().await.unwrap();
+        let last = join().await.unwrap();
+        let cells = last.cells(path, plan).unwrap();
+        assert_eq!(cells.missing(&keys).await.unwrap(), [] as [Box<str>; 0]);
+        fs::remove_file(work.join("store").join(path).join(object)).unwrap();
+        let wanted: &[&str] = if path == "0/a" { &["1.0"] } else { &["0.1", "1.0"] };
+        let missing = cells.missing(&keys).await.unwrap();
+        assert_eq!(missing.iter().map(|key| &**key).collect::<Vec<_>>(), wanted, "{path}");
+        assert!(cells.missing(&["4.0".into()]).await.is_err(), "no key of the array");
+    }
+}

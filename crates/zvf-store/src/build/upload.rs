@@ -6,8 +6,13 @@
 //! A prefix is only built in when nothing lies below it. The root document goes last and is created only
 //! where there is none, so that a store without one is nobody's.
 //!
+//! Where many processes build one store, whoever creates the root document first writes it down in their
+//! folder. Killed before it knew the answer, the next one compares what it wrote down with what is there.
+//!
 //! Not here: single requests and when they are sent again (`source::remote`).
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -18,8 +23,8 @@ use zvf_format::{Class, Expected};
 use super::room::{Kept, Room};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::source::Remote;
 use crate::source::remote::Created;
+use crate::source::{Get, Remote};
 
 /// The uploads of one build.
 #[derive(Debug)]
@@ -27,7 +32,7 @@ pub(crate) struct Uploads {
     remote: Remote,
     runtime: Handle,
     shared: Arc<Shared>,
-    common: bool, // others build the same store: nothing is removed
+    intent: Option<PathBuf>, // others build the same store: where its root document is written down first
 }
 
 #[derive(Debug, Default)]
@@ -53,12 +58,55 @@ impl Uploads {
             let (class, found) = (Class::AlreadyExists, "objects");
             return Err(StoreError::refused(class, Op::Open, "store", expected, found));
         }
-        Ok(Self { remote, runtime, shared: Arc::default(), common: false })
+        Ok(Self { remote, runtime, shared: Arc::default(), intent: None })
     }
 
-    /// Uploads to `remote`, to which other processes upload other objects of the same store.
-    pub(crate) fn join(remote: Remote) -> Result<Self, StoreError> {
-        Ok(Self { remote, runtime: runtime()?, shared: Arc::default(), common: true })
+    /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
+    /// folder `work`.
+    pub(crate) fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
+        let intent = Some(work.join(INTENT));
+        Ok(Self { remote, runtime: runtime()?, shared: Arc::default(), intent })
+    }
+
+    /// Whether other processes build the same store.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.intent.is_some()
+    }
+
+    /// Whether the root document that one of the processes wanted to create is there.
+    pub(crate) async fn is_published(&self) -> Result<bool, StoreError> {
+        let Some(intent) = &self.intent else { return Ok(self.shared.state().done) };
+        let root = match std::fs::read(intent) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            root => root.map_err(|error| StoreError::io(Op::Publish, error))?,
+        };
+        let found = self.remote.read(&crate::docs::document(&Key::root())?).await?;
+        Ok(found.is_some_and(|found| found == root))
+    }
+
+    /// Which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
+    /// asked for by its name then.
+    pub(crate) async fn lost(
+        &self,
+        array: &Key,
+        mut objects: BTreeSet<Key>,
+    ) -> Result<BTreeSet<Key>, StoreError> {
+        self.settle().await?;
+        if objects.is_empty() {
+            return Ok(objects);
+        }
+        if self.remote.can_list() {
+            for (key, _) in self.remote.list(array).await? {
+                objects.remove(&key);
+            }
+        }
+        let gets: Vec<Get> = objects.iter().map(|key| Get::at(key.clone(), 0, 1)).collect();
+        for (get, answer) in gets.iter().zip(self.remote.read_many(&gets).await) {
+            if answer?.is_some() {
+                objects.remove(&get.key);
+            }
+        }
+        Ok(objects)
     }
 
     /// Whether a thread may wait for uploads without being the one that does them.
@@ -100,13 +148,18 @@ impl Uploads {
     /// Creates the root document, after everything else has arrived.
     pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
         self.settle().await?;
+        if let Some(intent) = &self.intent {
+            write_down(intent, root).map_err(|error| StoreError::io(Op::Publish, error))?;
+        }
         // From here on what lies there may be a store, also when nobody waits for the answer.
         self.shared.state().done = true;
         let created = self.remote.create(key, root).await;
         if let Err(error) = &created
-            && !matches!(error.class(), Class::CommitUnknown | Class::AlreadyExists)
+            && error.class() != Class::CommitUnknown
         {
-            self.shared.state().done = false;
+            self.shared.state().done = error.class() == Class::AlreadyExists;
+            // Nothing of ours is there, and what somebody else put there later is not ours.
+            let _left = self.intent.as_ref().map(std::fs::remove_file);
         }
         created
     }
@@ -126,7 +179,7 @@ impl Uploads {
         state.failure.get_or_insert_with(|| {
             StoreError::refused(Class::Cancelled, Op::Write, "build", expected, "an abandoned one")
         });
-        state.begun && !self.common && !std::mem::replace(&mut state.done, true)
+        state.begun && self.intent.is_none() && !std::mem::replace(&mut state.done, true)
     }
 }
 
@@ -137,6 +190,16 @@ impl Drop for Uploads {
             self.runtime.spawn(async move { remove(&remote, &shared).await });
         }
     }
+}
+
+/// Writes a file that is whole when it is there, also after a loss of power.
+fn write_down(path: &Path, bytes: &Bytes) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let fresh = path.with_file_name(format!("{INTENT}.tmp"));
+    let mut file = std::fs::File::create(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(fresh, path)
 }
 
 fn runtime() -> Result<Handle, StoreError> {
@@ -184,3 +247,6 @@ impl Drop for Upload {
         self.shared.settled.notify_waiters();
     }
 }
+
+/// The root document, as it is about to be created.
+const INTENT: &str = "root.json";

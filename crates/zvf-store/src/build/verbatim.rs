@@ -6,7 +6,8 @@
 //! shards   chunks wait until theirs is closed
 //! ```
 //!
-//! The document is written with `finish`, not a byte changed. Not here: which chunks there are.
+//! The document is written with `finish`, not a byte changed; that of an array without a group by whoever
+//! publishes it. Not here: which chunks there are.
 
 use std::sync::Mutex;
 
@@ -194,7 +195,9 @@ impl VerbatimArray {
             let Some(whole) = next else { break };
             self.write_shard(whole)?;
         }
-        self.build.object(document(&self.key)?, vec![self.text.clone()])?;
+        if self.key != Key::root() {
+            self.build.object(document(&self.key)?, vec![self.text.clone()])?;
+        }
         self.build.written(&self.key);
         Ok(locked(&self.state).report)
     }

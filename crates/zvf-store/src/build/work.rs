@@ -5,26 +5,29 @@
 //! PARENT/NAME            the store, once it is whole
 //! WORK/                  the caller's folder, on the same file system; it outlives every process
 //!     store/...          the store, under its final names
-//!     store.id           which directory that is, as soon as nothing is missing
-//!     whole/...          the same when it is to change places with an old store; then that
+//!     store.id           which directory that is, as soon as nothing is missing; when it has changed places
+//!                        with an old store, `store` is that
 //!     old/...            what was replaced, where names cannot change places in one step
 //! ```
 //!
 //! Nobody locks anything. A file is written under a name of its own and then renamed over its final one:
-//! who does the same work again, at the same time or later, puts the same bytes in the same place. Who
+//! who does the same work again, at the same time or later, puts the same bytes in the same place. Those
+//! names are random: processes on many machines, or in many containers, often have the same number. Who
 //! publishes twice finds out what the first had done, whatever moment it was killed at.
 //!
 //! Not here: builds that one process does alone ([`super::folder`]), and which process does what.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::disk::Disk;
-use super::folder::{check_target, open_dir, resolved, write};
+use super::folder::{check_target, clean_beside, open_dir, resolved, write};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 
@@ -49,7 +52,7 @@ impl Work {
         sync: bool,
     ) -> Result<Self, StoreError> {
         let target = resolved(target).map_err(write)?;
-        if !is_published(&target, work).map_err(write)? {
+        if !is_published(&disk, &target, work).map_err(write)? {
             check_target(&target, replace)?;
             disk.make_dirs(&work.join(STORE)).map_err(write)?;
         }
@@ -61,20 +64,23 @@ impl Work {
     pub(crate) fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
         let path = self.work.join(STORE).join(key.as_str());
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".tmp-{}-{number}", std::process::id());
-        let fresh = path.with_file_name(name);
-        let written = match self.disk.create(&fresh, parts) {
-            // One that a dead process of the same number left.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&fresh).and_then(|()| self.disk.create(&fresh, parts))
-            }
-            written => written,
-        };
+        let fresh = path.with_file_name(format!(".tmp-{:016x}-{number}", process()));
+        let written = self.disk.create(&fresh, parts);
         let written = written.and_then(|()| self.disk.rename(&fresh, &path));
         written.map_err(|error| {
             drop(fs::remove_file(&fresh));
             write(error).with_key(key)
         })
+    }
+
+    /// Whether the store has got its name.
+    pub(crate) fn is_published(&self) -> io::Result<bool> {
+        is_published(&self.disk, &self.target, &self.work)
+    }
+
+    /// Whether the object under `key` was written.
+    pub(crate) fn has(&self, key: &Key) -> io::Result<bool> {
+        fs::exists(self.work.join(STORE).join(key.as_str()))
     }
 
     /// Waits until what this process wrote would survive a loss of power.
@@ -89,9 +95,8 @@ impl Work {
     /// earlier go had come so far, nothing is left to do.
     pub(crate) fn publish(&self, key: &Key, root: Bytes) -> Result<(), StoreError> {
         let publish = |error| StoreError::io(Op::Publish, error);
-        if !is_published(&self.target, &self.work).map_err(publish)? {
+        if !self.is_published().map_err(publish)? {
             self.put(key, &[root])?;
-            self.settle()?;
             self.exchange().map_err(publish)?;
         }
         if self.sync
@@ -100,53 +105,52 @@ impl Work {
             self.disk.sync_dir(parent).map_err(StoreError::unsure)?;
             self.disk.sync_dir(&self.work).map_err(StoreError::unsure)?;
         }
+        // The store is there; what builds in one process left is theirs no more.
+        drop(clean_beside(&self.disk, &self.target));
         Ok(())
     }
 
     fn exchange(&self) -> io::Result<()> {
-        let (store, whole) = (self.work.join(STORE), self.work.join(WHOLE));
+        let (store, old) = (self.work.join(STORE), self.work.join(OLD));
         clear_names(&store)?;
-        fs::write(self.work.join(ID), identity(&store)?)?;
+        self.disk.remove(&self.work.join(ID))?;
+        self.disk.create(&self.work.join(ID), &[identity(&store)?.into()])?;
         if self.sync {
-            File::open(self.work.join(ID))?.sync_all()?;
-            self.disk.sync_dir(&self.work)?;
+            self.disk.sync_all(&self.held, &self.work)?;
         }
         if !(self.replace && self.target.join(ROOT).exists()) {
             return self.disk.rename(&store, &self.target);
         }
-        self.disk.rename(&store, &whole)?;
-        if self.disk.exchange(&whole, &self.target)? {
+        if self.disk.exchange(&store, &self.target)? {
             return Ok(());
         }
-        self.disk.rename(&self.target, &self.work.join(OLD))?;
-        self.disk.rename(&whole, &self.target)
+        self.disk.rename(&self.target, &old)?;
+        self.disk.rename(&store, &self.target).or_else(|error| {
+            self.disk.rename(&old, &self.target)?;
+            Err(error)
+        })
     }
 }
 
 /// Whether the store that was built in `work` has got its name. What a dead process left half way is put in
 /// order.
-pub(crate) fn is_published(target: &Path, work: &Path) -> io::Result<bool> {
-    let (store, whole, old) = (work.join(STORE), work.join(WHOLE), work.join(OLD));
+fn is_published(disk: &Disk, target: &Path, work: &Path) -> io::Result<bool> {
+    let store = work.join(STORE);
+    let between = work.join(ID).exists() && work.join(OLD).exists() && store.exists();
+    if between && !target.join(ROOT).exists() {
+        disk.rename(&store, target)?; // killed between two renames
+        return Ok(true);
+    }
+    is_built_in(target, work)
+}
+
+/// The same, without putting anything in order.
+pub(super) fn is_built_in(target: &Path, work: &Path) -> io::Result<bool> {
     let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-    let there = target.join(ROOT).exists();
-    if there && identity(target)? == known && !known.is_empty() {
-        return Ok(true);
+    if !target.join(ROOT).exists() {
+        return Ok(false);
     }
-    if !whole.exists() {
-        return Ok(there && known.is_empty() && !store.exists());
-    }
-    if !there && old.exists() {
-        fs::rename(&whole, target)?; // killed between two renames
-        return Ok(true);
-    }
-    if there && old.exists() {
-        return Ok(true);
-    }
-    if store.exists() {
-        fs::remove_dir_all(&store)?; // begun anew by who did not know
-    }
-    fs::rename(&whole, &store)?;
-    Ok(false)
+    Ok(if known.is_empty() { !work.join(STORE).exists() } else { identity(target)? == known })
 }
 
 /// Removes names of files that dead processes did not finish.
@@ -162,12 +166,11 @@ fn clear_names(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What tells one directory from another, whatever its name.
+/// What tells one directory of a file system from another, whatever its name and whichever machine asks.
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
-    let about = fs::metadata(path)?;
-    Ok(format!("{}-{}", about.dev(), about.ino()))
+    Ok(fs::metadata(path)?.ino().to_string())
 }
 
 /// Elsewhere nothing does, and names do not change places in one step: which of them are there tells enough.
@@ -176,8 +179,13 @@ fn identity(_path: &Path) -> io::Result<String> {
     Ok(String::new())
 }
 
+/// What tells this process from all others that write here.
+fn process() -> u64 {
+    static NUMBER: OnceLock<u64> = OnceLock::new();
+    *NUMBER.get_or_init(|| RandomState::new().hash_one(std::process::id()))
+}
+
 const STORE: &str = "store";
-const WHOLE: &str = "whole";
 const ID: &str = "store.id";
 const OLD: &str = "old";
 const ROOT: &str = "zarr.json";
@@ -220,13 +228,13 @@ mod tests {
         put(&other, "0/c/1", b"same");
         fs::write(place.at("work/store/0/c/.tmp-9-9"), "half").unwrap();
         drop(one);
-        assert!(!is_published(&place.at("a.zv"), &place.at("work")).unwrap());
+        assert!(!other.is_published().unwrap());
         publish(&other, b"{}");
         publish(&other, b"{}");
         publish(&place.join(false).unwrap(), b"{}");
         assert_eq!(fs::read(place.at("a.zv/0/c/1")).unwrap(), b"same");
         assert!(!place.at("a.zv/0/c/.tmp-9-9").exists());
-        assert!(is_published(&place.at("a.zv"), &place.at("work")).unwrap());
+        assert!(other.is_published().unwrap());
     }
 
     #[test]
@@ -236,13 +244,15 @@ mod tests {
         fs::write(place.at("a.zv/zarr.json"), "old").unwrap();
         let error = place.join(false).unwrap_err().to_string();
         assert!(error.starts_with("AlreadyExists, store: expected a name that is free"), "{error}");
-        assert!(!is_published(&place.at("a.zv"), &place.at("work")).unwrap(), "it is another one");
+        assert!(
+            !is_published(&Disk::default(), &place.at("a.zv"), &place.at("work")).unwrap(),
+            "it is another one"
+        );
         let work = place.join(true).unwrap();
         put(&work, "0/c/0", b"cell");
         fs::write(place.at("work/store/zarr.json"), "new").unwrap();
-        // Killed after `store` became `whole`, and before the names changed places.
-        fs::rename(place.at("work/store"), place.at("work/whole")).unwrap();
-        fs::write(place.at("work/store.id"), identity(&place.at("work/whole")).unwrap()).unwrap();
+        // Killed before the names changed places.
+        fs::write(place.at("work/store.id"), identity(&place.at("work/store")).unwrap()).unwrap();
         let work = place.join(true).unwrap();
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"old");
         publish(&work, b"new");
@@ -250,6 +260,7 @@ mod tests {
         // Killed right after; the next go must not change them back.
         publish(&place.join(true).unwrap(), b"newest");
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
+        assert_eq!(fs::read(place.at("work/store/zarr.json")).unwrap(), b"old");
     }
 
     #[test]
@@ -257,10 +268,22 @@ mod tests {
     fn two_renames_are_finished_by_the_next() {
         let place = Place::new();
         fs::create_dir_all(place.at("work/old")).unwrap();
-        fs::create_dir(place.at("work/whole")).unwrap();
-        fs::write(place.at("work/whole/zarr.json"), "new").unwrap();
-        fs::write(place.at("work/store.id"), identity(&place.at("work/whole")).unwrap()).unwrap();
-        assert!(is_published(&place.at("a.zv"), &place.at("work")).unwrap());
+        fs::create_dir(place.at("work/store")).unwrap();
+        fs::write(place.at("work/store/zarr.json"), "new").unwrap();
+        fs::write(place.at("work/store.id"), identity(&place.at("work/store")).unwrap()).unwrap();
+        assert!(is_published(&Disk::default(), &place.at("a.zv"), &place.at("work")).unwrap());
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_a_build_in_one_process_left_goes_too() {
+        let place = Place::new();
+        fs::create_dir_all(place.at(".a.zv.zvf-build-0/store")).unwrap();
+        let work = place.join(false).unwrap();
+        assert!(!work.has(&Key::root().below("0/c/0").unwrap()).unwrap());
+        put(&work, "0/c/0", b"cell");
+        assert!(work.has(&Key::root().below("0/c/0").unwrap()).unwrap());
+        publish(&work, b"{}");
+        assert!(!place.at(".a.zv.zvf-build-0").exists());
     }
 }

@@ -27,4 +27,6 @@ pub(crate) use dense::DenseCore;
 pub(crate) use fill::fill_item;
 pub use rows::Rows;
 pub(crate) use rows::RowsCore;
+pub(crate) use shard::Shards;
 pub use table::KeyTable;
+pub(crate) use zarr::{Place, ZarrArray};

@@ -206,6 +206,27 @@ impl BlockArray {
         self.0.start
     }
 
+    /// Whether each chunk is a file of its own, in the folder of the frame.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        self.0.folder.is_some()
+    }
+
+    /// All bytes of the chunk at `position` of the frame, as they are stored.
+    pub(super) async fn stored_chunk(
+        &self,
+        frame: &Frame<'_>,
+        position: u64,
+    ) -> Result<Bytes, TensorError> {
+        let start = self.0.start.saturating_add(position);
+        let room = frame.room(position);
+        let front = self.0.file.read(start..start.saturating_add(frame.chunk_front(room))).await?;
+        let header = ChunkHeader::parse(&front)?;
+        frame.check_chunk(&header, room)?;
+        let stored = self.0.file.read(start..start.saturating_add(header.cbytes().into())).await?;
+        Ok(stored)
+    }
+
     /// The file of one chunk of a sparse frame.
     pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile, TensorError> {
         let opened = match &self.0.folder {
@@ -286,14 +307,22 @@ impl BlockArray {
     ///
     /// When the trailer cannot be read, or an entry does not decode to at most `most` bytes.
     pub async fn user_metadata(&self, most: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
+        let decoded = |(name, content): (Vec<u8>, Bytes)| {
+            Ok((name, Chunk::parse(&content)?.decode_all(most)?))
+        };
+        self.stored_metadata().await?.into_iter().map(decoded).collect()
+    }
+
+    /// The user's metadata in the trailer: name and content, each a chunk.
+    pub(super) async fn stored_metadata(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
         let range = self.frame()?.trailer_range();
         let at = |from: u64| self.0.start.saturating_add(from);
-        let trailer = self.0.file.read(at(range.start)..at(range.end)).await?;
-        let trailer = FrameTrailer::parse(&trailer)?;
+        let bytes = self.0.file.read(at(range.start)..at(range.end)).await?;
+        let trailer = FrameTrailer::parse(&bytes)?;
         let entry = |entry: zvf_format::caterva::Entry<'_>| {
-            Ok((entry.name.to_vec(), Chunk::parse(entry.content)?.decode_all(most)?))
+            (entry.name.to_vec(), Bytes::copy_from_slice(entry.content))
         };
-        trailer.entries().map(entry).collect()
+        Ok(trailer.entries().map(entry).collect())
     }
 
     /// How many chunks and blocks a slice needs.
@@ -420,7 +449,7 @@ fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, 
     (counts, out)
 }
 
-const INDEX: &str = "chunks.b2frame";
+pub(super) const INDEX: &str = "chunks.b2frame";
 /// The fixed part of a header, with some of what follows it.
 const FRONT: u64 = 512;
 const ENTRY: u64 = 8;

@@ -7,6 +7,7 @@ mod file;
 mod metadata;
 mod verify;
 mod write;
+mod zones;
 
 pub use file::{Tensor, TensorFile};
 pub use metadata::{Metadata, TensorAbout};

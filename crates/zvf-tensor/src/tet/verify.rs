@@ -3,6 +3,7 @@
 //! ```text
 //! O1 to O9, V1 to V6, F1 to F8    structure, by zvf_format::tet
 //! R1                              a zstd payload decodes, to exactly the bytes of its chunk
+//! Z1                              zone maps say of each chunk what its elements are
 //! ```
 //!
 //! Payloads are decoded a few at a time, and none is kept. There is no checksum in the format: a raw payload
@@ -66,7 +67,7 @@ impl fmt::Display for Fault {
 
 impl TensorFile {
     /// All faults of the file, at most as many as anybody reads; with `deep`, every compressed payload is
-    /// decoded too.
+    /// decoded too, and zone maps are held against the elements.
     ///
     /// # Errors
     ///
@@ -88,6 +89,8 @@ impl TensorFile {
         }
         if deep {
             self.verify_payloads(memory, &mut faults).await?;
+            let most = memory.limit(self.memory_budget()).min(DECODED_CAP);
+            self.verify_zones(most, &mut faults).await?;
         }
         Ok(faults)
     }

@@ -1,8 +1,10 @@
 //! Real files of other programs, and every archived store packed and unpacked.
 
 mod b2nd;
+mod converted;
 mod pack;
 mod tet;
+mod written;
 
 use sha2::{Digest as _, Sha256};
 

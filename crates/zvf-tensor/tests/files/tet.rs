@@ -366,3 +366,33 @@ fn naive(elements: &[u8], shape: &[u64], cuts: &[Cut], size: u64) -> Vec<u8> {
     }
     places.iter().flat_map(|n| elements[(n * size) as usize..][..size as usize].to_vec()).collect()
 }
+
+#[tokio::test]
+async fn a_zone_map_that_lies_is_told() {
+    for (name, dataset, at) in
+        [("cli_zarr3.tet", "grp/a", 3), ("cli_npy_f64.tet", "data", 7), ("session_meta.tet", "", 3)]
+    {
+        let bytes = fs::read(folder().join(name)).unwrap();
+        let sound = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        assert!(sound.verify(true, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
+        let tensor =
+            sound.tensor(dataset).or_else(|_| Ok::<_, ()>(sound.tensors().next().unwrap()));
+        let tensor = tensor.unwrap();
+        let row = *sound.container().parsed().unwrap().index().rows().first().unwrap();
+        assert_eq!(row.dataset_id(), u64::from(tensor.id()));
+        // The first element becomes far larger than the map says.
+        let mut broken = bytes.clone();
+        let place = row.payload_offset() as usize + at;
+        broken[place] = if at == 7 { 0x7f } else { 0x7e };
+        let file = TensorFile::of_bytes(broken.into()).unwrap();
+        assert!(file.verify(false, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
+        let faults = file.verify(true, &memory()).await.unwrap();
+        let told: Vec<_> = faults.iter().filter(|fault| fault.rule == "Z1").collect();
+        assert_eq!((told.len(), told[0].weight), (1, Weight::Error), "{name} {faults:?}");
+        let text = told[0].error.to_string();
+        assert!(text.contains("le: expected the "), "{text}");
+        // What is read is what is there.
+        let element = file.tensors().next().unwrap().element().unwrap();
+        assert!(matches!(element, Element::F32 | Element::F64));
+    }
+}

@@ -187,7 +187,7 @@ impl Gathered {
             return;
         }
         let owner = plan.fragment_columns.iter().any(|column| column.owner);
-        let kinds = crate::level::kinds(&run.store);
+        let kinds = level.known_kinds();
         let has = |kind| kinds.contains(&kind);
         let line = has(GeometryType::Line);
         let along = line || has(GeometryType::Polyline) || has(GeometryType::Streamline);

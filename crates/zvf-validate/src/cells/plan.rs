@@ -8,7 +8,7 @@ use super::values::Positions;
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::level::{LevelState, is_only};
+use crate::level::LevelState;
 use crate::rules::consistency::{C7, C30};
 use crate::rules::metadata::M20;
 use crate::run::Run;
@@ -65,9 +65,9 @@ impl Plan {
         let axes = root.axes().len();
         let positions = positions(run, level, &vertices, axes);
         let chunk = level.node.meta().effective_chunk_shape(&root).to_vec();
-        let points = is_only(&run.store, &[GeometryType::PointCloud]) && !level.has_objects();
+        let points = level.is_only(&[GeometryType::PointCloud]) && !level.has_objects();
         let bins = bins(level, &root, &chunk).filter(|bins| points && bins.count() > 1);
-        let kinds = crate::level::kinds(&run.store);
+        let kinds = level.known_kinds();
         let along = [
             GeometryType::Line,
             GeometryType::Polyline,

@@ -28,7 +28,7 @@ use self::look::{LinkChunk, LinkLooked, look};
 use self::segment::{Form, Segment, Sought, Uses};
 use self::total::Total;
 use crate::finding::Finding;
-use crate::level::{FamilySeen, LevelState, is_only};
+use crate::level::{FamilySeen, LevelState};
 use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::C41;
@@ -143,38 +143,38 @@ fn sought(run: &Run, levels: &[LevelState], level: &LevelState, segment: &Segmen
         here: Arc::clone(&level.chunks),
         there,
         has_there: other.is_some_and(|other| other.vertices.is_some()),
-        uses: uses(run, level, segment),
+        uses: uses(level, segment),
     }
 }
 
-fn uses(run: &Run, level: &LevelState, segment: &Segment) -> Uses {
+fn uses(level: &LevelState, segment: &Segment) -> Uses {
     let within = match &segment.form {
         Form::Offsets(offsets) => offsets.are_zero(),
         Form::Same => true,
         Form::Joined => false,
     };
-    let uses = uses_of(run, level, &segment.family, within);
+    let uses = uses_of(level, &segment.family, within);
     // What follows for lines and faces is stated of 0.9 alone.
     let stated = matches!(segment.form, Form::Offsets(_));
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
 /// What records of `family` are used for; `within` when all their ends lie in one chunk.
-fn uses_of(run: &Run, level: &LevelState, family: &Family, within: bool) -> Uses {
+fn uses_of(level: &LevelState, family: &Family, within: bool) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
         return Uses { between: (width == 2).then_some(family.delta().0 > 0), ..Uses::default() };
     }
-    let kinds = crate::level::kinds(&run.store);
+    let kinds = level.known_kinds();
     let along = [GeometryType::Line, GeometryType::Polyline, GeometryType::Streamline];
-    let skeleton = is_only(&run.store, &[GeometryType::Skeleton]) && width == 2;
+    let skeleton = level.is_only(&[GeometryType::Skeleton]) && width == 2;
     // Streamed skeletons go from parent to child where a link leaves the chunk.
     let child = if family.is_directed() && !within { 1 } else { 0 };
     let once = family.store() == Stored::Canonical && !family.is_directed();
     let ends = level.chunks.ends.is_some();
     Uses {
         child: (skeleton && ends).then_some(child),
-        bridges: is_only(&run.store, &along) && width == 2 && once && ends,
+        bridges: level.is_only(&along) && width == 2 && once && ends,
         faces: kinds.contains(&GeometryType::Mesh) && width >= 3,
         between: None,
     }

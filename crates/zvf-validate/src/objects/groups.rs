@@ -35,14 +35,16 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
     if count != doc.num_groups {
         run.add(Finding::new(&C38, &path).told("num_groups", count, doc.num_groups));
     }
-    let sorted = sorted_ids(level);
-    let is_object = |id: i64| match (&sorted, level.objects.rows) {
-        (Some(ids), _) => ids.binary_search(&id).is_ok(),
-        (None, Some(objects)) if !level.objects.has_ids => {
-            u64::try_from(id).is_ok_and(|id| id < objects)
-        }
-        // Not known: the index cannot be read, or has too many ids to be kept.
-        (None, _) => level.has_objects(), // which the report says
+    let sorted: Vec<_> = level.all().map(|level| (level, sorted_ids(level))).collect();
+    let is_object = |id: i64| {
+        sorted.iter().any(|(level, sorted)| match (sorted, level.objects.rows) {
+            (Some(ids), _) => ids.binary_search(&id).is_ok(),
+            (None, Some(objects)) if !level.objects.has_ids => {
+                u64::try_from(id).is_ok_and(|id| id < objects)
+            }
+            // Not known: the index cannot be read, or has too many ids to be kept.
+            (None, _) => level.has_objects(), // which the report says
+        })
     };
     for range in doc.ranges.iter().flatten() {
         let finding = |rule| Finding::new(rule, &path).in_row(range.group);
@@ -84,7 +86,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
 }
 
 /// The ids of all objects in order, where they are a column and kept.
-fn sorted_ids(level: &LevelState) -> Option<Vec<i64>> {
+pub(crate) fn sorted_ids(level: &LevelState) -> Option<Vec<i64>> {
     let mut ids = level.objects.ids.as_ref()?.to_vec();
     ids.sort_unstable();
     Some(ids)

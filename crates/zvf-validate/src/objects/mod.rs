@@ -11,7 +11,7 @@
 
 mod columns;
 mod dense;
-mod groups;
+pub(crate) mod groups;
 mod index;
 mod look;
 
@@ -24,7 +24,7 @@ use zvf_format::metadata::GeometryType;
 use self::index::Index;
 use self::look::{Entry, RowsLooked, Sought, look};
 use crate::finding::Finding;
-use crate::level::{LevelState, is_only};
+use crate::level::LevelState;
 use crate::num::{to_u64, to_usize};
 use crate::pipeline::batches;
 use crate::rules::consistency::{C2, C24, C25, C29};
@@ -98,7 +98,7 @@ impl Gathered {
                 true => std::mem::take(&mut level.linked.parents),
                 false => Vec::new(),
             },
-            lines: is_only(&run.store, &[GeometryType::Line]) && level.chunks.ends.is_some(),
+            lines: level.is_only(&[GeometryType::Line]) && level.chunks.ends.is_some(),
             bridges: self.bridges.is_some(),
             claims: self.owners.is_some(),
             names: run.options.takes_all() && level.objects.named.is_some(),

@@ -8,10 +8,12 @@ use zvf_model::Kind;
 use zvf_store::Build;
 
 use super::{Columns, Grouping, Ingest};
+use crate::at::At;
 use crate::cells::{self, Frame, Layout, Meaning, UNOWNED};
 use crate::chunks::Order;
 use crate::elements::{Elements, Places};
 use crate::extent::union;
+use crate::kinds::Ids;
 use crate::link::{Counts, LinkColumn, Links};
 use crate::num::{to_i64, to_u32, to_u64, to_usize};
 use crate::objects::Entry;
@@ -31,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) explicit: bool,
     pub(crate) report: Report,
     pub(crate) placed: Option<Placed>,
+    /// The ids of all objects.
+    pub(crate) ids: Ids,
 }
 
 /// Where vertices went, by their running numbers.
@@ -69,15 +73,15 @@ impl Placed {
 }
 
 impl Ingest {
-    /// Writes everything as level `number`, whose document `says` may add to.
+    /// Writes everything at `at`, to the document of which `says` may add to.
     pub(crate) async fn finish(
         mut self,
         build: &Build,
-        number: u32,
+        at: At,
         says: impl FnOnce(&mut Level),
     ) -> Result<Outcome, WriteError> {
         if !self.slices.is_empty() {
-            return self.finish_slices(build, number, says).await;
+            return self.finish_slices(build, at, says).await;
         }
         self.rooted.par_sort_unstable();
         let runs = std::mem::take(&mut self.chains.entries);
@@ -92,7 +96,7 @@ impl Ingest {
         let stop = self.options.stop.as_ref();
         let frame =
             Frame::new(build, &self.table, &order, &grid, &self.schema, self.options.compat, stop);
-        let frame = frame.of_level(number);
+        let frame = frame.placed(at);
         let linked = self.schema.kind.has_links();
         let places = (linked || self.tells_places).then(|| Places::new(self.given));
         let summary = self.write_vertices(&frame, places.as_ref()).await?;
@@ -129,8 +133,9 @@ impl Ingest {
             owners: !bins && !self.options.compat,
             links: linked || links.links > 0,
             grouped,
+            explicit,
         };
-        said.write(build, number, says).await?;
+        said.write(build, at, says).await?;
         let dense = to_u64(ids.len());
         let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
@@ -145,9 +150,11 @@ impl Ingest {
             cell_bytes: summary.bytes,
             spilled_bytes: 0,
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
+            kinds: Vec::new(),
         };
         let placed = places.filter(|_| self.tells_places).map(|places| Placed::Held(places, order));
-        Ok(Outcome { schema: self.schema, bounds, grouped, explicit, report, placed })
+        let (schema, ids) = (self.schema, Ids::Held(ids));
+        Ok(Outcome { schema, bounds, grouped, explicit, report, placed, ids })
     }
 
     async fn write_vertices(
@@ -199,18 +206,19 @@ impl Ingest {
     async fn finish_slices(
         mut self,
         build: &Build,
-        number: u32,
+        at: At,
         says: impl FnOnce(&mut Level),
     ) -> Result<Outcome, WriteError> {
         let stem = self.scratch.stem("slice", self.slices.len())?;
         let last = self.flush(&stem)?;
         let mut slices = std::mem::take(&mut self.slices);
         slices.push(last);
-        let known = Known::of(&self.schema, &self.options, slices)?.at_level(number);
+        let known = Known::of(&self.schema, &self.options, slices)?.placed(at);
         let known = known.telling_places(self.tells_places);
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
-        stages.finish(&known, build, &self.objects, &folder, says).await
+        let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;
+        Ok(Outcome { ids: outcome.ids.within(self.scratch), ..outcome })
     }
 }
 
@@ -299,19 +307,23 @@ pub(crate) struct Said<'a> {
     pub(crate) owners: bool,
     pub(crate) links: bool,
     pub(crate) grouped: bool,
+    pub(crate) explicit: bool,
 }
 
 impl Said<'_> {
-    /// Writes its document as that of level `number`; `says` may add to it.
+    /// Writes its document as the one at `at`; `says` may add to it.
     pub(crate) async fn write(
         &self,
         build: &Build,
-        number: u32,
+        at: At,
         says: impl FnOnce(&mut Level),
     ) -> Result<(), WriteError> {
-        let mut level = Level { level: number.into(), ..self.level() };
+        let mut level = Level { level: at.number().into(), ..self.level() };
+        // The root has the convention of the first kind.
+        let own = at.is_beside().then(|| convention(self.schema.kind, self.explicit).into());
+        level.links_convention = own;
         says(&mut level);
-        Ok(build.group(&number.to_string(), &level.to_group()).await?)
+        Ok(build.group(&at.to_string(), &level.to_group()).await?)
     }
 
     /// Its document.

@@ -45,8 +45,10 @@ pub(crate) struct Ingest {
     chains: Chains,
     pub(crate) objects: Objects,
     pub(crate) elements: Elements,
-    rooted: Vec<i64>, // the object of each root of a skeleton
-    trees: i64,       // trees without objects so far
+    rooted: Vec<i64>,             // the object of each root of a skeleton
+    trees: i64,                   // trees without objects so far
+    pub(crate) next: Option<i64>, // the next id that nobody gave, where other kinds have ids too
+    whole: Option<i64>,           // then the object of vertices of which nothing is said
     pub(crate) given: u64,
     since: u64, // of those, since rows were last put aside
     left_out: u64,
@@ -148,6 +150,8 @@ impl Ingest {
             elements: Elements::default(),
             rooted: Vec::new(),
             trees: 0,
+            next: None,
+            whole: None,
             given: 0,
             since: 0,
             left_out: 0,
@@ -375,7 +379,12 @@ impl Ingest {
                 })?
             }
             None if batch.is_empty() => Vec::new(),
-            None if kind == Kind::Line => chain::pairs(batch.len(), self.chains.lines)?,
+            None if kind == Kind::Line => {
+                let first = self.next.unwrap_or(self.chains.lines);
+                let pairs = chain::pairs(batch.len(), first)?;
+                self.next = self.next.map(|next| next.saturating_add(to_i64(to_u64(pairs.len()))));
+                pairs
+            }
             None => {
                 let expected = "divided into parts, one for each chain";
                 return Err(WriteError::unfit(kind, "the vertices", expected, "no parts"));
@@ -428,6 +437,9 @@ impl Ingest {
 
     /// The objects of vertices of which nothing is said.
     fn unsaid(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Vec<i64> {
+        if let Some(next) = self.next {
+            return self.unsaid_from(next, rows, trees);
+        }
         if let Some(trees) = trees {
             let first = self.trees;
             self.trees = first.saturating_add(to_i64(to_u64(trees.roots.len())));
@@ -438,6 +450,21 @@ impl Ingest {
             return (first..).take(rows).collect();
         }
         vec![0; rows]
+    }
+
+    /// The same where the ids of other kinds must not be taken: from `next` on.
+    fn unsaid_from(&mut self, next: i64, rows: usize, trees: Option<&tree::Trees>) -> Vec<i64> {
+        let (ids, taken) = if let Some(trees) = trees {
+            let ids = trees.tree.iter().map(|tree| next.saturating_add((*tree).into()));
+            (ids.collect(), trees.roots.len())
+        } else if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
+            ((next..).take(rows).collect(), rows)
+        } else {
+            let fresh = usize::from(self.whole.is_none());
+            (vec![*self.whole.get_or_insert(next); rows], fresh)
+        };
+        self.next = Some(next.saturating_add(to_i64(to_u64(taken))));
+        ids
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.

@@ -5,8 +5,10 @@
 //! told by name, length and CRC-32C, and compared before anybody reads it.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -38,11 +40,8 @@ pub(crate) struct Output {
 impl Output {
     /// Begins the file at `path`.
     pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".tmp-{}-{number}", std::process::id()));
-        let fresh = path.with_file_name(name);
-        let file = File::create(&fresh).map_err(WriteError::Scratch)?;
+        let fresh = fresh(&path);
+        let file = File::create_new(&fresh).map_err(WriteError::Scratch)?;
         let file = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0 })
     }
@@ -96,6 +95,17 @@ impl Written {
     }
 }
 
+/// A name for a file that shall become `path`, and that nobody else gives to one. Processes on many
+/// machines, or in many containers, often have the same number: it is random.
+pub(crate) fn fresh(path: &Path) -> PathBuf {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    let process = *PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp-{process:016x}-{number}"));
+    path.with_file_name(name)
+}
+
 /// A file of another step, with an error that says which.
 pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
     File::open(path).map_err(|error| {
@@ -127,6 +137,7 @@ mod tests {
             "a.rows: expected 9 bytes with checksum e3069283, found 9 bytes with checksum 7c9ae3c1"
                 .replace("7c9ae3c1", &format!("{:08x}", crc32c::crc32c(b"123456780")))
         );
+        assert_ne!(fresh(&path), fresh(&path));
         drop(Output::create(path).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -21,6 +21,7 @@ use zvf_model::Kind;
 
 use super::file::open;
 use super::slice::{ColumnsRecord, Slice};
+use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Fast, Order};
 use crate::columns::Attribute;
@@ -47,7 +48,7 @@ pub(crate) struct Known {
     /// Vertices of an element.
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
-    level: u32,
+    at: At,
     tells_places: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
@@ -136,16 +137,16 @@ impl Known {
             element_attributes,
             width,
             grid,
-            level: 0,
+            at: At::level(0),
             tells_places: false,
             rows,
             sources,
         })
     }
 
-    /// The same as another level than the finest.
-    pub(crate) fn at_level(self, level: u32) -> Self {
-        Self { level, ..self }
+    /// The same in another place than the finest level.
+    pub(crate) fn placed(self, at: At) -> Self {
+        Self { at, ..self }
     }
 
     /// The same where it is told at the end where vertices went.
@@ -158,16 +159,16 @@ impl Known {
         self.tells_places
     }
 
-    /// Which level it is.
-    pub(crate) fn level(&self) -> u32 {
-        self.level
+    /// Where it goes.
+    pub(crate) const fn at(&self) -> At {
+        self.at
     }
 
     /// The arrays of the level, in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop.as_ref();
-        Frame::new(build, table, order, grid, schema, options.compat, stop).of_level(self.level)
+        Frame::new(build, table, order, grid, schema, options.compat, stop).placed(self.at)
     }
 
     /// The columns of vertices.

@@ -36,18 +36,21 @@ use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
-pub(crate) use file::Written;
+pub(crate) use file::{Written, fresh};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
 pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
+#[cfg(test)]
+pub(crate) use sorted::ascending;
 pub(crate) use sorted::{Merge, Sorter, ascending_u64, number_u32, number_u64};
 
 use crate::WriteError;
 use crate::cells::Arrays;
 use crate::cells::Meaning;
 use crate::ingest::{Grouping, Outcome, Placed, Said};
+use crate::kinds::Ids;
 use crate::num::to_u64;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
@@ -158,7 +161,7 @@ impl Stages {
         let indexed = !(bins && points && ids.count == 0 && !objects.any());
         if indexed {
             index::write(known, &frame, &ids, &entries).await?;
-            objects.write_groups(&frame, known.schema.kind).await?;
+            objects.write_groups(build, known.at(), known.schema.kind).await?;
         }
         let said = Said {
             schema: &known.schema,
@@ -168,8 +171,9 @@ impl Stages {
             owners: !bins && !known.options.compat,
             links: known.schema.kind.has_links() || links > 0,
             grouped,
+            explicit: known.explicit(),
         };
-        said.write(build, known.level(), says).await?;
+        said.write(build, known.at(), says).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| of(record)).fold(0, u64::saturating_add)
         };
@@ -187,11 +191,13 @@ impl Stages {
             cell_bytes: sum(&|record| record.bytes),
             spilled_bytes: files.map(|file| file.bytes).fold(0, u64::saturating_add),
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
+            kinds: Vec::new(),
         };
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
         let files = self.cells.iter().map(|(_, stem)| slice::file(stem, "places"));
         let placed = known.tells_places().then(|| Placed::Files(files.collect()));
-        Ok(Outcome { schema, bounds, grouped, explicit: known.explicit(), report, placed })
+        let (explicit, ids) = (known.explicit(), Ids::Kept { path: ids.path, _folder: None });
+        Ok(Outcome { schema, bounds, grouped, explicit, report, placed, ids })
     }
 
     /// Whether every vertex and every element that went in has come out.
@@ -270,9 +276,16 @@ impl Stages {
     }
 }
 
-/// Ends an array with all the cells that were written of it.
+/// Ends an array with all the cells that were written of it, which must be there.
 async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
-    for part in parts.iter().filter(|part| part.path == sink.path()) {
+    let own = || parts.iter().filter(|part| part.path == sink.path());
+    let keys: Vec<Box<str>> = own().flat_map(|part| &part.keys).cloned().collect();
+    let lost = sink.missing(&keys).await?;
+    if !lost.is_empty() {
+        return Err(WriteError::Lost { array: sink.path().to_owned(), chunks: lost });
+    }
+    drop(keys);
+    for part in own() {
         sink.elsewhere(&part.keys)?;
     }
     sink.finish(|_| {}).await?;

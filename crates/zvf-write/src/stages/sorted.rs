@@ -137,6 +137,11 @@ impl Merge {
         self.sources.get(*first).map(|source| source.head.as_slice())
     }
 
+    /// The number at the front of it.
+    pub(crate) fn head_number(&self) -> Option<i64> {
+        self.head().map(number)
+    }
+
     /// Goes on to the next record.
     pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
         let Some(first) = self.heap.first().copied() else { return Ok(()) };

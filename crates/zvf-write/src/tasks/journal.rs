@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Task;
 use super::there;
 use crate::WriteError;
-use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Slice, Written};
+use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, fresh};
 
 /// The journal in a folder.
 #[derive(Debug)]
@@ -38,6 +38,15 @@ impl Record {
             Self::Cells(record) => &record.files,
             Self::Join(record) => &record.files,
             Self::Links(_) => &[],
+        }
+    }
+
+    /// The cells that it wrote.
+    pub(super) fn parts(&self) -> &[Part] {
+        match self {
+            Self::Cells(record) => &record.parts,
+            Self::Links(record) => &record.parts,
+            Self::Route(_) | Self::Join(_) => &[],
         }
     }
 }
@@ -88,6 +97,11 @@ impl Journal {
         Ok(whole.and_then(|(_, record)| serde_json::from_str(record).ok()))
     }
 
+    /// Takes back that a task is done.
+    pub(super) fn forget(&self, task: Task) -> Result<(), WriteError> {
+        fs::remove_file(self.path(task)).map_err(WriteError::Scratch)
+    }
+
     /// Says that a task is done; what it wrote is synced before.
     pub(super) fn write(&self, task: Task, record: &Record) -> Result<(), WriteError> {
         if self.sync {
@@ -106,9 +120,7 @@ impl Journal {
 
 /// Writes a small file whole, in place of one that is there.
 pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp-{}", std::process::id()));
-    let fresh = path.with_file_name(name);
+    let fresh = fresh(path);
     let written = File::create(&fresh).and_then(|mut file| {
         file.write_all(bytes)?;
         if sync { file.sync_all() } else { Ok(()) }

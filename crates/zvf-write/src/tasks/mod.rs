@@ -9,6 +9,7 @@
 //! FOLDER/tasks/TASK.*        what tasks leave for each other
 //! FOLDER/done/TASK.json      the journal: a task is done when its record is here
 //! FOLDER/store/...           the cells of a store in a directory, under their final names
+//! FOLDER/in-use              locked while somebody is at work
 //!
 //! route 0 .. S    a slice of the input, routed             needs nothing
 //! cells 0 .. O    the cells of a share of the chunks       needs every route
@@ -28,18 +29,25 @@
 //! it compares the files with the record and does nothing.
 //!
 //! **Nothing is lost.** The last step adds up what all records say: vertices, the checksums of their
-//! positions, elements, links. What came out must be what went in; a task without a record is named. Only
-//! then is the store given its name.
+//! positions, elements, links. What came out must be what went in; a task without a record is named. Every
+//! object that holds a cell must be there; where one is not, its task is no longer done. Only then is the store
+//! given its name. It refuses to run beside a task, and a task beside it.
+//!
+//! **Object stores.** The cells of a store below a URL go there at once, under their final names, and are put
+//! without a condition; the root document is created where there is none. What tasks leave for each other
+//! stays in the folder, which every process must see: it is sorted and merged there, not sent.
 //!
 //! Not here: what a task does (`stages`), and what input is and how a slice of it is read (the caller).
 
+mod folder;
 mod journal;
 mod plan;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use object_store::ObjectStore;
 use zvf_format::metadata::Ome;
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
@@ -87,13 +95,20 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 /// ```
 #[derive(Debug)]
 pub struct Tasks {
-    address: String,
+    place: Place,
     folder: PathBuf,
     plan: TaskPlan,
     journal: Journal,
     schema: Schema,
     options: WriteOptions,
     known: OnceLock<Known>,
+}
+
+/// Where the store will be.
+#[derive(Debug)]
+enum Place {
+    Address(String),
+    Backend(Arc<dyn ObjectStore>, String),
 }
 
 impl Tasks {
@@ -108,14 +123,42 @@ impl Tasks {
         schema: Schema,
         options: WriteOptions,
     ) -> Result<Self, WriteError> {
+        Self::at(Place::Address(address.to_owned()), folder, schema, options)
+    }
+
+    /// The tasks of the plan in `folder`, for a store below `prefix` of the caller's own backend.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn in_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        folder: &Path,
+        schema: Schema,
+        options: WriteOptions,
+    ) -> Result<Self, WriteError> {
+        Self::at(Place::Backend(store, prefix.to_owned()), folder, schema, options)
+    }
+
+    fn at(
+        place: Place,
+        folder: &Path,
+        schema: Schema,
+        options: WriteOptions,
+    ) -> Result<Self, WriteError> {
         let Some(plan) = TaskPlan::read(folder)? else {
             let expected = "a plan, made by `plan`".to_owned();
             let task = folder.display().to_string();
             return Err(WriteError::Task { task, expected, found: "none".to_owned() });
         };
+        let kinds = schema.kinds().count();
+        if kinds > 1 {
+            return Err(WriteError::setting("kinds of a store built by tasks", "one", kinds));
+        }
         let journal = Journal::open(folder, options.build.sync)?;
-        let (address, folder, known) = (address.to_owned(), folder.to_owned(), OnceLock::new());
-        Ok(Self { address, folder, plan, journal, schema, options, known })
+        let (folder, known) = (folder.to_owned(), OnceLock::new());
+        Ok(Self { place, folder, plan, journal, schema, options, known })
     }
 
     /// The plan.
@@ -167,7 +210,8 @@ impl Tasks {
         let options = WriteOptions { memory: u64::MAX, ..self.options.clone() };
         let mut ingest = Ingest::new(self.schema.clone(), &options);
         ingest.begin_at(sum(|s| s.vertices), sum(|s| s.trees), sum(|s| s.lines));
-        Ok(Router { ingest, task, planned: planned.clone() })
+        let held = folder::hold(&self.folder, false)?;
+        Ok(Router { ingest, task, planned: planned.clone(), _held: held })
     }
 
     /// Puts a slice aside that was pushed whole.
@@ -176,7 +220,7 @@ impl Tasks {
     ///
     /// When it is not what was planned, or cannot be written.
     pub fn route(&self, router: Router) -> Result<(), WriteError> {
-        let Router { mut ingest, task, planned } = router;
+        let Router { mut ingest, task, planned, _held } = router;
         let slice = ingest.flush(&self.journal.stem(task))?;
         for (what, expected, found) in [
             ("vertices", planned.vertices, slice.given),
@@ -202,6 +246,7 @@ impl Tasks {
         if self.is_whole(task)? {
             return Ok(false);
         }
+        let _held = folder::hold(&self.folder, false)?;
         self.needs(task.stage)?;
         let known = self.known()?;
         let build = self.build().await?;
@@ -233,7 +278,9 @@ impl Tasks {
     /// When a task is not done, the records do not add up, or the store cannot be written. Then there is no
     /// store, and what is done stays done.
     pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
-        if Build::is_published(&self.address, &self.folder)? {
+        let _alone = folder::hold(&self.folder, true)?;
+        let build = self.build().await?;
+        if build.is_published().await? {
             self.remove()?;
             return Ok(None);
         }
@@ -241,7 +288,6 @@ impl Tasks {
             self.complete(stage, "finish")?;
         }
         let known = self.known()?;
-        let build = self.build().await?;
         let mut all = Stages::default();
         for task in self.all() {
             let stem = self.journal.stem(task);
@@ -252,9 +298,16 @@ impl Tasks {
                 Some(Record::Route(_)) | None => {}
             }
         }
-        let outcome =
-            all.finish(known, &build, &Objects::default(), &self.journal.files(), |_| {}).await?;
-        let folder = self.address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let finished =
+            all.finish(known, &build, &Objects::default(), &self.journal.files(), |_| {}).await;
+        let outcome = match finished {
+            Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
+            finished => finished?,
+        };
+        let folder = match &self.place {
+            Place::Address(address) | Place::Backend(_, address) => address,
+        };
+        let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = self.schema.name.clone();
         let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());
         build.publish(&crate::writer::root(&outcome, &name)).await?;
@@ -289,7 +342,30 @@ impl Tasks {
     }
 
     async fn build(&self) -> Result<Build, WriteError> {
-        Ok(Build::join(&self.address, &self.folder, self.options.build.clone()).await?)
+        let options = self.options.build.clone();
+        Ok(match &self.place {
+            Place::Address(address) => Build::join(address, &self.folder, options).await?,
+            Place::Backend(store, prefix) => {
+                Build::join_object_store(Arc::clone(store), prefix, &self.folder, &options)?
+            }
+        })
+    }
+
+    /// Takes back the records of the tasks that wrote these cells, which are not there.
+    fn undone(&self, array: &str, chunks: &[Box<str>]) -> Result<WriteError, WriteError> {
+        let mut undone = Vec::new();
+        for task in self.all() {
+            let Some(record) = self.journal.read(task)? else { continue };
+            let parts = record.parts().iter().filter(|part| part.path == array);
+            if parts.flat_map(|part| &part.keys).any(|key| chunks.contains(key)) {
+                self.journal.forget(task)?;
+                undone.push(task.to_string());
+            }
+        }
+        let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
+        let expected = "every object that it wrote to be there; it is to be run again".to_owned();
+        let found = format!("none for {array}, chunk {}", shortened(&chunks));
+        Ok(WriteError::Task { task: shortened(&undone), expected, found })
     }
 
     fn of(&self, stage: Stage) -> impl Iterator<Item = Task> {
@@ -341,6 +417,7 @@ pub struct Router {
     ingest: Ingest,
     task: Task,
     planned: SlicePlan,
+    _held: Option<File>,
 }
 
 impl Router {
@@ -402,5 +479,7 @@ pub(crate) fn there(path: &Path) -> Result<bool, WriteError> {
 
 const SHOWN: usize = 8;
 
+#[cfg(test)]
+mod remote_tests;
 #[cfg(test)]
 mod tests;

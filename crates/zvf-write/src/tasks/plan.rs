@@ -137,7 +137,7 @@ impl TaskPlan {
     ///
     /// # Errors
     ///
-    /// When another plan is there, or the folder cannot be written.
+    /// When another plan is there, or files that are not ours, or the folder cannot be written.
     pub fn create(&self, folder: &Path) -> Result<bool, WriteError> {
         if let Some(known) = Self::read(folder)? {
             if known == *self {
@@ -147,7 +147,7 @@ impl TaskPlan {
             let found = "one for other input or other settings".to_owned();
             return Err(WriteError::Task { task: folder.display().to_string(), expected, found });
         }
-        fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+        super::folder::make(folder)?;
         let text =
             serde_json::to_vec_pretty(self).map_err(|error| WriteError::Scratch(error.into()))?;
         write_new(&folder.join(PLAN), &text, true)?;
@@ -176,34 +176,16 @@ impl TaskPlan {
         Ok(Some(plan))
     }
 
-    /// Removes a plan and what tasks left: the plan last, so that a folder without one is nobody's.
+    /// Removes a plan and what tasks left: the plan last, so that a folder without one is nobody's. Files that
+    /// are not ours stay, and the folder with them.
     ///
     /// # Errors
     ///
     /// When something cannot be removed.
     pub fn remove(folder: &Path) -> Result<(), WriteError> {
-        let entries = match fs::read_dir(folder) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(WriteError::Scratch)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(WriteError::Scratch)?;
-            if !KEPT.iter().any(|kept| entry.file_name() == *kept) {
-                let path = entry.path();
-                let is_dir = entry.file_type().map_err(WriteError::Scratch)?.is_dir();
-                let removed = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-                removed.map_err(WriteError::Scratch)?;
-            }
-        }
-        let plan = folder.join(PLAN);
-        if there(&plan)? {
-            fs::remove_file(plan).map_err(WriteError::Scratch)?;
-        }
-        fs::remove_dir_all(folder).map_err(WriteError::Scratch)
+        super::folder::remove(folder)
     }
 }
 
 const VERSION: u32 = 1;
-const PLAN: &str = "plan.json";
-/// What goes last: the plan, the lock of who does everything in one process, and how far publishing came.
-const KEPT: [&str; 3] = [PLAN, "lock", "store.id"];
+pub(super) const PLAN: &str = "plan.json";

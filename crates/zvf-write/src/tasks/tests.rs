@@ -245,3 +245,24 @@ fn slices_are_what_was_planned() {
     assert_eq!(shortened(&["a".to_owned(), "b".to_owned()]), "a, b");
     assert_eq!(shortened(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
 }
+
+#[test]
+fn nobody_finishes_while_a_task_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kind, work) = (Kind::PointCloud, folder.path().join("work"));
+    plan(kind, false, 1).create(&work).unwrap();
+    let tasks = Tasks::open("a.zv", &work, schema(kind, false), options()).unwrap();
+    let router = tasks.router(0).unwrap();
+    let error = run(tasks.finish()).unwrap_err().to_string();
+    assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
+    drop(router);
+    let alone = folder::hold(&work, true).unwrap();
+    let cells = Task { stage: Stage::Cells, number: 0 };
+    for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
+        let error = error.to_string();
+        assert!(error.ends_with(": expected nobody who finishes, found one at work"), "{error}");
+    }
+    drop(alone);
+    let error = run(tasks.finish()).unwrap_err().to_string();
+    assert!(error.starts_with("finish: expected every route task to be done before"), "{error}");
+}

@@ -68,6 +68,14 @@ impl Given {
         let memory = Arc::new(InMemory::new());
         let mut writer =
             Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
+        self.give(&mut writer, size)?;
+        let report = writer.finish().await?;
+        Ok((memory, report))
+    }
+
+    /// Gives everything to a writer of this and maybe other kinds, in batches of about `size` vertices.
+    pub(crate) fn give(&self, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
+        let mut writer = writer.kind(self.kind)?;
         // Trees and lines come whole.
         let size = match self.kind {
             Kind::Skeleton => usize::MAX,
@@ -100,14 +108,19 @@ impl Given {
             let weight = Column::new(Dtype::parse("int16").unwrap(), 1, weight.into()).unwrap();
             writer.push_elements(&rows, &[Field::new("weight", weight)])?;
         }
-        let report = writer.finish().await?;
-        Ok((memory, report))
+        Ok(())
     }
 
     /// Writes, reads everything back, and compares.
     pub(crate) async fn check(&self, schema: Schema, options: WriteOptions, size: usize) -> Report {
         let (memory, report) = self.write(schema, options, size).await.unwrap();
-        let batch = read(memory.clone()).await;
+        self.check_read(memory).await;
+        report
+    }
+
+    /// Reads this kind back, and compares.
+    pub(crate) async fn check_read(&self, memory: Arc<InMemory>) {
+        let batch = read_kind(memory.clone(), self.kind).await;
         let numbers = integers(&batch, "n");
         let mut seen = numbers.clone();
         seen.sort_unstable();
@@ -126,7 +139,6 @@ impl Given {
         if self.kind.has_links() {
             self.check_elements(&batch, &numbers);
         }
-        report
     }
 
     fn check_chains(&self, batch: &Batch, numbers: &[i64]) {
@@ -152,7 +164,8 @@ impl Given {
         for (object, count) in &self.parts {
             let wanted: Vec<i64> = (start..start + *count as i64).collect();
             start += *count as i64;
-            let answer = reader.run(&Query::objects([ObjectId(*object)])).await.unwrap();
+            let query = Query::objects([ObjectId(*object)]).of_kind(self.kind);
+            let answer = reader.run(&query).await.unwrap();
             assert!(answer.unknown_objects.is_empty(), "object {object}");
             let mut found = integers(&answer.batch, "n");
             found.sort_unstable();
@@ -182,9 +195,17 @@ impl Given {
 
 /// All of a store.
 pub(crate) async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
-    let store =
-        Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap();
-    let answer = Reader::new(store).run(&Query::all()).await.unwrap();
+    whole(memory, &Query::all()).await
+}
+
+/// All of one kind of a store.
+pub(crate) async fn read_kind(memory: Arc<dyn ObjectStore>, kind: Kind) -> Batch {
+    whole(memory, &Query::all().of_kind(kind)).await
+}
+
+async fn whole(memory: Arc<dyn ObjectStore>, query: &Query) -> Batch {
+    let store = open(memory).await;
+    let answer = Reader::new(store).run(query).await.unwrap();
     assert!(answer.complete && answer.missing.is_empty());
     answer.batch
 }

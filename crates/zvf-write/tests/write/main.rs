@@ -3,5 +3,6 @@
 mod attributes;
 mod given;
 mod golden;
+mod kinds;
 mod refused;
 mod round_trip;

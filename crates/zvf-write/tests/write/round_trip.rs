@@ -41,7 +41,7 @@ fn ids() -> impl Strategy<Value = Vec<i64>> {
     .prop_shuffle()
 }
 
-fn any_given() -> impl Strategy<Value = Given> {
+pub(crate) fn any_given() -> impl Strategy<Value = Given> {
     let kinds = prop::sample::select(vec![
         Kind::PointCloud,
         Kind::Polyline,
@@ -51,41 +51,44 @@ fn any_given() -> impl Strategy<Value = Given> {
         Kind::Skeleton,
         Kind::Mesh,
     ]);
-    (kinds, 1_usize..=6, any::<bool>(), any::<bool>()).prop_flat_map(
-        |(kind, axes, narrow, owned)| {
-            let elements = prop::collection::vec(any::<(usize, usize, usize, usize)>(), 0..40);
-            let cuts = prop::collection::vec(any::<usize>(), 6);
-            let all = (vertices(axes, 60), ids(), cuts, elements);
-            all.prop_map(move |(mut positions, ids, cuts, picks)| {
-                let owned = owned || kind.is_chain();
-                let mut divided = parts(positions.len(), &ids, &cuts);
-                if kind == Kind::Line {
-                    divided = ids.iter().map(|id| (*id, 2)).collect();
-                    while positions.len() < 2 * ids.len() {
-                        positions.push(positions[0].clone());
-                    }
-                    positions.truncate(2 * ids.len());
+    (kinds, 1_usize..=6).prop_flat_map(|(kind, axes)| any_of(kind, axes))
+}
+
+/// Random geometry of one kind.
+pub(crate) fn any_of(kind: Kind, axes: usize) -> impl Strategy<Value = Given> {
+    (any::<bool>(), any::<bool>()).prop_flat_map(move |(narrow, owned)| {
+        let elements = prop::collection::vec(any::<(usize, usize, usize, usize)>(), 0..40);
+        let cuts = prop::collection::vec(any::<usize>(), 6);
+        let all = (vertices(axes, 60), ids(), cuts, elements);
+        all.prop_map(move |(mut positions, ids, cuts, picks)| {
+            let owned = owned || kind.is_chain();
+            let mut divided = parts(positions.len(), &ids, &cuts);
+            if kind == Kind::Line {
+                divided = ids.iter().map(|id| (*id, 2)).collect();
+                while positions.len() < 2 * ids.len() {
+                    positions.push(positions[0].clone());
                 }
-                let rows = positions.len();
-                let pick = |n: &usize| n % rows;
-                let elements = match kind {
-                    Kind::Graph => picks.iter().map(|(a, b, ..)| vec![pick(a), pick(b)]).collect(),
-                    Kind::Mesh => {
-                        let wide = picks.first().is_some_and(|(.., d)| d % 2 == 0);
-                        let corner = |(a, b, c, d): &(usize, usize, usize, usize)| {
-                            let mut face = vec![pick(a), pick(b), pick(c)];
-                            face.extend(wide.then(|| pick(d)));
-                            face
-                        };
-                        picks.iter().map(corner).collect()
-                    }
-                    Kind::Skeleton => forest(&divided, &picks, owned),
-                    _ => Vec::new(),
-                };
-                Given { kind, axes, narrow, positions, parts: divided, owned, elements }
-            })
-        },
-    )
+                positions.truncate(2 * ids.len());
+            }
+            let rows = positions.len();
+            let pick = |n: &usize| n % rows;
+            let elements = match kind {
+                Kind::Graph => picks.iter().map(|(a, b, ..)| vec![pick(a), pick(b)]).collect(),
+                Kind::Mesh => {
+                    let wide = picks.first().is_some_and(|(.., d)| d % 2 == 0);
+                    let corner = |(a, b, c, d): &(usize, usize, usize, usize)| {
+                        let mut face = vec![pick(a), pick(b), pick(c)];
+                        face.extend(wide.then(|| pick(d)));
+                        face
+                    };
+                    picks.iter().map(corner).collect()
+                }
+                Kind::Skeleton => forest(&divided, &picks, owned),
+                _ => Vec::new(),
+            };
+            Given { kind, axes, narrow, positions, parts: divided, owned, elements }
+        })
+    })
 }
 
 /// One tree for each object: every vertex but one hangs on one that is not behind it.
@@ -111,7 +114,7 @@ fn forest(
     edges
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 

@@ -8,8 +8,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use zvf_convert::read::{Header, Piece};
+use zvf_model::Kind;
 use zvf_write::SlicePlan;
 
+use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
 use super::{Progress, Recipe, Stage, go, open};
 use crate::Error;
@@ -49,6 +51,12 @@ pub struct Layout {
     pub slices: Vec<SlicePlan>,
     /// For each file, the vertices of those before it.
     pub(crate) before: Vec<u64>,
+    /// For each file, what becomes of the ids of its objects.
+    pub(crate) shifts: Vec<Shift>,
+    /// The first id that is free.
+    pub(super) next: i64,
+    /// Bytes of all that was read.
+    pub(super) bytes: u64,
 }
 
 impl Layout {
@@ -71,6 +79,16 @@ impl Layout {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
+        Self::after(files, recipe, 0, progress)
+    }
+
+    /// The same, where ids below `next` are those of files of other kinds.
+    pub(super) fn after(
+        files: &[PathBuf],
+        recipe: &Recipe,
+        next: i64,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, Error> {
         let Some((first, others)) = files.split_first() else {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         };
@@ -86,6 +104,10 @@ impl Layout {
         });
         let mut slicer = Slicer::new(recipe.write.memory);
         let mut before = Vec::with_capacity(files.len());
+        let mut shifts = Vec::with_capacity(files.len());
+        let mut numbering = Numbering::new(next, recipe.keep_ids);
+        let one = matches!(header.kind, Kind::Graph | Kind::Mesh);
+        let one = one && !header.objects;
         let axes = header.axes.len();
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut low = vec![f64::INFINITY; axes];
@@ -95,6 +117,7 @@ impl Layout {
             for (number, piece) in reader?.enumerate() {
                 let piece = piece?;
                 slicer.add(input, number, &piece);
+                numbering.add(&piece);
                 match piece {
                     Piece::Vertices(batch) => {
                         for row in 0..batch.len() {
@@ -118,23 +141,50 @@ impl Layout {
                 }
                 go(progress, Stage::Look, vertices)?;
             }
+            shifts.push(numbering.end(one));
         }
         let bounds = (vertices > 0).then_some([low, high]);
-        let sizes: Vec<f64> = match &bounds {
-            Some([low, high]) => low.iter().zip(high).map(|(low, high)| high - low).collect(),
-            None => vec![0.0; axes],
+        let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());
+        let (chunk, chunks, shard) = (Vec::new(), 0, None);
+        let mut layout = Self {
+            header,
+            vertices,
+            elements,
+            bounds,
+            chunk,
+            chunks,
+            shard,
+            slices,
+            before,
+            shifts,
+            next,
+            bytes,
         };
-        let chunk =
+        layout.settle(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
+        Ok(layout)
+    }
+
+    /// Chooses chunks and shards for so many vertices and bytes within these bounds: its own, or those of
+    /// all kinds.
+    pub(super) fn settle(
+        &mut self,
+        bounds: Option<&[Vec<f64>; 2]>,
+        (vertices, bytes): (u64, u64),
+        recipe: &Recipe,
+    ) {
+        let sizes: Vec<f64> = match bounds {
+            Some([low, high]) => low.iter().zip(high).map(|(low, high)| high - low).collect(),
+            None => vec![0.0; self.header.axes.len()],
+        };
+        self.chunk =
             recipe.chunk.clone().unwrap_or_else(|| chunk(&sizes, vertices, recipe.per_chunk));
-        let counts = counts(bounds.as_ref(), &chunk);
-        let chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
-        let many = recipe.shard && !recipe.write.compat && chunks >= MANY;
-        let shard = many.then(|| shard(&counts)).and_then(|shard| {
-            let cell = slicer.total().checked_div(chunks).unwrap_or(0);
+        let counts = counts(bounds, &self.chunk);
+        self.chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
+        let many = recipe.shard && !recipe.write.compat && self.chunks >= MANY;
+        self.shard = many.then(|| shard(&counts)).and_then(|shard| {
+            let cell = bytes.checked_div(self.chunks).unwrap_or(0);
             fitting(shard, cell, recipe.write.memory / 8)
         });
-        let slices = slicer.finish();
-        Ok(Self { header, vertices, elements, bounds, chunk, chunks, shard, slices, before })
     }
 }
 
@@ -157,6 +207,11 @@ impl fmt::Display for Layout {
                 let width = if width > 1 { format!(" x {width}") } else { String::new() };
                 writeln!(f, "attribute   {scope} {}, {dtype}{width}", field.name)?;
             }
+        }
+        let named = self.header.objects || matches!(self.header.kind, Kind::Graph | Kind::Mesh);
+        if named && self.shifts.iter().any(|shift| shift.first() != 0) {
+            let firsts: Vec<String> = self.shifts.iter().map(|s| s.first().to_string()).collect();
+            writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
         }
         let each = self.vertices.checked_div(self.chunks).unwrap_or(0);
         writeln!(f, "chunks      {:?}, {} in the bounds", self.chunk, self.chunks)?;

@@ -12,9 +12,13 @@
 //! again with the same input and the same settings. Memory is that of the reader and of the writer, each
 //! with a bound of its own.
 //!
+//! Files of several kinds become one store too ([`Layouts`]).
+//!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
+mod ids;
 mod layout;
+mod layouts;
 mod slices;
 
 use std::fs::{File, TryLockError};
@@ -23,13 +27,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
+use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_format::metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
 use zvf_store::{Build, Codecs};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
+pub(crate) use ids::Shift;
 pub use layout::Layout;
+pub use layouts::Layouts;
 pub(crate) use slices::Place;
 
 use crate::Error;
@@ -52,6 +59,9 @@ pub struct Recipe {
     pub bins: Option<Vec<f64>>,
     /// Vertices that a chunk should have, on average over those that have any.
     pub per_chunk: u64,
+    /// Whether objects of the same id in several files are one; without, ids of a file come after those of
+    /// the files before it.
+    pub keep_ids: bool,
     /// Whether cells are put together in shards where there would be many.
     pub shard: bool,
     /// How cells are kept.
@@ -68,6 +78,7 @@ impl Default for Recipe {
             chunk: None,
             bins: None,
             per_chunk: 16_384,
+            keep_ids: false,
             shard: true,
             codecs: Codecs::none(),
             write: WriteOptions::default(),
@@ -159,7 +170,7 @@ pub async fn create(
     create_all(&[file.to_owned()], address, layout, recipe, progress).await
 }
 
-/// Writes what several `files` hold, in their order, to one new store.
+/// Writes what several `files` of one kind hold, in their order, to one new store.
 ///
 /// # Errors
 ///
@@ -176,6 +187,11 @@ pub async fn create_all(
         Some(folder) if layout.slices.len() > 1 || folder.exists() => Some(lock(folder)?),
         _ => None,
     };
+    // Also puts in order what was killed between two names.
+    let published = match &folder {
+        Some(folder) if folder.exists() => published(address, folder, recipe).await?,
+        _ => false,
+    };
     let (Some(folder), true) = (&folder, layout.slices.len() > 1) else {
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
@@ -186,12 +202,12 @@ pub async fn create_all(
     };
     // As much is done again after a kill as one share takes; each costs a sync.
     let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
-    let plan = crate::ingest::plan(files, layout, recipe, Some(shares))?;
+    let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
         Ok(there) => there.is_none_or(|there| there == plan),
         Err(_unreadable) => false,
     };
-    let stale = Build::is_published(address, folder)? || !goes_on;
+    let stale = published || !goes_on;
     if stale {
         TaskPlan::remove(folder)?;
     }
@@ -214,10 +230,10 @@ async fn at_once(
 ) -> Result<Report, Error> {
     let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
-    for file in files {
+    for (file, shift) in files.iter().zip(&layout.shifts) {
         let before = writer.vertices();
         for piece in open(file, recipe)? {
-            push(&mut writer, piece?, before)?;
+            push(&mut writer, shift.apply(piece?)?, before)?;
             go(progress, Stage::Read, writer.vertices())?;
         }
     }
@@ -230,15 +246,28 @@ async fn at_once(
     Ok(writer.finish().await?)
 }
 
+/// Whether the store that was built in `folder` has got its name.
+async fn published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
+    match Build::join(address, folder, recipe.write.build.clone()).await {
+        Err(error) if error.class() == Class::AlreadyExists => Ok(false), // another one
+        joined => Ok(joined?.is_published().await?),
+    }
+}
+
 /// Where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
 fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     crate::ingest::folder(address).or_else(|| {
         let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = address.chars().map(readable).collect();
-        Some(parent.join(format!(".zvf-ingest-{name}")))
+        // Names that read the same are of different stores.
+        let sum = std::hash::BuildHasher::hash_one(&Fixed::default(), address);
+        Some(parent.join(format!(".zvf-ingest-{name}-{sum:016x}")))
     })
 }
+
+/// The same number for the same text in every process.
+type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 /// Nobody else builds this store in one process for as long as it is held.
 fn lock(folder: &Path) -> Result<File, Error> {

@@ -101,13 +101,13 @@ async fn what_cannot_be_made_leaves_nothing() {
         if stage == Stage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let error = create(&good, &address, &layout, &recipe, stop).await.unwrap_err();
-    assert_eq!(error.class(), zvf_format::Class::Cancelled);
+    assert_eq!(error.class(), Class::Cancelled);
     std::fs::write(&good, "x\n1\n2\n3\n").unwrap();
     let go = &mut |_, _| ControlFlow::Continue(());
     let error = create(&good, &address, &layout, &recipe, go).await.unwrap_err();
-    assert_eq!(error.class(), zvf_format::Class::FileChanged);
+    assert_eq!(error.class(), Class::FileChanged);
     let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(left.len(), 2, "{left:?}");
     made(&good, &recipe).await.unwrap();
-    assert_eq!(made(&good, &recipe).await.unwrap_err().class(), zvf_format::Class::AlreadyExists);
+    assert_eq!(made(&good, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
 }

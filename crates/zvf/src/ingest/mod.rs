@@ -82,7 +82,7 @@ impl Planned {
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
         let layout = Layout::of_all(files, recipe, progress)?;
-        let plan = plan(files, &layout, recipe, shares)?;
+        let plan = plan(files, address, &layout, recipe, shares)?;
         let fresh = begin(address, folder, &plan, recipe).await?;
         Ok(Self { layout, plan, fresh })
     }
@@ -91,11 +91,12 @@ impl Planned {
 /// The plan for what was seen of `files`.
 pub(crate) fn plan(
     files: &[PathBuf],
+    address: &str,
     layout: &Layout,
     recipe: &Recipe,
     shares: Option<u32>,
 ) -> Result<TaskPlan, Error> {
-    let source = Source::of(files, layout, recipe)?;
+    let source = Source::of(files, address, layout, recipe)?;
     let schema = source.schema()?;
     let shares = shares.unwrap_or_else(|| u32::try_from(layout.slices.len()).unwrap_or(u32::MAX));
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
@@ -112,6 +113,12 @@ pub(crate) async fn begin(
         // Refuses a prefix that something is below; nothing is written.
         Build::begin(address, recipe.write.build.clone()).await?.abandon().await?;
     }
+    #[cfg(feature = "local")]
+    if TaskPlan::read(folder)?.is_some_and(|known| known != *plan)
+        && Build::is_built_in(address, folder)?
+    {
+        TaskPlan::remove(folder)?; // of a store that is there
+    }
     let fresh = plan.create(folder)?;
     let joined = Build::join(address, folder, recipe.write.build.clone()).await;
     if joined.is_err() && fresh {
@@ -125,6 +132,7 @@ pub(crate) async fn begin(
 /// for a URL.
 #[must_use]
 pub fn folder(address: &str) -> Option<PathBuf> {
+    let address = address.strip_prefix("file://").unwrap_or(address);
     if address.contains("://") {
         return None;
     }
@@ -133,6 +141,28 @@ pub fn folder(address: &str) -> Option<PathBuf> {
     name.push(path.file_name()?);
     name.push(".zvf-ingest");
     Some(path.with_file_name(name))
+}
+
+/// Whether the store at `address` was finished by a process that was killed while it removed the plan. What is
+/// left of the folder goes.
+///
+/// # Errors
+///
+/// When the folder cannot be looked at or removed.
+pub fn finished(address: &str, folder: &Path) -> Result<bool, Error> {
+    let planned = !folder.is_dir() || TaskPlan::read(folder)?.is_some();
+    let published = match self::folder(address) {
+        #[cfg(feature = "local")]
+        Some(_) => Build::is_built_in(address, folder)?,
+        #[cfg(not(feature = "local"))]
+        Some(_) => false,
+        None => folder.join("root.json").exists(),
+    };
+    let finished = !planned && published;
+    if finished {
+        TaskPlan::remove(folder)?;
+    }
+    Ok(finished)
 }
 
 /// A store being built after a plan.
@@ -145,6 +175,8 @@ pub fn folder(address: &str) -> Option<PathBuf> {
 /// ```
 #[derive(Debug)]
 pub struct Ingest {
+    #[cfg(feature = "local")]
+    address: String,
     tasks: Tasks,
     recipe: Recipe,
     source: Source,
@@ -156,7 +188,7 @@ impl Ingest {
     ///
     /// # Errors
     ///
-    /// When there is no plan.
+    /// When there is no plan, or one for a store at another URL.
     pub fn open(address: &str, folder: &Path, write: WriteOptions) -> Result<Self, Error> {
         let Some(plan) = TaskPlan::read(folder)? else {
             let found = folder.display().to_string();
@@ -164,9 +196,16 @@ impl Ingest {
             return Err(Error::bad_request("the folder of the plan", expected, &found));
         };
         let source = Source::from_value(&plan.input)?;
+        source.check_store(address)?;
         let recipe = source.recipe(write)?;
         let tasks = Tasks::open(address, folder, source.schema()?, recipe.write.clone())?;
-        Ok(Self { tasks, recipe, source })
+        Ok(Self {
+            #[cfg(feature = "local")]
+            address: address.to_owned(),
+            tasks,
+            recipe,
+            source,
+        })
     }
 
     /// The tasks.
@@ -234,7 +273,10 @@ impl Ingest {
     ///
     /// When a task is not done or the records do not add up.
     pub async fn finish(&self) -> Result<Option<Report>, Error> {
-        Ok(self.tasks.finish().await?)
+        let report = self.tasks.finish().await?;
+        #[cfg(feature = "local")]
+        Build::clear_beside(&self.address)?;
+        Ok(report)
     }
 
     /// Routes all slices that are not there, and reads every file once; how many were there.
@@ -273,7 +315,7 @@ impl Ingest {
     ) -> Result<(), Error> {
         for _ in 0..place.pieces {
             let Some(piece) = pieces.next().transpose()? else { break };
-            match piece {
+            match self.source.shift(pieces.input).apply(piece)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
                 Piece::Elements { rows, fields } => {
                     let rows = pushed(&rows, self.source.before(pieces.input))?;

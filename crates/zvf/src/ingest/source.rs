@@ -13,11 +13,12 @@ use zvf_store::Codecs;
 use zvf_write::{Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
-use crate::create::{Layout, Place, Recipe, Shape, schema};
+use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
 
 /// What a plan says of the input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Source {
+    store: Option<String>, // where its cells already are; elsewhere they lie with the plan
     files: Vec<Known>,
     shape: Shape,
     format: Option<String>,
@@ -43,19 +44,27 @@ struct Known {
     bytes: u64,
     modified: String, // nanoseconds since 1970
     before: u64,      // vertices of the files before it
+    shift: Shift,     // of the ids of its objects
 }
 
 impl Source {
     /// What was seen of `files`.
-    pub(super) fn of(files: &[PathBuf], layout: &Layout, recipe: &Recipe) -> Result<Self, Error> {
+    pub(super) fn of(
+        files: &[PathBuf],
+        address: &str,
+        layout: &Layout,
+        recipe: &Recipe,
+    ) -> Result<Self, Error> {
         let ReadOptions { kind, columns, positions, polygons, batch_rows, memory } = &recipe.read;
-        let known = files.iter().zip(&layout.before).map(|(path, before)| {
+        let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
+        let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
             let (bytes, modified) = about(&path)?;
-            Ok(Known { path, bytes, modified, before: *before })
+            Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
         let format = Format::ALL.into_iter().find(|(_, format)| Some(*format) == recipe.format);
         Ok(Self {
+            store: url(address),
             files: known.collect::<Result<_, Error>>()?,
             shape: Shape::of(layout),
             format: format.map(|(name, _)| name.to_owned()),
@@ -83,6 +92,15 @@ impl Source {
     /// What the plan says.
     pub(super) fn from_value(value: &Json) -> Result<Self, Error> {
         serde_json::from_value(value.clone()).map_err(|error| unfit(&error.to_string()))
+    }
+
+    /// Refuses a store that was not planned.
+    pub(super) fn check_store(&self, address: &str) -> Result<(), Error> {
+        if self.store == url(address) {
+            return Ok(());
+        }
+        let planned = self.store.as_deref().unwrap_or("a store in a folder");
+        Err(Error::bad_request("the store", "the one that was planned", planned))
     }
 
     /// How to read and write; memory and the like are the caller's.
@@ -135,10 +153,20 @@ impl Source {
         self.files.get(number).map_or(0, |known| known.before)
     }
 
+    /// What becomes of the ids of objects of one of the files.
+    pub(super) fn shift(&self, number: usize) -> Shift {
+        self.files.get(number).map_or_else(Shift::default, |known| known.shift)
+    }
+
     fn codecs(&self) -> Result<Codecs, Error> {
         let codecs = self.codecs.iter().map(|codec| Ok(Codec::parse(codec.clone())?));
         Ok(Codecs::of(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
     }
+}
+
+/// An address that is no folder of this machine.
+fn url(address: &str) -> Option<String> {
+    super::folder(address).is_none().then(|| address.trim_end_matches('/').to_owned())
 }
 
 /// Where a slice is.

@@ -111,6 +111,11 @@ async fn several_files_are_one_store() {
     let planned =
         Planned::make(&files, &address, &work, &recipe, Some(2), &mut go_on).await.unwrap();
     assert!(!planned.fresh);
+    let elsewhere = Ingest::open("memory:///a", &work, recipe.write.clone()).unwrap_err();
+    assert_eq!(
+        elsewhere.to_string(),
+        "InvalidArgument, the store: expected the one that was planned, found \"a store in a folder\""
+    );
     let other = Planned::make(&files, &address, &work, &recipe, Some(3), &mut go_on).await;
     assert!(other.unwrap_err().to_string().contains("expected no other plan"));
     let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();

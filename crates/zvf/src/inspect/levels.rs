@@ -7,7 +7,7 @@ use zvf_format::Class;
 use zvf_format::key::Delta;
 use zvf_format::metadata::Node;
 use zvf_model::{Level, LevelReader};
-use zvf_store::Store;
+use zvf_store::{LevelNode, Store};
 
 use super::summary::Stored;
 use super::{codec_words, shard_shape, type_word};
@@ -53,7 +53,13 @@ pub struct LevelSummary {
     pub groups: Option<u64>,
     /// Families of links.
     pub links: Vec<LinkSummary>,
-    /// Geometries that share the chunks of the level, by name.
+    /// What the level holds beside its own geometry, each kind as a level is; no more of these in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<LevelSummary>,
+    /// The kind, of one of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Geometries that are vertices and links alone, by name.
     pub geometries: Vec<String>,
     /// What lies in the backend, where it was listed.
     pub stored: Option<Stored>,
@@ -109,7 +115,7 @@ impl LevelSummary {
     /// When the backend fails.
     pub async fn of(store: &Store, number: u32) -> Result<Self, Error> {
         let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
-        match summary.fill(store).await {
+        match summary.look(store).await {
             Err(error) if error.class().exit_code() == PASSING => Err(error),
             Err(error) => {
                 summary.fault = Some(error.to_string());
@@ -119,8 +125,26 @@ impl LevelSummary {
         }
     }
 
-    async fn fill(&mut self, store: &Store) -> Result<(), Error> {
+    async fn look(&mut self, store: &Store) -> Result<(), Error> {
         let node = store.level(self.level).await?;
+        self.document(store, &node);
+        let reader = LevelReader::open(store, Level(self.level)).await?;
+        self.fill(&reader).await?;
+        for kind in reader.kinds_beside() {
+            let Ok(Some(own)) = reader.of_kind(kind).await else { continue };
+            let mut beside =
+                Self { level: self.level, kind: Some(kind.to_string()), ..Self::default() };
+            beside.document(store, own.node());
+            beside.fill(&own).await?;
+            beside.groups = None; // those of the level
+            self.geometries.retain(|name| Some(name) != beside.kind.as_ref());
+            self.beside.push(beside);
+        }
+        Ok(())
+    }
+
+    /// What the document of a level says.
+    fn document(&mut self, store: &Store, node: &LevelNode) {
         let (root, meta) = (store.root(), node.meta());
         self.vertices = meta.vertex_count;
         self.chunk_shape = meta.effective_chunk_shape(root).to_vec();
@@ -131,6 +155,10 @@ impl LevelSummary {
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
         self.chunk_attribute = meta.chunk_attribute_name.clone();
+    }
+
+    async fn fill(&mut self, reader: &LevelReader) -> Result<(), Error> {
+        let (store, node) = (reader.store(), reader.node());
         if let Some(Node::Array(doc)) = self.node(store, "vertices").await?.as_deref() {
             self.codecs = codec_words(doc);
             self.shard_shape = shard_shape(doc);
@@ -142,15 +170,14 @@ impl LevelSummary {
                 self.attributes.push(attribute);
             }
         }
-        let reader = LevelReader::open(store, Level(self.level)).await?;
         self.dtype = Some(reader.dtype().to_string());
         self.chunks = match reader.chunks().await {
             Ok(chunks) => u64::try_from(chunks.len()).ok(),
             Err(error) if error.class() == Class::Unsupported => None,
             Err(error) => return Err(error.into()),
         };
-        self.exact_vertex_attributes(&reader).await?;
-        self.links = links(&reader).await?;
+        self.exact_vertex_attributes(reader).await?;
+        self.links = links(reader).await?;
         let geometries = reader.geometries().await?;
         self.geometries = geometries.iter().map(|one| one.name().to_owned()).collect();
         self.objects = reader.objects().await?.map(|index| index.slots());
@@ -159,7 +186,11 @@ impl LevelSummary {
     }
 
     async fn node(&self, store: &Store, path: &str) -> Result<Option<std::sync::Arc<Node>>, Error> {
-        Ok(store.node(&format!("{}/{path}", self.level)).await?)
+        let level = match &self.kind {
+            Some(kind) => format!("{}/{kind}", self.level),
+            None => self.level.to_string(),
+        };
+        Ok(store.node(&format!("{level}/{path}")).await?)
     }
 
     /// What the documents say of an attribute: its own, then what the root declares.

@@ -16,6 +16,9 @@ use crate::Error;
 pub struct ObjectView {
     /// Its id.
     pub id: i64,
+    /// What it is, where the store holds several kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Its row in the index.
     pub row: u64,
     /// How many fragments it is.
@@ -122,6 +125,7 @@ fn view(
     }
     Ok(ObjectView {
         id: id.0,
+        kind: kind(level),
         row: manifest.row(),
         fragments: manifest.view()?.len().unwrap_or(u64::MAX),
         chunks: u64::try_from(chunks.len()).unwrap_or(u64::MAX),
@@ -129,6 +133,12 @@ fn view(
         references,
         attributes: serde_json::Map::new(),
     })
+}
+
+/// The kind of the objects of a level, where the store holds several.
+fn kind(level: &LevelReader) -> Option<String> {
+    let several = level.store().root().zarr_vectors.geometry_types.len() > 1;
+    level.kinds().first().filter(|_| several).map(ToString::to_string)
 }
 
 /// The box of chunks.

@@ -41,7 +41,8 @@ pub(crate) struct Query {
     /// How geometry must lie to the region, and what is given of it.
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
-    /// Take the store for one of this kind, where it names several.
+    /// Geometry of this kind, where the store holds several [default: the kind of the first object that is
+    /// named, else the first kind of the store].
     #[arg(long)]
     kind: Option<Kind>,
     /// Only these objects, in this order: 7,9,20..30 (the last one is left out).
@@ -114,6 +115,12 @@ impl Query {
         let axes: Vec<String> =
             reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
         let mut query = self.query(&axes)?;
+        if self.kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
+            let kind = self.kind_of_objects(&reader).await?;
+            let others = self.kinds_beside(&reader).await.filter(|_| kind.is_none());
+            session.tell(&mut *out, others)?;
+            query = kind.into_iter().fold(query, zvf::Query::of_kind);
+        }
         if !self.groups.is_empty() {
             query = query.in_groups(self.group_numbers(session, &reader).await?);
         }
@@ -201,6 +208,33 @@ impl Query {
         }
         let level = if let LevelRule::Number(level) = self.level { level.0 } else { 0 };
         group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
+    }
+
+    /// The level, where it is named.
+    const fn number(&self) -> Option<Level> {
+        if let LevelRule::Number(level) = self.level { Some(level) } else { None }
+    }
+
+    /// The kind of the objects that are named, where the store holds several.
+    async fn kind_of_objects(&self, reader: &Reader) -> Result<Option<Kind>, zvf::Error> {
+        match (&self.objects, self.number()) {
+            (Some(Ids(ids)), Some(level)) => match ids.first() {
+                Some(id) => advised(reader, reader.kind_of(level, *id).await).await,
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// A word about the kinds that are not asked for.
+    async fn kinds_beside(&self, reader: &Reader) -> Option<String> {
+        let level = reader.level(self.number()?).await.ok()?;
+        let first = level.kinds().first()?;
+        let beside: Vec<&str> = level.kinds_beside().map(Kind::token).collect();
+        let others = beside.join(", ");
+        (!beside.is_empty()).then(|| {
+            format!("this is the {first} of the store; it holds also {others}: ask with --kind")
+        })
     }
 
     /// Where the answer goes: the file asked for, or `out`.

@@ -69,7 +69,15 @@ impl Validate {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let options = self.options(session)?;
-        let report = look(session, &self.store, &options, out).await?;
+        let report = look(session, &self.store, &options, out).await;
+        // Also where there is no store: a build may not be finished.
+        #[cfg(all(feature = "local", feature = "write"))]
+        for left in zvf::left::beside(&self.store).unwrap_or_default() {
+            let mend = "\"zvf repair --apply\" and the next \"zvf create\" remove it";
+            let note = if left.goes_on { left.to_string() } else { format!("{left}; {mend}") };
+            session.tell(out, [note])?;
+        }
+        let report = report?;
         self.tell(session, &report, out)?;
         if !report.complete {
             out.flush()?;

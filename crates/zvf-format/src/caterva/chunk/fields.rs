@@ -191,6 +191,21 @@ impl Filter {
             _ => Self::Unknown(id),
         }
     }
+
+    /// The id of the filter: the inverse of [`registered`](Self::registered).
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Shuffle => 1,
+            Self::Bitshuffle => 2,
+            Self::Delta => 3,
+            Self::TruncatePrecision => 4,
+            Self::ByteDelta => 35,
+            Self::TruncateIntegers => 36,
+            Self::Unknown(id) => id,
+        }
+    }
 }
 
 pub(super) const SHUFFLE: u8 = 1;

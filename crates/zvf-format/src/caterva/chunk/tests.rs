@@ -21,6 +21,22 @@ fn with(base: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn ids_of_filters_both_ways() {
+    for (id, filter) in [
+        (0, Filter::None),
+        (1, Filter::Shuffle),
+        (2, Filter::Bitshuffle),
+        (3, Filter::Delta),
+        (4, Filter::TruncatePrecision),
+        (35, Filter::ByteDelta),
+        (36, Filter::TruncateIntegers),
+        (34, Filter::Unknown(34)),
+    ] {
+        assert_eq!((Filter::registered(id), filter.id()), (filter, id));
+    }
+}
+
+#[test]
 fn a_header_of_16_bytes() {
     let header = ChunkHeader::parse_strict(&BLOSC1).unwrap();
     assert_eq!((header.header_len(), header.nbytes(), header.cbytes()), (16, 1000, 320));

@@ -34,6 +34,8 @@ pub struct GeometryEntry {
     pub links_array: Option<String>,
     /// Whether it has links.
     pub has_links: bool,
+    /// The group that holds all of it as a level does: fragments, attributes, links and objects too.
+    pub group: Option<String>,
     /// Other keys, counts of edges and faces among them.
     pub extras: Object,
 }
@@ -53,6 +55,7 @@ impl GeometryIndex {
                 vertex_count: fields.req("vertex_count", int)?,
                 links_array: fields.opt("links_array", text)?,
                 has_links: fields.opt("has_links", flag)?.unwrap_or(false),
+                group: fields.opt("group", text)?,
                 extras: fields.rest(),
             };
             Ok((name, entry))
@@ -73,7 +76,8 @@ impl GeometryIndex {
             let put = Put::new().put("array", entry.array.as_str());
             let put = put.put("vertex_count", entry.vertex_count);
             let put = put.opt("links_array", entry.links_array.as_deref());
-            (name.clone(), put.put("has_links", entry.has_links).with(&entry.extras).into())
+            let put = put.put("has_links", entry.has_links).opt("group", entry.group.as_deref());
+            (name.clone(), put.with(&entry.extras).into())
         });
         entries.collect()
     }

@@ -82,7 +82,7 @@ fn every_key_both_ways() {
         ),
         (
             GEOMETRY,
-            r#"{"mesh": {"array": "vertices_mesh", "vertex_count": 4, "links_array": "links_mesh", "has_links": true, "face_count": 2}}"#,
+            r#"{"mesh": {"array": "vertices_mesh", "vertex_count": 4, "links_array": "links_mesh", "has_links": true, "group": "mesh", "face_count": 2}}"#,
         ),
         (COMPOSITE, r#"{"link_count": 30, "link_width": 2, "new": 1}"#),
         (

@@ -152,8 +152,7 @@ impl Context {
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
     fn implies_parents(&self) -> bool {
-        let root = &self.warm.level.store().root().zarr_vectors;
-        root.links_convention().known() != Some(LinksConvention::Explicit)
+        self.warm.level.links_convention().known() != Some(LinksConvention::Explicit)
             && self.conditions.link_holds(&[], 0)
     }
 }

@@ -1,0 +1,213 @@
+//! Block arrays, traded with python-blosc2 and caterva.
+//!
+//! Not asked of the stock libraries, because they cannot do it among themselves: a slice of blocks under delta (wrong
+//! values); byte delta of items of more than 255 bytes (refused); and of caterva, which is older, such items and
+//! byte delta (a crash).
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use zvf_blosc::{Blosc2Settings, Compressor};
+use zvf_format::caterva::{Filter, FilterSlot};
+use zvf_store::OpenOptions;
+use zvf_tensor::{BlockArray, BlockEdit, BlockFile, NewBlocks, Slice};
+
+use super::{Case, Effort, limited, memory};
+use crate::peers;
+use crate::random::Random;
+use crate::report::Report;
+use crate::tally::Tally;
+
+pub(super) fn run(
+    effort: Effort,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let python = peers::python("block-arrays", &["numpy", "blosc2==4.14.1", "caterva==0.7.3"])?;
+    let script = || {
+        let mut command: Command = limited(&python, PATIENCE);
+        command.arg(peers::script("block_arrays.py"));
+        command
+    };
+    let folder = archives::scratch();
+    let words = [effort.seed.to_string(), effort.arrays.to_string()];
+    let lines = peers::run(script().arg("write").arg(folder.path()).args(words))?;
+    for (turn, line) in lines.lines().enumerate() {
+        let about: Value = serde_json::from_str(line)?;
+        let mut report = Report::new(format!("theirs/{}/{}", effort.seed, about["path"]));
+        let random = Random::new(effort.seed ^ (turn as u64) << 32);
+        runtime.block_on(theirs(&mut report, folder.path(), &about, random))?;
+        tally.add(report)?;
+    }
+
+    let folder = archives::scratch();
+    let mut list = fs::File::create(folder.path().join("cases.jsonl"))?;
+    let mut random = Random::new(effort.seed);
+    for number in 0..effort.arrays {
+        let about = runtime.block_on(ours(folder.path(), number, &mut random))?;
+        writeln!(list, "{about}")?;
+    }
+    drop(list);
+    let lines = peers::run(script().arg("check").arg(folder.path()))?;
+    let mut heard = 0;
+    for line in lines.lines() {
+        let verdict: Value = serde_json::from_str(line)?;
+        let mut report = Report::new(format!("ours/{}/{}", effort.seed, verdict["path"]));
+        let error = verdict["error"].as_str();
+        report.holds("read by the stock library", error.is_none(), error.unwrap_or_default());
+        if error.is_none() {
+            runtime.block_on(after(&mut report, folder.path(), &verdict))?;
+        }
+        tally.add(report)?;
+        heard += 1;
+    }
+    anyhow::ensure!(heard == effort.arrays, "{heard} verdicts about {} arrays", effort.arrays);
+    Ok(())
+}
+
+/// Reads what they wrote: all of it, and boxes.
+async fn theirs(
+    report: &mut Report,
+    folder: &Path,
+    about: &Value,
+    mut random: Random,
+) -> anyhow::Result<()> {
+    let path = folder.join(about["path"].as_str().context("a line without a path")?);
+    let raw = fs::read(folder.join(about["raw"].as_str().context("a line without items")?))?;
+    let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
+    let Some(array) = report.keep("open", opened) else { return Ok(()) };
+    report.same("shape", &about["shape"], array.shape().to_vec());
+    report.same("item", &about["item"], array.item_size());
+    let known = about["dtype"].as_str();
+    report.holds(
+        "dtype",
+        known.is_none() || array.dtype() == known,
+        format!("{:?}", array.dtype()),
+    );
+    if let Some(all) = report.keep("all", array.slice(&Slice::all(), &memory()).await) {
+        report.holds("all", all.bytes()[..] == raw, "other items");
+    }
+    let size = array.item_size() as usize;
+    for _ in 0..BOXES {
+        let shape = array.shape().to_vec();
+        let start: Vec<u64> = shape.iter().map(|n| random.below(*n as usize) as u64).collect();
+        let ends = shape.iter().zip(&start);
+        let stop: Vec<u64> =
+            ends.map(|(n, at)| at + 1 + random.below((n - at) as usize) as u64).collect();
+        let case =
+            Case { chunk: Vec::new(), block: Vec::new(), items: raw.clone(), shape, start, stop };
+        let slice = Slice::between(&case.start, &case.stop);
+        if let Some(part) = report.keep("box", array.slice(&slice, &memory()).await) {
+            let why = format!("other items from {:?} to {:?}", case.start, case.stop);
+            report.holds("box", part.bytes()[..] == case.part(size), why);
+        }
+    }
+    Ok(())
+}
+
+/// Writes one array, and says what it holds.
+async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Result<Value> {
+    let (dtype, size) = DTYPES[random.below(DTYPES.len())];
+    let case = Case::of(random, size);
+    let form = ["b2nd", "dir", "caterva"][random.below(if size > 255 { 2 } else { 3 })];
+    let mut coding = coding(random);
+    if size > 255 || form == "caterva" {
+        coding.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta).for_each(
+            |slot| {
+                *slot = FilterSlot::default();
+            },
+        );
+    }
+    let path = folder.join(format!("{number}.{form}"));
+    // Half of them in two steps: all rows but one, then that.
+    let mut first = case.shape.clone();
+    if random.below(2) == 0 && first[0] > 1 {
+        first[0] -= 1;
+    }
+    let (items, rest) = case.items.split_at(first.iter().product::<u64>() as usize * size);
+    let mut new = NewBlocks::new(&first, &case.chunk, &case.block, size as u32)?.coded(coding);
+    if form != "caterva" {
+        new = new.with_dtype(dtype).with_user_metadata("about", b"\xa4zvf!")?;
+    }
+    let mut file = BlockFile::create(&path, new, form == "dir", false)?;
+    file.writer().put_array(items)?;
+    file.publish()?;
+    if !rest.is_empty() {
+        let mut edit = BlockEdit::open(&path).await?;
+        edit.append(0, rest.to_vec())?;
+        edit.commit(&memory()).await?;
+    }
+    fs::write(folder.join(format!("{number}.raw")), &case.items)?;
+    Ok(json!({
+        "path": format!("{number}.{form}"),
+        "raw": format!("{number}.raw"),
+        "shape": case.shape,
+        "item": size,
+        "dtype": (form != "caterva").then_some(dtype),
+        "start": case.start,
+        "stop": case.stop,
+        "modify": form == "b2nd" || random.below(2) == 0,
+    }))
+}
+
+/// Reads what they made of an array of ours.
+async fn after(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
+    let name = verdict["path"].as_str().context("a verdict without a path")?;
+    let raw = fs::read(folder.join(format!("{name}.after")))?;
+    let path = folder.join(name);
+    let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
+    let Some(array) = report.keep("open again", opened) else { return Ok(()) };
+    report.same("shape after", &verdict["shape"], array.shape().to_vec());
+    if let Some(all) = report.keep("all after", array.slice(&Slice::all(), &memory()).await) {
+        report.holds("all after", all.bytes()[..] == raw, "other items");
+    }
+    Ok(())
+}
+
+fn coding(random: &mut Random) -> Blosc2Settings {
+    use Compressor::{BloscLz, Lz4, Zlib, Zstd};
+    let filters: [&[Filter]; 4] =
+        [&[], &[Filter::Shuffle], &[Filter::Bitshuffle], &[Filter::Shuffle, Filter::ByteDelta]];
+    let mut coding = Blosc2Settings {
+        compressor: [BloscLz, Lz4, Zlib, Zstd][random.below(4)],
+        level: random.below(10) as u8,
+        split: random.below(2) == 0,
+        ..Blosc2Settings::default()
+    };
+    coding.filters = Default::default();
+    for (slot, filter) in coding.filters.iter_mut().zip(filters[random.below(4)]) {
+        *slot = FilterSlot { filter: *filter, meta: 0 };
+    }
+    coding
+}
+
+const DTYPES: [(&str, usize); 19] = [
+    ("|i1", 1),
+    ("|u1", 1),
+    ("|b1", 1),
+    ("<i2", 2),
+    ("<u2", 2),
+    ("<f2", 2),
+    ("<i4", 4),
+    ("<u4", 4),
+    ("<f4", 4),
+    (">i4", 4),
+    ("<i8", 8),
+    ("<u8", 8),
+    ("<f8", 8),
+    (">f8", 8),
+    ("<c8", 8),
+    ("<c16", 16),
+    ("|S7", 7),
+    ("|S300", 300),
+    ("<M8[s]", 8),
+];
+/// Boxes asked of each array.
+const BOXES: usize = 4;
+/// Seconds that the library has for all arrays.
+const PATIENCE: u32 = 900;

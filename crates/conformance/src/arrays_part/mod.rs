@@ -1,0 +1,105 @@
+//! The part that trades random dense arrays with the stock libraries, in both directions.
+//!
+//! ```text
+//! blocks    python-blosc2 and caterva: what they write we read; what we write they read, change and make
+//!           longer, and we read that again
+//! tet       tetration: what it converts we read; what we write it verifies, and spills slices of
+//! ```
+//!
+//! What an array holds is known from the items alone, so nothing depends on how either side reads. Stock
+//! programs run under a time limit: some wait for ever on some files.
+
+mod blocks;
+mod tet;
+
+use std::io::Write;
+use std::process::Command;
+
+use tokio::runtime::Runtime;
+use zvf_tensor::Memory;
+
+use crate::random::Random;
+use crate::tally::Tally;
+
+/// How much is traded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) seed: u64,
+    pub(crate) arrays: usize,
+}
+
+/// Trades arrays with all of them.
+pub(crate) fn run(
+    effort: Effort,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    blocks::run(effort, runtime, tally)?;
+    tet::run(effort, runtime, tally)
+}
+
+/// An array that nobody has yet.
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<u64>,
+    chunk: Vec<u64>,
+    block: Vec<u64>,
+    start: Vec<u64>,
+    stop: Vec<u64>,
+    items: Vec<u8>,
+}
+
+impl Case {
+    /// Extents, a box that is not empty, and items of `size` bytes.
+    fn of(random: &mut Random, size: usize) -> Self {
+        let rank = 1 + random.below(8);
+        let most = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
+        let extents = |most: u64, random: &mut Random| 1 + random.below(most as usize) as u64;
+        let shape: Vec<u64> = (0..rank).map(|_| extents(most, random)).collect();
+        let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
+        let block = chunk.iter().map(|n| extents(*n, random)).collect();
+        let start: Vec<u64> = shape.iter().map(|n| random.below(*n as usize) as u64).collect();
+        let ends = shape.iter().zip(&start);
+        let stop = ends.map(|(n, at)| at + extents(n - at, random)).collect();
+        let count = shape.iter().product::<u64>() as usize;
+        let kind = random.below(3);
+        let mut items = vec![0; count * size];
+        for (at, item) in items.chunks_exact_mut(size).enumerate() {
+            match kind {
+                0 => item.fill_with(|| random.next() as u8),
+                1 => item[0] = at as u8,
+                _ => {} // zeros
+            }
+        }
+        Self { shape, chunk, block, start, stop, items }
+    }
+
+    /// The items of the box, one by one.
+    fn part(&self, size: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (place, item) in self.items.chunks_exact(size).enumerate() {
+            let mut rest = place as u64;
+            let mut inside = true;
+            for axis in (0..self.shape.len()).rev() {
+                let at = rest % self.shape[axis];
+                rest /= self.shape[axis];
+                inside &= (self.start[axis]..self.stop[axis]).contains(&at);
+            }
+            if inside {
+                out.extend_from_slice(item);
+            }
+        }
+        out
+    }
+}
+
+/// A program that is ended after so many seconds.
+fn limited(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(seconds.to_string()).arg(program);
+    command
+}
+
+fn memory() -> Memory {
+    Memory::of_bytes(1 << 30)
+}

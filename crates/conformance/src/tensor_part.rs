@@ -1,0 +1,236 @@
+//! The part that reads dense arrays of other writers: `.tet` files, Caterva and B2ND frames, each by the
+//! digests in its manifest, and refuses the broken ones.
+//!
+//! ```text
+//! --tet DIR        manifest.json, reject.json, and the files they name
+//! --caterva DIR    manifest.json with arrays and reject, and the files it names
+//! ```
+//!
+//! Sound files are read from memory and from the folder. A broken one must not make more memory be taken than
+//! it has bytes, but for a fixed amount.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Runtime;
+use zvf_store::{OpenOptions, RangedFile};
+use zvf_tensor::{BlockArray, Bound, Cut, Memory, Slice, Tensor, TensorFile, Weight};
+
+use crate::HEAP;
+use crate::report::Report;
+use crate::tally::Tally;
+
+/// Runs a folder of `.tet` files.
+pub(crate) fn tet(
+    folder: &Path,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    for wanted in list(&json(folder, "manifest.json")?, "files") {
+        let name = wanted["file"].as_str().unwrap_or_default();
+        let mut report = Report::new(name.to_owned());
+        let path = folder.join(name);
+        runtime.block_on(sound_tet(&mut report, &path, wanted));
+        tally.add(report)?;
+    }
+    for case in list(&json(folder, "reject.json")?, "cases") {
+        let name = case["file"].as_str().unwrap_or_default();
+        let bytes = fs::read(folder.join(name)).with_context(|| name.to_owned())?;
+        let mut report = Report::new(name.to_owned());
+        bounded(&mut report, bytes, |report, bytes| {
+            runtime.block_on(broken_tet(report, bytes, case));
+        });
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+/// Runs a folder of Caterva and B2ND arrays.
+pub(crate) fn caterva(
+    folder: &Path,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let manifest = json(folder, "manifest.json")?;
+    for wanted in list(&manifest, "arrays") {
+        let mut report = Report::new(wanted["name"].as_str().unwrap_or_default().to_owned());
+        let path = folder.join(wanted["path"].as_str().unwrap_or_default());
+        runtime.block_on(sound_array(&mut report, &path, wanted));
+        tally.add(report)?;
+    }
+    for case in list(&manifest, "reject") {
+        let path = case["path"].as_str().unwrap_or_default();
+        let bytes = fs::read(folder.join(path)).with_context(|| path.to_owned())?;
+        let mut report = Report::new(path.to_owned());
+        bounded(&mut report, bytes, |report, bytes| {
+            runtime.block_on(broken_array(report, bytes, case));
+        });
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+async fn sound_tet(report: &mut Report, path: &Path, wanted: &Value) {
+    let Some(bytes) = report.keep("read", fs::read(path)) else { return };
+    let opened = [
+        TensorFile::of_bytes(bytes.into()),
+        TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
+    ];
+    for file in opened {
+        let Some(file) = report.keep("open", file) else { continue };
+        let datasets: Vec<_> = list(wanted, "datasets").collect();
+        report.same("datasets", &datasets.len().into(), file.tensors().len());
+        for (tensor, wanted) in file.tensors().zip(datasets) {
+            sound_tensor(report, &tensor, wanted).await;
+        }
+        if let Some(faults) = report.keep("verify", file.verify(true, &memory()).await) {
+            let faults = faults.iter().filter(|fault| fault.weight == Weight::Error).count();
+            report.same("faults", &0.into(), faults);
+        }
+    }
+}
+
+async fn sound_tensor(report: &mut Report, tensor: &Tensor<'_>, wanted: &Value) {
+    report.same("name", &wanted["name"], tensor.name());
+    report.same("shape", &wanted["shape"], tensor.shape().to_vec());
+    report.same("chunks", &wanted["chunk_shape"], tensor.chunk_shape().to_vec());
+    let element = tensor.element().map(|element| element.name());
+    report.same("dtype", &wanted["dtype"], element);
+    let all = tensor.slice(&Slice::all(), &memory()).await;
+    if let Some(all) = report.keep("all", all) {
+        report.same("digest", &wanted["sha256"], digest(all.bytes()));
+    }
+    for slice in list(wanted, "slices") {
+        let cuts = Slice::new(list(slice, "selection").map(cut).collect());
+        let Some(part) = report.keep("slice", tensor.slice(&cuts, &memory()).await) else {
+            continue;
+        };
+        report.same("slice", &slice["sha256"], digest(part.bytes()));
+        let Some(touched) = report.keep("touched", tensor.touched(&cuts)) else { continue };
+        // A long list is given by its ends.
+        if list(slice, "chunks").count() > 0 && list(slice, "chunks").all(Value::is_array) {
+            report.same("touched", &slice["chunks"], touched);
+        }
+    }
+}
+
+async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+    let expect = case["expect"].as_str().unwrap_or_default();
+    let file = match (expect, TensorFile::of_bytes(bytes.into())) {
+        ("reject-open", opened) => {
+            let rule = opened.err().and_then(|error| error.rule()).map(|rule| rule.id());
+            let refused = rule.is_some_and(|rule| rule.starts_with('O'));
+            return report.holds("open", refused, "not refused by its rule");
+        }
+        ("either", Err(_)) => return report.holds("open", true, ""),
+        (_, opened) => opened,
+    };
+    let Some(file) = report.keep("open", file) else { return };
+    let Some(faults) = report.keep("verify", file.verify(true, &memory()).await) else { return };
+    let rule = |letter| faults.iter().any(|fault| fault.rule.starts_with(letter));
+    let error = faults.iter().any(|fault| fault.weight == Weight::Error);
+    let right = match expect {
+        "accept" => !error,
+        "flag" => rule('F'),
+        "reject-validate" => rule('V'),
+        "reject-read" => rule('R'),
+        other => other == "either",
+    };
+    report.holds("verify", right, format!("not told: {expect}"));
+    if let Some(sum) = case["values"]["sum"].as_f64() {
+        let named = case["values"]["dataset"].as_str();
+        let tensor = named.map_or_else(|| file.tensors().next(), |name| file.tensor(name).ok());
+        let Some(tensor) = tensor else { return };
+        if let Some(all) = report.keep("all", tensor.slice(&Slice::all(), &memory()).await) {
+            let values = all.values::<f32>().unwrap_or_default();
+            let found: f64 = values.iter().copied().map(f64::from).sum();
+            report.same("sum", &sum.into(), found);
+        }
+    }
+}
+
+async fn sound_array(report: &mut Report, path: &Path, wanted: &Value) {
+    let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
+    if let Ok(bytes) = fs::read(path) {
+        opened.push(BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await);
+    }
+    for array in opened {
+        let Some(array) = report.keep("open", array) else { continue };
+        let fields = &wanted["fields"];
+        report.same("shape", &fields["shape"], array.shape().to_vec());
+        report.same("chunks", &fields["chunkshape"], array.chunk_shape().to_vec());
+        report.same("blocks", &fields["blockshape"], array.block_shape().to_vec());
+        report.same("dtype", &fields["dtype"], array.dtype());
+        let all = array.slice(&Slice::all(), &memory()).await;
+        if let Some(all) = report.keep("all", all) {
+            report.same("digest", &wanted["full"]["sha256"], digest(all.bytes()));
+        }
+        for cut in list(wanted, "slices") {
+            let slice = match numbers(&cut["start"]) {
+                none if none.is_empty() => Slice::all(),
+                start => Slice::between(&start, &numbers(&cut["stop"])),
+            };
+            let part = array.slice(&slice, &memory()).await;
+            if let Some(part) = report.keep("slice", part) {
+                report.same("slice", &cut["sha256"], digest(part.bytes()));
+            }
+            if let Some((chunks, blocks)) = report.keep("touched", array.touched(&slice)) {
+                report.same("chunks touched", &cut["chunks_touched"], chunks);
+                report.same("blocks touched", &cut["blocks_touched"], blocks);
+            }
+        }
+    }
+}
+
+async fn broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+    let opened = BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await;
+    let refused = match (case["stage"].as_str(), opened) {
+        (_, Err(_)) => true,
+        (Some("open"), Ok(_)) => false,
+        (_, Ok(array)) => array.slice(&Slice::all(), &memory()).await.is_err(),
+    };
+    report.holds("refused", refused, &case["why"]);
+}
+
+/// Runs something over bytes that lie about how many they are.
+fn bounded(report: &mut Report, bytes: Vec<u8>, run: impl FnOnce(&mut Report, Vec<u8>)) {
+    let (len, held) = (bytes.len(), HEAP.current_usage());
+    HEAP.reset_peak_usage();
+    run(report, bytes);
+    let taken = HEAP.peak_usage().saturating_sub(held);
+    report.holds("memory", taken <= SPARE + 8 * len, format!("{taken} bytes for {len}"));
+}
+
+fn json(folder: &Path, name: &str) -> anyhow::Result<Value> {
+    let path = folder.join(name);
+    let shown = || path.display().to_string();
+    serde_json::from_slice(&fs::read(&path).with_context(shown)?).with_context(shown)
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    value[key].as_array().into_iter().flatten()
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
+}
+
+fn cut(axis: &Value) -> Cut {
+    let at = |key: &str| axis[key].as_u64().map(Bound::Index);
+    Cut { start: at("start"), stop: at("stop"), step: axis["step"].as_u64() }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn memory() -> Memory {
+    Memory::of_bytes(1 << 30)
+}
+
+/// Memory that a small file may take.
+const SPARE: usize = 16 << 20;

@@ -1,0 +1,129 @@
+//! `zvf create`, killed and started again until it is done.
+//!
+//! After each kill the store is not there, or the one that was never killed makes, byte for byte; over an old
+//! store it is one of both, and there. What is started again and not killed makes it, or says that it is there,
+//! and leaves nothing beside it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::input::{self, Input};
+use super::{beside, command, killed};
+use crate::Report;
+use crate::random::Random;
+
+/// The files of a store.
+type Tree = BTreeMap<String, Vec<u8>>;
+
+/// A store as it is when nothing is killed, and how long it takes to make.
+struct Known {
+    input: Input,
+    tree: Tree,
+    time: Duration,
+}
+
+/// Kills `loops` times.
+pub(super) fn run(
+    zvf: &Path,
+    dir: &Path,
+    loops: u64,
+    overwrite: bool,
+    random: &mut Random,
+) -> anyhow::Result<Report> {
+    let name = if overwrite { "kill9-overwrite" } else { "kill9-create" };
+    let mut report = Report { name, ..Report::default() };
+    let (inputs, place) = (dir.join("inputs"), dir.join("place"));
+    fs::create_dir_all(&inputs)?;
+    fs::create_dir_all(&place)?;
+    let mut known = Vec::new();
+    for input in input::all(&inputs)? {
+        // Of the same name: the store says it.
+        let store = inputs.join("a.zv");
+        let begun = Instant::now();
+        let made = command(zvf, &words(&input, &store, false))?.wait()?;
+        anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
+        let (tree, time) = (archives::tree(&store), begun.elapsed());
+        fs::remove_dir_all(store)?;
+        known.push(Known { input, tree, time });
+    }
+    let mut try_one = Try { zvf, store: place.join("a.zv"), place, overwrite, old: None };
+    let mut round = 0;
+    while report.n < loops {
+        let new = &known[round % known.len()];
+        let kills = 1 + random.below(4);
+        for _ in 0..kills {
+            if try_one.kill(new, random)? {
+                report.count(try_one.check(new));
+            }
+        }
+        report.count(try_one.finish(new)?);
+        round += 1;
+    }
+    for folder in [inputs, try_one.place] {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(report)
+}
+
+/// The words of the command.
+fn words<'a>(input: &'a Input, store: &'a Path, overwrite: bool) -> Vec<&'a str> {
+    let mut words = vec!["create", "-q"];
+    words.extend([&input.file, store].iter().filter_map(|path| path.to_str()));
+    words.extend(input.options);
+    words.extend(overwrite.then_some("--overwrite"));
+    words
+}
+
+/// One store that is made, in a folder of its own.
+struct Try<'a> {
+    zvf: &'a Path,
+    store: PathBuf,
+    place: PathBuf,
+    overwrite: bool,
+    old: Option<Tree>, // what was there before
+}
+
+impl Try<'_> {
+    /// Kills one attempt; whether it was still at work.
+    fn kill(&self, new: &Known, random: &mut Random) -> anyhow::Result<bool> {
+        let child = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?;
+        killed(child, new.time + new.time / 10, random)
+    }
+
+    /// The store is the old one or the new one.
+    fn check(&self, new: &Known) -> Result<(), String> {
+        let name = new.input.name;
+        if !self.store.exists() {
+            let gone = self.old.is_some();
+            return if gone { Err(format!("{name}: the old store is gone")) } else { Ok(()) };
+        }
+        let tree = archives::tree(&self.store);
+        let right = tree == new.tree || self.old.as_ref() == Some(&tree);
+        if right { Ok(()) } else { Err(format!("{name}: neither the old store nor the new one")) }
+    }
+
+    /// Starts it once more, to its end.
+    fn finish(&mut self, new: &Known) -> anyhow::Result<Result<(), String>> {
+        let there = !self.overwrite && self.store.exists();
+        let ended = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?.wait()?;
+        let expected = if there { TAKEN } else { 0 };
+        if ended.code() != Some(expected) {
+            return Ok(Err(format!("{}: ended with {ended}", new.input.name)));
+        }
+        if archives::tree(&self.store) != new.tree {
+            return Ok(Err(format!("{}: not the same as without a kill", new.input.name)));
+        }
+        let left = beside(&self.place, &self.store);
+        if self.overwrite {
+            self.old = Some(new.tree.clone());
+        } else {
+            fs::remove_dir_all(&self.store)?;
+        }
+        Ok(left)
+    }
+}
+
+/// How the command ends where there is a store.
+const TAKEN: i32 = 4;

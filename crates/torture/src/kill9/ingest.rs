@@ -1,0 +1,183 @@
+//! `zvf ingest`: processes that do tasks of one plan, killed and started again, some tasks by two at once.
+//!
+//! Nothing of the store is to be seen before the last step, and afterwards all of it: byte for byte what
+//! processes make that nobody kills. Planning and finishing are killed as well.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::input::{self, Input};
+use super::{beside, command, killed};
+use crate::Report;
+use crate::random::Random;
+
+/// The tasks of one stage, by their numbers.
+type Stage = Vec<usize>;
+
+/// Kills `loops` times.
+pub(super) fn run(
+    zvf: &Path,
+    dir: &Path,
+    loops: u64,
+    writers: usize,
+    random: &mut Random,
+) -> anyhow::Result<Report> {
+    let mut report = Report { name: "kill9-ingest", ..Report::default() };
+    let (inputs, place) = (dir.join("inputs"), dir.join("place"));
+    fs::create_dir_all(&inputs)?;
+    fs::create_dir_all(&place)?;
+    let mut known = Vec::new();
+    for input in input::all(&inputs)? {
+        let made = Made { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
+        let begun = Instant::now();
+        made.plan()?;
+        made.to_end(&["run", "--all"])?;
+        made.to_end(&["finish"])?;
+        let time = begun.elapsed();
+        let tree = archives::tree(&made.store);
+        fs::remove_dir_all(&made.store)?;
+        known.push((made.input, tree, time));
+    }
+    let mut round = 0;
+    while report.n < loops {
+        let (input, tree, time) = known.swap_remove(round % known.len());
+        let made = Made { zvf, input, store: place.join("a.zv"), place: place.clone() };
+        let name = made.input.name;
+        made.round(&mut report, writers.max(1), time, random)?;
+        let same = archives::tree(&made.store) == tree;
+        let wrong = || Err(format!("{name}: not the same as without a kill"));
+        report.count(if same { beside(&place, &made.store) } else { wrong() });
+        fs::remove_dir_all(&made.store)?;
+        known.push((made.input, tree, time));
+        round += 1;
+    }
+    for folder in [inputs, place] {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(report)
+}
+
+/// One store that is made.
+struct Made<'a> {
+    zvf: &'a Path,
+    input: Input,
+    store: PathBuf,
+    place: PathBuf,
+}
+
+impl Made<'_> {
+    fn words<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
+        let mut all = vec!["ingest", words[0], "-q"];
+        if words[0] == "plan" {
+            all.extend(self.input.file.to_str());
+        }
+        all.extend(self.store.to_str());
+        all.extend(&words[1..]);
+        all
+    }
+
+    fn start(&self, words: &[&str]) -> anyhow::Result<Child> {
+        command(self.zvf, &self.words(words))
+    }
+
+    fn to_end(&self, words: &[&str]) -> anyhow::Result<()> {
+        let ended = self.start(words)?.wait()?;
+        anyhow::ensure!(ended.success(), "{}, {words:?}: {ended}", self.input.name);
+        Ok(())
+    }
+
+    fn planning(&self) -> Vec<&'static str> {
+        let mut words = vec!["plan", "--json", "--shares", "5"];
+        words.extend(self.input.options);
+        words
+    }
+
+    /// Plans, and tells the tasks by stage.
+    fn plan(&self) -> anyhow::Result<Vec<Stage>> {
+        let planned = Command::new(self.zvf).args(self.words(&self.planning())).output()?;
+        let said = String::from_utf8_lossy(&planned.stderr).into_owned();
+        anyhow::ensure!(planned.status.success(), "{}, plan: {said}", self.input.name);
+        let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
+        let mut stages = BTreeMap::<usize, Stage>::new();
+        for (number, task) in plan["tasks"].as_array().context("no tasks")?.iter().enumerate() {
+            let stage = STAGES.iter().position(|stage| task["stage"] == *stage);
+            stages.entry(stage.context("a stage nobody knows")?).or_default().push(number);
+        }
+        Ok(stages.into_values().collect())
+    }
+
+    /// Makes the store, with kills on the way.
+    fn round(
+        &self,
+        report: &mut Report,
+        writers: usize,
+        time: Duration,
+        random: &mut Random,
+    ) -> anyhow::Result<()> {
+        let unseen = |store: &Path| match store.exists() {
+            true => Err("the store is to be seen before it is finished".to_owned()),
+            false => Ok(()),
+        };
+        if killed(self.start(&self.planning())?, time / 3, random)? {
+            report.count(unseen(&self.store));
+        }
+        for stage in self.plan()? {
+            let mut left = stage.clone();
+            let mut running: Vec<(Child, usize)> = Vec::new();
+            while !left.is_empty() {
+                while running.len() < writers {
+                    let task = random.one_of(&left);
+                    let more = random.one_of(&stage); // done, or under way in another process
+                    let (task_, more) = (task.to_string(), more.to_string());
+                    let words = ["run", "--task", &task_, "--task", &more];
+                    running.push((self.start(&words)?, task));
+                }
+                std::thread::sleep(Duration::from_micros(u64::try_from(random.below(4000))?));
+                let at = random.below(running.len());
+                if random.below(4) == 0 && running[at].0.try_wait()?.is_none() {
+                    let (mut child, _) = running.swap_remove(at);
+                    child.kill()?;
+                    child.wait()?;
+                    report.count(unseen(&self.store));
+                }
+                for (mut child, task) in std::mem::take(&mut running) {
+                    match child.try_wait()? {
+                        None => running.push((child, task)),
+                        Some(status) if status.success() => left.retain(|other| *other != task),
+                        Some(status) => {
+                            report.count(Err(format!("{}, {task}: {status}", self.input.name)));
+                        }
+                    }
+                }
+            }
+            for (mut child, _) in running {
+                child.kill()?;
+                child.wait()?;
+            }
+        }
+        for _ in 0..random.below(4) {
+            if self.is_finished() {
+                break;
+            }
+            if killed(self.start(&["finish"])?, time / 3, random)? {
+                report.count(Ok(())); // compared when it is finished
+            }
+        }
+        if !self.is_finished() {
+            self.to_end(&["finish"])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the store is there, and no folder of a plan any more.
+    fn is_finished(&self) -> bool {
+        self.store.exists() && !self.place.join(".a.zv.zvf-ingest").exists()
+    }
+}
+
+const STAGES: [&str; 4] = ["route", "cells", "join", "links"];

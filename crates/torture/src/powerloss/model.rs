@@ -1,0 +1,172 @@
+//! A disk as a model: directories, files, and what each call changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use zvf_store::internals::Call;
+
+/// The files of a store by their path; none when there is no store.
+pub(super) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
+pub(super) type Inode = usize;
+
+/// One step of a call, on directories and files and not on paths.
+pub(super) struct Op {
+    pub(super) call: usize,
+    pub(super) change: Change,
+}
+
+pub(super) enum Change {
+    /// Names that change together: in each directory, a name means this from now on.
+    Names(Vec<(Inode, String, Option<Inode>)>),
+    /// A file has these bytes.
+    Bytes(Inode, Bytes),
+}
+
+/// A disk: directories with their names, files with their bytes.
+#[derive(Clone, Default)]
+pub(super) struct Model {
+    pub(super) dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
+    pub(super) files: BTreeMap<Inode, Bytes>,
+}
+
+impl Model {
+    /// Takes in what lies in the directory `path`.
+    pub(super) fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let inode = *next;
+            *next += 1;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            self.dirs.entry(dir).or_default().insert(name, inode);
+            if entry.file_type()?.is_dir() {
+                self.dirs.insert(inode, BTreeMap::new());
+                self.take(&entry.path(), inode, next)?;
+            } else {
+                self.files.insert(inode, fs::read(entry.path())?.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What `call` changes on this disk, step by step.
+    pub(super) fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
+        let name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let dir = |model: &Self, path: &Path| model.find(path.parent().unwrap_or(parent), parent);
+        let mut fresh = || {
+            *next += 1;
+            *next - 1
+        };
+        match call {
+            Call::MakeDir(path) => {
+                let inode = fresh();
+                self.dirs.insert(inode, BTreeMap::new());
+                vec![Change::Names(vec![(dir(self, path), name(path), Some(inode))])]
+            }
+            Call::Create(path, bytes) => {
+                let inode = fresh();
+                self.files.insert(inode, Bytes::new());
+                let names = vec![(dir(self, path), name(path), Some(inode))];
+                vec![Change::Names(names), Change::Bytes(inode, bytes.clone())]
+            }
+            Call::Remove(path) => {
+                vec![Change::Names(vec![(dir(self, path), name(path), None)])]
+            }
+            Call::Rename(from, to) => {
+                let inode = self.find(from, parent);
+                vec![Change::Names(vec![
+                    (dir(self, from), name(from), None),
+                    (dir(self, to), name(to), Some(inode)),
+                ])]
+            }
+            Call::Exchange(one, other) => {
+                let (first, second) = (self.find(one, parent), self.find(other, parent));
+                vec![Change::Names(vec![
+                    (dir(self, one), name(one), Some(second)),
+                    (dir(self, other), name(other), Some(first)),
+                ])]
+            }
+            Call::RemoveAll(path) => {
+                let mut changes = Vec::new();
+                self.remove(self.find(path, parent), &mut changes);
+                changes.push(Change::Names(vec![(dir(self, path), name(path), None)]));
+                changes
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn remove(&self, dir: Inode, changes: &mut Vec<Change>) {
+        for (name, inode) in self.dirs.get(&dir).into_iter().flatten() {
+            self.remove(*inode, changes);
+            changes.push(Change::Names(vec![(dir, name.clone(), None)]));
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Names(names) => {
+                for (dir, name, inode) in names {
+                    let entries = self.dirs.entry(*dir).or_default();
+                    match inode {
+                        Some(inode) => drop(entries.insert(name.clone(), *inode)),
+                        None => drop(entries.remove(name)),
+                    }
+                }
+                for (_, _, inode) in names {
+                    let Some(inode) = inode else { continue };
+                    // A directory or file whose name made it to the disk is there, if only empty.
+                    if !self.files.contains_key(inode) {
+                        self.dirs.entry(*inode).or_default();
+                    }
+                }
+            }
+            Change::Bytes(file, bytes) => drop(self.files.insert(*file, bytes.clone())),
+        }
+    }
+
+    pub(super) fn find(&self, path: &Path, parent: &Path) -> Inode {
+        let below = path.strip_prefix(parent).unwrap_or(Path::new(""));
+        below.components().fold(ROOT, |at, name| {
+            let name = name.as_os_str().to_string_lossy();
+            self.dirs.get(&at).and_then(|dir| dir.get(&*name)).copied().unwrap_or(LOST)
+        })
+    }
+
+    /// The store as this disk has it.
+    pub(super) fn tree(&self) -> Tree {
+        let store = *self.dirs.get(&ROOT)?.get(NAME)?;
+        let mut files = BTreeMap::new();
+        self.walk(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
+        Some(files)
+    }
+
+    pub(super) fn walk(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
+        if let Some(bytes) = self.files.get(&at) {
+            found(path.to_owned(), bytes.clone());
+        }
+        for (name, inode) in self.dirs.get(&at).into_iter().flatten() {
+            self.walk(*inode, &path.join(name), found);
+        }
+    }
+}
+
+/// The files below `path`.
+pub(super) fn tree(path: &Path) -> Tree {
+    let mut model = Model::default();
+    model.dirs.insert(ROOT, BTreeMap::new());
+    let mut next = ROOT + 1;
+    model.take(path, ROOT, &mut next).ok()?;
+    let mut files = BTreeMap::new();
+    model.walk(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
+    Some(files)
+}
+
+/// The store.
+pub(super) const NAME: &str = "a.zv";
+/// The directory that the store is in.
+pub(super) const ROOT: Inode = 0;
+/// What no name means.
+const LOST: Inode = usize::MAX;

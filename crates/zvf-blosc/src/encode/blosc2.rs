@@ -1,0 +1,370 @@
+//! From bytes to a Blosc2 chunk.
+//!
+//! ```text
+//! 32              header: version 5, extended; filters in their slots
+//! 4 for each      positions of the blocks
+//! ..              blocks in their order, each of one stream, or of one for each byte of an item:
+//!                 i32 0                 all zero
+//!                 i32 -v, token 1       all bytes are v
+//!                 i32 n, n bytes        codec data, or the bytes when those are no longer
+//! ```
+//!
+//! Where all items are alike the chunk is a header and at most one item. When nothing is gained the body is
+//! the bytes as they are. Only the filter that cuts precision loses anything, and only as the first one: what
+//! a reader gets is then what was cut, also where nothing was gained. The same bytes give the same chunk.
+//!
+//! Not here: dictionaries, and filters and codecs that need a library of their own.
+
+use zvf_format::caterva::{
+    ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
+};
+use zvf_format::{Class, Expected};
+
+use super::{CODEC_FORMAT, Compressor, Encoder, ONE_STREAM, RAW, check_len, length};
+use crate::error::BloscError;
+use crate::filter;
+use crate::num;
+
+/// How a Blosc2 chunk is encoded.
+///
+/// ```
+/// use zvf_blosc::{Blosc2Settings, Compressor};
+///
+/// let settings = Blosc2Settings { typesize: 8, ..Blosc2Settings::default() };
+/// assert_eq!((settings.compressor, settings.level), (Compressor::Zstd, 5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blosc2Settings {
+    /// What compresses a stream.
+    pub compressor: Compressor,
+    /// How hard it tries: 0 not at all, 9 hardest.
+    pub level: u8,
+    /// What is done to a block before, first slot first.
+    pub filters: [FilterSlot; FILTER_SLOTS],
+    /// Bytes of an item, not 0; 1 for items of more than 255.
+    pub typesize: u8,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Whether a full block is one stream for each byte of an item: pays for LZ4 and `BloscLZ` behind a
+    /// shuffle. Small blocks are never split.
+    pub split: bool,
+}
+
+impl Default for Blosc2Settings {
+    /// Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are not split.
+    fn default() -> Self {
+        let shuffle = FilterSlot { filter: Filter::Shuffle, meta: 0 };
+        let mut filters = [FilterSlot::default(); FILTER_SLOTS];
+        if let Some(last) = filters.last_mut() {
+            *last = shuffle;
+        }
+        Self {
+            compressor: Compressor::Zstd,
+            level: 5,
+            filters,
+            typesize: 4,
+            block_size: 16 << 10,
+            split: false,
+        }
+    }
+}
+
+impl Encoder {
+    /// The Blosc2 chunk of `plain`.
+    ///
+    /// ```
+    /// use zvf_blosc::{Blosc2Settings, Chunk, Encoder};
+    ///
+    /// let plain: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).collect();
+    /// let bytes = Encoder::default().encode_blosc2(&plain, &Blosc2Settings::default())?;
+    /// let chunk = Chunk::parse(&bytes)?;
+    /// assert_eq!((chunk.header().fields().version, chunk.header().block_count()), (5, 3));
+    /// assert_eq!(chunk.decode_range(4000..4004, 1 << 20)?, 1000_u32.to_le_bytes());
+    /// # Ok::<(), zvf_blosc::BloscError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, items or
+    /// blocks of no bytes, or precision cut where that cannot be; `Unsupported` for a filter that is not
+    /// written, or Zstandard where it is not built in.
+    pub fn encode_blosc2(
+        &mut self,
+        plain: &[u8],
+        settings: &Blosc2Settings,
+    ) -> Result<Vec<u8>, BloscError> {
+        check_len(plain.len(), MOST)?;
+        check(settings)?;
+        let settings = &lanes_told(settings);
+        let cut = cut(plain, settings)?;
+        let plain = cut.as_deref().unwrap_or(plain);
+        if let Some((special, value)) = alike(plain, settings.typesize) {
+            return constant_chunk(special, value, plain.len(), settings);
+        }
+        if settings.level > 0
+            && let Some(chunk) = self.blocks(plain, settings)?
+        {
+            return Ok(chunk);
+        }
+        let mut out = header(settings, plain.len(), plain.len().saturating_add(HEADER), RAW, 0)?;
+        out.extend_from_slice(plain);
+        Ok(out)
+    }
+
+    /// The chunk with its blocks, or `None` when that gains nothing.
+    fn blocks(
+        &mut self,
+        plain: &[u8],
+        settings: &Blosc2Settings,
+    ) -> Result<Option<Vec<u8>>, BloscError> {
+        let block = block_len(settings, plain.len());
+        let raw = plain.len().saturating_add(HEADER);
+        let (typesize, full) = (usize::from(settings.typesize), num::to_u64(block));
+        let items = block.checked_div(typesize).unwrap_or(0);
+        let splits = settings.split
+            && full.checked_rem(settings.typesize.into()) == Some(0)
+            && items >= SMALLEST_STREAM;
+
+        let table = plain.len().div_ceil(block).saturating_mul(4).saturating_add(HEADER);
+        let mut out = vec![0; table];
+        let mut positions = Vec::with_capacity(table);
+        let first = plain.get(..block.min(plain.len())).unwrap_or_default();
+        for (number, bytes) in plain.chunks(block).enumerate() {
+            if out.len() >= raw {
+                return Ok(None);
+            }
+            positions.extend_from_slice(&length(out.len()).to_le_bytes());
+            let first = (number > 0).then_some(first);
+            let filtered = self.filtered(bytes, first, settings);
+            let whole = splits && filtered.len() == block;
+            let stream = if whole { items } else { filtered.len() };
+            for stream in filtered.chunks(stream.max(1)) {
+                self.stream(stream, settings, &mut out)?;
+            }
+            self.filtered = filtered;
+        }
+        if out.len() >= raw {
+            return Ok(None);
+        }
+        let flags = if splits { 0 } else { ONE_STREAM };
+        let mut front = header(settings, plain.len(), out.len(), flags, 0)?;
+        front.extend_from_slice(&positions);
+        for (byte, right) in out.iter_mut().zip(front) {
+            *byte = right;
+        }
+        Ok(Some(out))
+    }
+
+    /// The block after its filters, in a buffer of this encoder that is given back.
+    fn filtered(
+        &mut self,
+        block: &[u8],
+        first: Option<&[u8]>,
+        settings: &Blosc2Settings,
+    ) -> Vec<u8> {
+        let (mut from, mut to) =
+            (core::mem::take(&mut self.filtered), core::mem::take(&mut self.moved));
+        from.clear();
+        from.extend_from_slice(block);
+        to.resize(block.len(), 0);
+        let typesize = usize::from(settings.typesize);
+        let about = filter::Block { version: VERSION, typesize, item_size: None, first };
+        for slot in settings.filters {
+            if filter::moves(slot.filter) {
+                about.apply_moving(slot, &from, &mut to);
+                core::mem::swap(&mut from, &mut to);
+            } else {
+                about.apply_in_place(slot, &mut from);
+            }
+        }
+        self.moved = to;
+        from
+    }
+
+    /// Appends one stream.
+    fn stream(
+        &mut self,
+        bytes: &[u8],
+        settings: &Blosc2Settings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BloscError> {
+        if let Some(value) = one_byte(bytes) {
+            out.extend_from_slice(&i32::from(value).saturating_neg().to_le_bytes());
+            if value != 0 {
+                out.push(RUN);
+            }
+            return Ok(());
+        }
+        let start = out.len();
+        let data = start.saturating_add(4);
+        out.resize(data, 0);
+        let Blosc2Settings { compressor, level, .. } = *settings;
+        let packed = self.compress(bytes, compressor, level, out)?;
+        let packed = packed.filter(|packed| *packed < bytes.len());
+        out.truncate(data.saturating_add(packed.unwrap_or(0)));
+        if packed.is_none() {
+            out.extend_from_slice(bytes);
+        }
+        let stored = length(packed.unwrap_or(bytes.len()));
+        if let Some(field) = out.get_mut(start..data) {
+            field.copy_from_slice(&stored.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// The chunk of `nbytes` bytes that are all zero, NaN, `value` again and again, or were never written.
+///
+/// ```
+/// use zvf_blosc::{Blosc2Settings, Chunk, constant_chunk};
+/// use zvf_format::caterva::Special;
+///
+/// let settings = Blosc2Settings { typesize: 2, ..Blosc2Settings::default() };
+/// let chunk = constant_chunk(Special::Value(2), b"ab", 6, &settings)?;
+/// assert_eq!(chunk.len(), 34);
+/// assert_eq!(Chunk::parse(&chunk)?.decode_all(6)?, b"ababab");
+/// # Ok::<(), zvf_blosc::BloscError>(())
+/// ```
+///
+/// # Errors
+///
+/// `LimitExceeded` for more bytes than a chunk can have, and as
+/// [`ChunkHeader::new`](zvf_format::caterva::ChunkHeader::new) when the value does not fit.
+pub fn constant_chunk(
+    special: Special,
+    value: &[u8],
+    nbytes: usize,
+    settings: &Blosc2Settings,
+) -> Result<Vec<u8>, BloscError> {
+    let (code, value) = match special {
+        Special::Zeros => (1, &[][..]),
+        Special::Nan => (2, &[][..]),
+        Special::Value(_) => (3, value),
+        Special::Unwritten => (4, &[][..]),
+    };
+    check_len(nbytes, MOST)?;
+    let cbytes = HEADER.saturating_add(value.len());
+    let mut out = header(settings, nbytes, cbytes, 0, code << 4)?;
+    out.extend_from_slice(value);
+    Ok(out)
+}
+
+fn header(
+    settings: &Blosc2Settings,
+    nbytes: usize,
+    cbytes: usize,
+    flags: u8,
+    blosc2_flags: u8,
+) -> Result<Vec<u8>, BloscError> {
+    let mut extended = ExtendedFields {
+        compressor: settings.compressor.number(),
+        blosc2_flags,
+        ..ExtendedFields::default()
+    };
+    let slots = extended.filters.iter_mut().zip(&mut extended.filter_metas);
+    for ((id, meta), slot) in slots.zip(settings.filters) {
+        (*id, *meta) = (slot.filter.id(), slot.meta);
+    }
+    let header = ChunkHeader::new(ChunkFields {
+        version: VERSION,
+        codec_version: CODEC_FORMAT,
+        flags: EXTENDED | flags | settings.compressor.code() << 5,
+        typesize: settings.typesize,
+        nbytes: length(nbytes),
+        blocksize: length(block_len(settings, nbytes)),
+        cbytes: length(cbytes),
+        extended: Some(extended),
+    })?;
+    Ok(header.encode())
+}
+
+/// Bytes of a block, no more than there are.
+fn block_len(settings: &Blosc2Settings, nbytes: usize) -> usize {
+    num::to_usize(settings.block_size).min(nbytes.max(1))
+}
+
+/// What the only item is that there is, again and again.
+fn alike(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
+    let item = plain.get(..typesize.into())?;
+    let after = plain.get(typesize.into()..)?;
+    let whole = plain.len().checked_rem(typesize.into()) == Some(0);
+    let before = plain.get(..after.len())?;
+    match one_byte(plain) {
+        Some(0) => Some((Special::Zeros, &[])),
+        _ if whole && before == after && !after.is_empty() => {
+            Some((Special::Value(typesize.into()), item))
+        }
+        _ => None,
+    }
+}
+
+/// The byte that all of them are.
+fn one_byte(bytes: &[u8]) -> Option<u8> {
+    let (first, rest) = bytes.split_first()?;
+    let same = bytes.get(..rest.len()) == Some(rest);
+    same.then_some(*first)
+}
+
+/// The settings with a number of lanes for each byte delta: without one a reader takes the size of an item,
+/// which may be more than a chunk can say.
+fn lanes_told(settings: &Blosc2Settings) -> Blosc2Settings {
+    let mut told = *settings;
+    for slot in told.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
+        if slot.meta == 0 {
+            slot.meta = settings.typesize;
+        }
+    }
+    told
+}
+
+/// The bytes with their precision cut, where that is asked for.
+fn cut(plain: &[u8], settings: &Blosc2Settings) -> Result<Option<Vec<u8>>, BloscError> {
+    let mut used = settings.filters.iter().filter(|slot| slot.filter != Filter::None);
+    let first = used.next().filter(|slot| slot.filter == Filter::TruncatePrecision);
+    let refused = |rule, found| {
+        let class = Class::InvalidArgument;
+        BloscError::request(class, "precision", Expected::Rule(rule), found)
+    };
+    if used.any(|slot| slot.filter == Filter::TruncatePrecision) {
+        return Err(refused("cut by the first filter, once", "another place"));
+    }
+    let Some(slot) = first else { return Ok(None) };
+    let mut bytes = plain.to_vec();
+    if filter::cut_precision(settings.typesize.into(), slot.meta, &mut bytes) {
+        return Ok(Some(bytes));
+    }
+    Err(refused("1 bit or more of the mantissa of floats of 4 or 8 bytes", "others"))
+}
+
+fn check(settings: &Blosc2Settings) -> Result<(), BloscError> {
+    let class = Class::InvalidArgument;
+    if settings.level > 9 {
+        return Err(BloscError::request(class, "level", Expected::AtMost(9), settings.level));
+    }
+    for (field, found) in
+        [("typesize", settings.typesize.into()), ("block size", settings.block_size)]
+    {
+        if found == 0 {
+            return Err(BloscError::request(class, field, Expected::AtLeast(1), found));
+        }
+    }
+    let unwritten =
+        |slot: &FilterSlot| matches!(slot.filter, Filter::TruncateIntegers | Filter::Unknown(_));
+    if settings.filters.iter().any(unwritten) {
+        return Err(BloscError::Unsupported("writing this filter"));
+    }
+    Ok(())
+}
+
+const HEADER: usize = 32;
+const VERSION: u8 = 5;
+const EXTENDED: u8 = 0b101;
+/// The token behind the length of a run.
+const RUN: u8 = 1;
+/// Streams of fewer bytes are not worth their lengths.
+const SMALLEST_STREAM: usize = 32;
+/// The most bytes of a chunk, decoded, with room for the header.
+const MOST: i32 = i32::MAX - 32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! `zvf tensor convert` and `zvf tensor pack`: arrays in another form, or several in one `.tet` file.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use zvf::store::{BloscCompressor, BloscShuffle};
+use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
+use zvf::{Error, Timeouts};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+
+/// `convert`.
+#[derive(Args, Debug)]
+pub(crate) struct Convert {
+    /// The array: a .tet file, a frame, the folder of a sparse frame, a Zarr v3 array, or a URL of one.
+    array: String,
+    /// The new one. Its name says the form: .tet, .b2nd, .caterva, .zarr.
+    new: String,
+    /// The form, where the name does not say it: tet, b2nd, b2nd-folder, caterva or zarr.
+    #[arg(long, value_name = "FORM")]
+    to: Option<String>,
+    /// The dataset of a .tet file; not needed where there is one only.
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// What the dataset of a new .tet file is called.
+    #[arg(long, value_name = "NAME", default_value = "data")]
+    name: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `pack`.
+#[derive(Args, Debug)]
+pub(crate) struct Pack {
+    /// The new .tet file.
+    file: PathBuf,
+    /// The arrays, each as FILE, or as NAME=FILE to say what its dataset is called.
+    #[arg(required = true, value_name = "[NAME=]FILE")]
+    arrays: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How chunks are cut and coded.
+#[derive(Args, Debug)]
+struct How {
+    /// Extents of a chunk, with commas between; those of the source when not said.
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    chunk: Option<Vec<u64>>,
+    /// Extents of a block, or of an inner chunk; those of the source, or about 64 KiB.
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    block: Option<Vec<u64>>,
+    /// What compresses: none, blosclz, lz4, zlib or zstd; in .tet files none or zstd.
+    #[arg(long, value_name = "NAME", default_value = "zstd")]
+    compressor: String,
+    /// How hard it tries, 0 to 9.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    level: u8,
+    /// What is done to blocks before: noshuffle, shuffle or bitshuffle.
+    #[arg(long, value_name = "NAME", default_value = "shuffle")]
+    shuffle: String,
+    /// Replace what is there.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl How {
+    fn options(self, session: &Session, dataset: String) -> anyhow::Result<ConvertOptions> {
+        let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is no {what}"));
+        let compressor = match self.compressor.as_str() {
+            "none" => None,
+            name => Some(BloscCompressor::named(name).ok_or_else(|| unknown("compressor", name))?),
+        };
+        let shuffle = BloscShuffle::named(&self.shuffle);
+        let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
+        if self.level > 9 {
+            return Err(Usage::new(format!("levels are 0 to 9, not {}", self.level)).into());
+        }
+        let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
+        Ok(ConvertOptions {
+            chunk_shape: self.chunk,
+            block_shape: self.block,
+            compressor,
+            level: self.level,
+            shuffle,
+            dataset,
+            replace: self.overwrite,
+            memory,
+        })
+    }
+}
+
+impl Convert {
+    pub(super) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let form = match &self.to {
+            Some(name) => ArrayForm::named(name)
+                .ok_or_else(|| Usage::new(format!("{name:?} is no form of arrays")))?,
+            None => ArrayForm::of_name(&self.new).ok_or_else(|| {
+                Usage::new(format!("{} does not say its form: say it with --to", self.new))
+            })?,
+        };
+        let options = self.how.options(session, self.name)?;
+        let array = open(session, &self.array, self.dataset.as_deref()).await?;
+        let progress = session.progress("converting");
+        let told = |done, total| progress.set(format!("{done} of {total} chunks"));
+        let done = zvf::tensor::convert(&array, &self.new, form, &options, told).await;
+        done.map_err(Error::from).with_context(|| format!("cannot write {}", self.new))?;
+        drop(progress);
+        let new = open(session, &self.new, Some(&options.dataset)).await?;
+        if session.json() {
+            let summary = json!({
+                "path": self.new,
+                "dtype": new.numpy_dtype(),
+                "shape": new.shape(),
+                "chunk_shape": new.chunk_shape(),
+                "block_shape": new.block_shape(),
+            });
+            table::json(&summary, out)?;
+        } else {
+            let blocks =
+                new.block_shape().map(|block| format!(" of blocks {}", table::vector(block)));
+            writeln!(
+                out,
+                "{}: {}, shape {}, chunks {}{}",
+                self.new,
+                new.numpy_dtype().unwrap_or_else(|| format!("items of {} bytes", new.item_size())),
+                table::vector(new.shape()),
+                table::vector(new.chunk_shape()),
+                blocks.unwrap_or_default()
+            )?;
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+impl Pack {
+    pub(super) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let options = self.how.options(session, String::new())?;
+        let mut arrays = Vec::with_capacity(self.arrays.len());
+        for text in &self.arrays {
+            let (name, address) = match text.split_once('=') {
+                Some((name, address)) => (name.to_owned(), address),
+                None => (stem(text)?, text.as_str()),
+            };
+            arrays.push((name, open(session, address, None).await?));
+        }
+        let progress = session.progress("packing");
+        let told = |done, total| progress.set(format!("{done} of {total} chunks"));
+        let done = zvf::tensor::gather(&arrays, &self.file, &options, told).await;
+        let file = self.file.display().to_string();
+        done.map_err(Error::from).with_context(|| format!("cannot write {file}"))?;
+        drop(progress);
+        if session.json() {
+            let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
+            table::json(&json!({ "path": file, "datasets": names }), out)?;
+        } else {
+            let count = u64::try_from(arrays.len()).unwrap_or(u64::MAX);
+            writeln!(out, "{file}: {}", table::counted(count, "dataset"))?;
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow::Result<AnyArray> {
+    let options = session.options(Timeouts::Batch);
+    let opened = AnyArray::open(address, dataset, &options).await;
+    opened.map_err(Error::from).with_context(|| format!("cannot open {address}"))
+}
+
+/// What a dataset is called after its file.
+fn stem(text: &str) -> anyhow::Result<String> {
+    let stem = Path::new(text.trim_end_matches('/')).file_stem().and_then(|stem| stem.to_str());
+    let stem = stem.ok_or_else(|| Usage::new(format!("say NAME={text}")))?;
+    Ok(stem.to_owned())
+}

@@ -1,0 +1,132 @@
+//! What commands that were killed left beside a store.
+//!
+//! ```text
+//! .NAME.zvf-build-ID/lock    free: whoever built there is dead, and all of it is scratch
+//! ```
+//!
+//! Looking changes nothing, so that it may be done where nothing can be written. The next build under the
+//! same name removes what is found here; who reads or mends a store may say it, or remove it as well.
+//!
+//! Not here: folders of plans, which outlive every process (the caller's).
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Build;
+use super::disk::Disk;
+use super::folder::{LOCK, clean_beside, resolved, scratch_prefix, scratches};
+use crate::error::{Op, StoreError};
+use crate::source::Place;
+
+impl Build {
+    /// The folders that builds of a store at `address` left when they were killed. None below a URL.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// use zvf_store::Build;
+    ///
+    /// assert_eq!(Build::left_beside(&address)?.len(), 0);
+    /// std::fs::create_dir(dir.path().join(".a.zv.zvf-build-0123456789abcdef"))?;
+    /// assert_eq!(Build::left_beside(&address)?.len(), 1);
+    /// assert_eq!(Build::clear_beside(&address)?.len(), 1);
+    /// assert_eq!(Build::left_beside(&address)?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or the folder above it cannot be listed.
+    pub fn left_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+        let look = |target: &Path| match (target.parent(), target.file_name()) {
+            (Some(parent), Some(name)) => {
+                let found = scratches(parent, &scratch_prefix(name))?;
+                Ok(found.into_iter().filter(|scratch| is_dead(scratch)).collect())
+            }
+            _ => Ok(Vec::new()),
+        };
+        beside(address, Op::List, look)
+    }
+
+    /// Whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
+    /// then holds nothing that is needed. Below a URL nobody can tell without asking, and the answer is no.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or cannot be looked at.
+    pub fn is_built_in(address: &str, work: &Path) -> Result<bool, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
+        let look = resolved(&path).and_then(|target| super::work::is_built_in(&target, work));
+        look.map_err(|error| StoreError::io(Op::Open, error))
+    }
+
+    /// Removes them, and tells which; an old store that one of them left without a name gets it back.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or the folder above it cannot be listed.
+    pub fn clear_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+        beside(address, Op::Write, |target| clean_beside(&Disk::default(), target))
+    }
+}
+
+fn beside(
+    address: &str,
+    op: Op,
+    act: impl Fn(&Path) -> io::Result<Vec<PathBuf>>,
+) -> Result<Vec<PathBuf>, StoreError> {
+    let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
+    match resolved(&path).and_then(|target| act(&target)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        done => done.map_err(|error| StoreError::io(op, error)),
+    }
+}
+
+/// Whether nobody holds the lock of `scratch`. One without a lock was left in the moment it was made.
+fn is_dead(scratch: &Path) -> bool {
+    match File::open(scratch.join(LOCK)) {
+        Ok(lock) => !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::BuildOptions;
+
+    #[tokio::test]
+    async fn what_the_dead_left_is_told_from_what_is_alive() {
+        let here = tempfile::tempdir().unwrap();
+        let address = here.path().join("a.zv").to_str().unwrap().to_owned();
+        let alive = Build::begin(&address, BuildOptions::default()).await.unwrap();
+        let dead = here.path().join(".a.zv.zvf-build-1");
+        fs::create_dir_all(dead.join("store")).unwrap();
+        fs::write(dead.join(LOCK), "").unwrap();
+        fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
+        assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
+        assert!(dead.exists(), "looking changes nothing");
+        assert_eq!(Build::clear_beside(&address).unwrap(), [dead]);
+        assert_eq!(Build::clear_beside(&address).unwrap(), [PathBuf::new(); 0]);
+        drop(alive);
+        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
+        assert_eq!(Build::left_beside("no/such/folder/a.zv").unwrap(), [PathBuf::new(); 0]);
+        assert_eq!(Build::left_beside("memory:///a.zv").unwrap(), [PathBuf::new(); 0]);
+        Build::left_beside("").unwrap_err();
+    }
+
+    #[test]
+    fn an_old_store_gets_its_name_back() {
+        let here = tempfile::tempdir().unwrap();
+        let old = here.path().join(".a.zv.zvf-build-1/old");
+        fs::create_dir_all(&old).unwrap();
+        fs::write(old.join("zarr.json"), "old").unwrap();
+        let address = here.path().join("a.zv");
+        Build::clear_beside(address.to_str().unwrap()).unwrap();
+        assert_eq!(fs::read(address.join("zarr.json")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
+    }
+}

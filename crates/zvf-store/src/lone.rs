@@ -1,0 +1,167 @@
+//! One Zarr array by its own address, in whatever group or none: chunks of numbers, one by one.
+//!
+//! ```text
+//! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be undone
+//! c/0/1, ...     chunks, or shards of them
+//! ```
+//!
+//! Nothing is kept but the indexes of shards. Chunks are handed out little-endian and in C order.
+//!
+//! Not here: arrays of stores (`Store`), boxes of items (`zvf-tensor`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
+use zvf_format::{Class, Expected, Found};
+
+use crate::budget::Budget;
+use crate::codec::{Caps, Coding, Packing, swap, untranspose};
+use crate::docs::Docs;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{Shards, ZarrArray, fill_item};
+use crate::num::{to_u64, to_usize};
+use crate::options::OpenOptions;
+use crate::source::Source;
+
+/// An open Zarr array; cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let store = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// use zvf_store::LoneArray;
+///
+/// let array = LoneArray::open(&format!("{store}/parametric/objects"), &Default::default()).await?;
+/// assert_eq!((array.document().shape.as_slice(), array.dtype().size), (&[1, 5][..], 8));
+/// let chunk = array.chunks(&[vec![0, 0]]).await?.remove(0).expect("it is stored");
+/// assert_eq!(chunk[32..40], (-2.5_f64).to_le_bytes());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LoneArray(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    source: Source,
+    doc: ArrayDoc,
+    dtype: Dtype,
+    fill: Box<[u8]>, // one item
+    array: ZarrArray,
+    order: Option<Box<[usize]>>,
+    big_endian: bool,
+    chunk_bytes: u64, // within what may be in flight
+}
+
+impl LoneArray {
+    /// The array at `address`: a path or URL of the folder with its document.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no document; when it is not one of an array of numbers, names a codec that
+    /// is unknown, spells keys in another way than `c/0/1`, or a chunk is more than the budget; when it cannot
+    /// be read.
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+        let budget = Budget::new(options);
+        let source = Source::open(address, &budget, options)?;
+        let (key, docs) = (Key::root(), Docs::default());
+        let node = docs.node(&source, &key).await?.ok_or_else(|| {
+            let expected = Expected::Rule("a document of an array");
+            StoreError::refused(Class::NotFound, Op::Open, "zarr.json", expected, "none")
+        })?;
+        let refused = |what, rule, found| {
+            StoreError::refused(Class::BadTag, Op::Open, what, Expected::Rule(rule), found)
+        };
+        let Node::Array(doc) = &*node else {
+            return Err(refused("node", "an array", Found::Text("a group")));
+        };
+        if !doc.chunk_key_encoding.is_usual() {
+            return Err(StoreError::unsupported(Op::Open, "spelling of keys:", "not c/0/1"));
+        }
+        let DataTypeKind::Fixed(dtype) = *doc.data_type.kind() else {
+            return Err(refused("data_type", "items of one size", Found::Text("another")));
+        };
+        let coding = Coding::of(doc)?;
+        let Packing::Items { big_endian, order } = coding.packing else {
+            return Err(StoreError::unsupported(Op::Decode, "codec of numbers", "vlen-bytes"));
+        };
+        let shards = Shards::of(doc, coding.index)?;
+        let items = doc.inner_chunk_shape().iter().copied();
+        let chunk_bytes = items.fold(dtype.size, u64::saturating_mul);
+        if chunk_bytes > budget.max_bytes() {
+            let most = budget.max_bytes();
+            return Err(StoreError::limit(Op::Open, "bytes of a chunk", most, chunk_bytes));
+        }
+        let fill = fill_item(doc.fill_value.fill(), dtype);
+        let (array, doc) = (ZarrArray { key, chain: coding.chain, shards }, (**doc).clone());
+        let inner = Inner { source, doc, dtype, fill, array, order, big_endian, chunk_bytes };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn document(&self) -> &ArrayDoc {
+        &self.0.doc
+    }
+
+    /// The type of an item as it is handed out: never big-endian.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.0.dtype
+    }
+
+    /// The item that stands for what was never stored.
+    #[must_use]
+    pub fn fill(&self) -> &[u8] {
+        &self.0.fill
+    }
+
+    /// The items of the chunks at these indexes, inner chunks where there are shards; `None` for those that
+    /// were never stored.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read, or does not decode to what the shape says.
+    pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let Inner { source, array, chunk_bytes, .. } = &*self.0;
+        let caps = Caps { chunk: *chunk_bytes, thread: (*chunk_bytes).max(SMALLEST_SHARE) };
+        let read = array.chunks(source, wanted, caps).await;
+        let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
+            if to_u64(bytes.len()) != *chunk_bytes {
+                let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));
+                let (class, found) = (Class::CountMismatch, Found::from(bytes.len()));
+                let error = StoreError::refused(class, Op::Decode, what, expected, found);
+                return Err(place.blame(error));
+            }
+            Ok(self.in_order(bytes))
+        };
+        read.into_iter().map(|chunk| chunk?.map(ordered).transpose()).collect()
+    }
+
+    fn in_order(&self, bytes: Bytes) -> Bytes {
+        let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
+        let size = to_usize(dtype.size);
+        let bytes = match order {
+            None => bytes,
+            Some(order) => {
+                let shape: Vec<usize> =
+                    doc.inner_chunk_shape().iter().map(|&extent| to_usize(extent)).collect();
+                untranspose(&bytes, &shape, order, size).into()
+            }
+        };
+        let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { size };
+        if !big_endian || unit == 1 {
+            return bytes;
+        }
+        let mut items = Vec::from(bytes);
+        swap(&mut items, unit);
+        items.into()
+    }
+}
+
+/// What each thread may make: few chunks are larger.
+const SMALLEST_SHARE: u64 = 2 << 20;
+/// Bytes of one character of text.
+const TEXT_UNIT: usize = 4;

@@ -1,0 +1,353 @@
+//! A dense array in any of the forms that are read here: one place to ask for a box of its items.
+//!
+//! ```text
+//! .tet         a dataset of a file         chunks
+//! B2ND         a frame or a folder         chunks of blocks
+//! Zarr v3      a folder with zarr.json     chunks, or shards of chunks
+//! ```
+//!
+//! Items are handed out as they are stored; only of a Zarr array they are always little-endian.
+//!
+//! Not here: writing them in another form (`convert`).
+
+use bytes::Bytes;
+use zvf_format::caterva::{Geometry, Partition};
+use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_format::tet::{Element, MemoryBudget};
+use zvf_format::{Class, Expected, Found};
+use zvf_store::{LoneArray, OpenOptions, RangedFile};
+
+use crate::b2nd::BlockArray;
+use crate::error::TensorError;
+use crate::memory::Memory;
+use crate::num::{to_u64, to_usize};
+use crate::slice::Slice;
+use crate::tet::TensorFile;
+
+/// An open array, cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd");
+/// use zvf_tensor::{AnyArray, Memory};
+///
+/// let array = AnyArray::open(path, None, &Default::default()).await?;
+/// assert_eq!((array.shape(), array.dtype().unwrap().to_string().as_str()), (&[7, 5][..], "int32"));
+/// assert_eq!(array.read(&[0, 2], &[1, 4], &Memory::default()).await?[..4], [2, 0, 0, 0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AnyArray(Form);
+
+#[derive(Clone, Debug)]
+enum Form {
+    Tet { file: TensorFile, name: Box<str>, element: Element },
+    Blocks(BlockArray),
+    Zarr { array: LoneArray, geometry: Box<Geometry> },
+}
+
+impl AnyArray {
+    /// The array at `address`; of a `.tet` file the dataset called `dataset`, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is there, it is in no form that is known, a dataset has to be named, or it cannot be read.
+    pub async fn open(
+        address: &str,
+        dataset: Option<&str>,
+        options: &OpenOptions,
+    ) -> Result<Self, TensorError> {
+        let missing = match RangedFile::open(address, options).await {
+            Ok(file) => {
+                let front = file.read(0..file.len().min(4)).await?;
+                if front.starts_with(b"TETR") {
+                    return Self::of_tet(TensorFile::of_file(file).await?, dataset);
+                }
+                return BlockArray::of_file(file).await.map(Self::of_blocks);
+            }
+            Err(error) if error.class() == Class::NotFound => error,
+            Err(error) => return Err(error.into()),
+        };
+        match BlockArray::open(address, options).await {
+            Err(error) if error.class() == Class::NotFound => {}
+            opened => return opened.map(Self::of_blocks),
+        }
+        match LoneArray::open(address, options).await {
+            Ok(array) => Self::of_zarr(array),
+            Err(error) if error.class() == Class::NotFound => Err(missing.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A dataset of an open file, the only one where none is named.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such dataset, or several and none is named, or its type is unknown.
+    pub fn of_tet(file: TensorFile, dataset: Option<&str>) -> Result<Self, TensorError> {
+        let tensor = match dataset {
+            Some(name) => file.tensor(name)?,
+            None => {
+                let mut tensors = file.tensors();
+                let only = tensors.next().filter(|_| tensors.len() == 0);
+                only.ok_or_else(|| {
+                    let rule = "the name of one, where a file has none or several";
+                    TensorError::request("dataset", rule, "no name")
+                })?
+            }
+        };
+        let geometry = tensor.dataset().geometry();
+        let element = geometry.map_err(|e| TensorError::from(e).of(tensor.name()))?.element();
+        let name = tensor.name().into();
+        Ok(Self(Form::Tet { file, name, element }))
+    }
+
+    /// An open block array.
+    #[must_use]
+    pub const fn of_blocks(array: BlockArray) -> Self {
+        Self(Form::Blocks(array))
+    }
+
+    /// An open Zarr array.
+    ///
+    /// # Errors
+    ///
+    /// When it has more than 16 axes, or a chunk of it is 2 GiB or more.
+    pub fn of_zarr(array: LoneArray) -> Result<Self, TensorError> {
+        let (doc, dtype) = (array.document(), array.dtype());
+        let inner = doc.inner_chunk_shape();
+        let size = u32::try_from(dtype.size).unwrap_or(u32::MAX);
+        let geometry = Geometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
+        Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        match &self.0 {
+            Form::Tet { file, name, .. } => file.tensor(name).map_or(&[], |tensor| tensor.shape()),
+            Form::Blocks(array) => array.shape(),
+            Form::Zarr { array, .. } => &array.document().shape,
+        }
+    }
+
+    /// The extents of a chunk, of a Zarr array with shards those of a shard.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &[u64] {
+        match &self.0 {
+            Form::Tet { file, name, .. } => {
+                file.tensor(name).map_or(&[], |tensor| tensor.chunk_shape())
+            }
+            Form::Blocks(array) => array.chunk_shape(),
+            Form::Zarr { array, .. } => &array.document().chunk_shape,
+        }
+    }
+
+    /// The extents of a block, of a Zarr array with shards those of an inner chunk; `None` where chunks are
+    /// not cut any further.
+    #[must_use]
+    pub fn block_shape(&self) -> Option<&[u64]> {
+        match &self.0 {
+            Form::Tet { .. } => None,
+            Form::Blocks(array) => Some(array.block_shape()),
+            Form::Zarr { array, .. } => array.document().sharding().map(|s| &*s.chunk_shape),
+        }
+    }
+
+    /// Bytes of an item.
+    #[must_use]
+    pub fn item_size(&self) -> u32 {
+        match &self.0 {
+            Form::Tet { element, .. } => u32::try_from(element.size()).unwrap_or(1),
+            Form::Blocks(array) => array.item_size(),
+            Form::Zarr { geometry, .. } => geometry.item_size(),
+        }
+    }
+
+    /// The type of an item as it is handed out, where it is a number or text.
+    #[must_use]
+    pub fn dtype(&self) -> Option<Dtype> {
+        match &self.0 {
+            Form::Tet { element, .. } => Some(dtype_of(*element)),
+            Form::Blocks(array) => {
+                let dtype = Dtype::parse(array.dtype()?).ok()?;
+                (dtype.size == u64::from(array.item_size())).then_some(dtype)
+            }
+            Form::Zarr { array, .. } => Some(array.dtype()),
+        }
+    }
+
+    /// What NumPy calls the type of an item, where that is known: also types that are no numbers.
+    #[must_use]
+    pub fn numpy_dtype(&self) -> Option<String> {
+        match &self.0 {
+            Form::Blocks(array) => array.dtype().map(str::to_owned),
+            Form::Tet { .. } | Form::Zarr { .. } => self.dtype().map(code_of),
+        }
+    }
+
+    /// The block array, when it is one.
+    #[must_use]
+    pub const fn blocks(&self) -> Option<&BlockArray> {
+        match &self.0 {
+            Form::Blocks(array) => Some(array),
+            Form::Tet { .. } | Form::Zarr { .. } => None,
+        }
+    }
+
+    /// The items from `start` to below `stop`, in C order.
+    ///
+    /// # Errors
+    ///
+    /// When the box does not fit the array; `LimitExceeded` when it is more than `memory` allows; otherwise when
+    /// a chunk is damaged or cannot be read.
+    pub async fn read(
+        &self,
+        start: &[u64],
+        stop: &[u64],
+        memory: &Memory,
+    ) -> Result<Bytes, TensorError> {
+        let slice = if start.is_empty() { Slice::all() } else { Slice::between(start, stop) };
+        match &self.0 {
+            Form::Tet { file, name, .. } => {
+                Ok(file.tensor(name)?.slice(&slice, memory).await?.bytes().clone())
+            }
+            Form::Blocks(array) => Ok(array.slice(&slice, memory).await?.bytes().clone()),
+            Form::Zarr { array, geometry } => {
+                zarr_box(array, geometry, start, stop, memory).await.map(Bytes::from)
+            }
+        }
+    }
+}
+
+/// A box of a Zarr array, whose chunks are blocks like those of a block array.
+async fn zarr_box(
+    array: &LoneArray,
+    geometry: &Geometry,
+    start: &[u64],
+    stop: &[u64],
+    memory: &Memory,
+) -> Result<Vec<u8>, TensorError> {
+    let selection = geometry.select(start, stop)?;
+    let (bytes, most) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
+    if bytes > most {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+        return Err(TensorError::refused(
+            class,
+            "bytes of a selection",
+            expected,
+            Found::from(bytes),
+        ));
+    }
+    let mut out: Vec<u8> = array.fill().iter().copied().cycle().take(to_usize(bytes)).collect();
+    let at_once = WAVE.checked_div(u64::from(geometry.chunk_size()).max(1)).unwrap_or(1).max(1);
+    let mut parts = selection.chunks();
+    loop {
+        let wave: Vec<_> = parts.by_ref().take(to_usize(at_once)).collect();
+        if wave.is_empty() {
+            return Ok(out);
+        }
+        let index = |number| geometry.chunk_coordinate(number).map(|at| at.as_slice().to_vec());
+        let wanted: Vec<Vec<u64>> = wave.iter().filter_map(|part| index(part.number())).collect();
+        for (part, chunk) in wave.iter().zip(array.chunks(&wanted).await?) {
+            let Some(chunk) = chunk else { continue };
+            for run in part.blocks().flat_map(|block| block.runs()) {
+                let [from, to, len] = [run.from, run.to, run.len].map(to_usize);
+                let source = chunk.get(from..from.saturating_add(len));
+                let target = out.get_mut(to..to.saturating_add(len));
+                if let (Some(source), Some(target)) = (source, target) {
+                    target.copy_from_slice(source);
+                }
+            }
+        }
+    }
+}
+
+/// The type that elements of a `.tet` file are.
+pub(crate) const fn dtype_of(element: Element) -> Dtype {
+    let (kind, size) = match element {
+        Element::F16 => (DtypeKind::Float, 2),
+        Element::F32 => (DtypeKind::Float, 4),
+        Element::F64 => (DtypeKind::Float, 8),
+        Element::I16 => (DtypeKind::Int, 2),
+        Element::I32 => (DtypeKind::Int, 4),
+        Element::I64 => (DtypeKind::Int, 8),
+        Element::U8 => (DtypeKind::UInt, 1),
+        Element::U16 => (DtypeKind::UInt, 2),
+        Element::U32 => (DtypeKind::UInt, 4),
+        Element::U64 => (DtypeKind::UInt, 8),
+    };
+    Dtype { kind, size, big_endian: false }
+}
+
+/// The elements that a `.tet` file has for a type; booleans are bytes.
+pub(crate) const fn element_of(dtype: Dtype) -> Option<Element> {
+    Some(match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => Element::F16,
+        (DtypeKind::Float, 4) => Element::F32,
+        (DtypeKind::Float, 8) => Element::F64,
+        (DtypeKind::Int, 2) => Element::I16,
+        (DtypeKind::Int, 4) => Element::I32,
+        (DtypeKind::Int, 8) => Element::I64,
+        (DtypeKind::UInt | DtypeKind::Bool, 1) => Element::U8,
+        (DtypeKind::UInt, 2) => Element::U16,
+        (DtypeKind::UInt, 4) => Element::U32,
+        (DtypeKind::UInt, 8) => Element::U64,
+        _ => return None,
+    })
+}
+
+/// The code that NumPy has for a type.
+fn code_of(dtype: Dtype) -> String {
+    let order = match (dtype.size, dtype.big_endian) {
+        (1, _) => '|',
+        (_, false) => '<',
+        (_, true) => '>',
+    };
+    let (letter, number) = match dtype.kind {
+        DtypeKind::Bool => ('b', dtype.size),
+        DtypeKind::Int => ('i', dtype.size),
+        DtypeKind::UInt => ('u', dtype.size),
+        DtypeKind::Float => ('f', dtype.size),
+        DtypeKind::Text => ('U', dtype.size.div_ceil(to_u64(TEXT_UNIT))),
+    };
+    format!("{order}{letter}{number}")
+}
+
+/// Decoded bytes of the chunks that are read at once.
+const WAVE: u64 = 32 << 20;
+/// Bytes of one character of text.
+pub(crate) const TEXT_UNIT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_numpy_and_of_tet() {
+        for (text, code, element) in [
+            ("float16", "<f2", Some(Element::F16)),
+            (">f4", ">f4", Some(Element::F32)),
+            ("float64", "<f8", Some(Element::F64)),
+            ("int8", "|i1", None),
+            ("int16", "<i2", Some(Element::I16)),
+            ("int32", "<i4", Some(Element::I32)),
+            ("int64", "<i8", Some(Element::I64)),
+            ("bool", "|b1", Some(Element::U8)),
+            ("uint8", "|u1", Some(Element::U8)),
+            ("uint16", "<u2", Some(Element::U16)),
+            ("uint32", "<u4", Some(Element::U32)),
+            ("uint64", "<u8", Some(Element::U64)),
+            ("<U3", "<U3", None),
+        ] {
+            let dtype = Dtype::parse(text).unwrap();
+            assert_eq!(code_of(dtype), code);
+            assert_eq!(element_of(dtype), element, "{text}");
+            if let Some(element) = element.filter(|_| dtype.kind != DtypeKind::Bool) {
+                assert_eq!(dtype_of(element), Dtype { big_endian: false, ..dtype });
+            }
+        }
+    }
+}

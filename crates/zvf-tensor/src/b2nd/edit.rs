@@ -1,0 +1,230 @@
+//! Changing a block array of this machine: a new one beside it, then its name.
+//!
+//! ```text
+//! chunk that nothing is written to    its stored bytes, as they are; of a folder a link to its file
+//! chunk that is                       decoded unless all of it is written, changed, encoded
+//! ```
+//!
+//! Readers that have the array open go on with what it was. Appending is writing behind the end of one axis:
+//! the chunks that the array ended in are changed, the others keep their bytes under other numbers.
+//!
+//! Not here: coding of chunks (`write`).
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use zvf_format::caterva::{ChunkPlace, Frame};
+use zvf_format::{Class, Expected, Found};
+use zvf_store::OpenOptions;
+
+use super::frame::{BlockArray, Places};
+use super::new::NewBlocks;
+use super::write::BlockFile;
+use crate::error::TensorError;
+use crate::memory::Memory;
+use crate::num::{to_u64, to_usize};
+use crate::region::{Region, paste};
+use crate::slice::Slice;
+
+/// Changes to a block array, all of which are seen at once.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Region<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("a.b2nd");
+/// # std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd"), &path)?;
+/// use zvf_tensor::{BlockArray, BlockEdit, Memory};
+///
+/// let mut edit = BlockEdit::open(&path).await?;
+/// edit.write(&"1:2,1:3".parse()?, [7_i32.to_le_bytes(), 8_i32.to_le_bytes()].concat())?;
+/// let edited = edit.commit(&Memory::default()).await?;
+/// assert_eq!((edited.rewritten, edited.kept), (1, 3));
+///
+/// let array = BlockArray::open(path.to_str().unwrap(), &Default::default()).await?;
+/// let row = array.slice(&"1:2,0:4".parse()?, &Memory::default()).await?;
+/// assert_eq!(row.bytes().chunks(4).map(|item| item[0]).collect::<Vec<_>>(), [5, 7, 8, 8]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BlockEdit {
+    array: BlockArray,
+    path: PathBuf,
+    shape: Vec<u64>,
+    writes: Vec<Written>,
+}
+
+/// Items of a box.
+#[derive(Debug)]
+struct Written {
+    place: Region,
+    items: Bytes, // as many as the box has
+}
+
+/// What an edit did.
+///
+/// ```
+/// assert_eq!(zvf_tensor::Edited::default().rewritten, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edited {
+    /// Chunks that were encoded.
+    pub rewritten: u64,
+    /// Chunks that kept their bytes.
+    pub kept: u64,
+}
+
+impl BlockEdit {
+    /// Begins to change the array at `path`, a frame or the folder of a sparse one.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there, is no array, or cannot be read.
+    pub async fn open(path: &Path) -> Result<Self, TensorError> {
+        let Some(address) = path.to_str() else {
+            return Err(TensorError::request("path", "text", "bytes that are none"));
+        };
+        let array = BlockArray::open(address, &OpenOptions::default()).await?;
+        let shape = array.shape().to_vec();
+        Ok(Self { array, path: path.to_owned(), shape, writes: Vec::new() })
+    }
+
+    /// The array as it is.
+    #[must_use]
+    pub const fn array(&self) -> &BlockArray {
+        &self.array
+    }
+
+    /// The extents it will have.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Writes the items of a slice, in C order.
+    ///
+    /// # Errors
+    ///
+    /// When the slice does not fit the array or has steps, or `items` is not as long as it.
+    pub fn write(&mut self, slice: &Slice, items: impl Into<Bytes>) -> Result<(), TensorError> {
+        let axes = slice.axes(&self.shape, |_, _| None)?;
+        if axes.iter().any(|axis| axis.step != 1) {
+            return Err(TensorError::request("step", "1, to write", "another"));
+        }
+        let place = Region {
+            start: axes.iter().map(|axis| axis.start).collect(),
+            stop: axes.iter().map(|axis| axis.stop).collect(),
+        };
+        if !place.is_inside(&self.shape) {
+            return Err(TensorError::request("slice", "one inside of the array", "another"));
+        }
+        self.push(place, items.into())
+    }
+
+    /// Writes items behind the end of `axis`: as many as make the axis longer by a whole number.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such axis, or `items` is no whole number of layers.
+    pub fn append(&mut self, axis: usize, items: impl Into<Bytes>) -> Result<(), TensorError> {
+        let items = items.into();
+        let others = self.shape.iter().enumerate().filter(|(at, _)| *at != axis);
+        let layer =
+            others.fold(u64::from(self.array.item_size()), |n, (_, e)| n.saturating_mul(*e));
+        let len = to_u64(items.len());
+        let layers = len.checked_div(layer).filter(|layers| layers.checked_mul(layer) == Some(len));
+        let mut place = Region { start: vec![0; self.shape.len()], stop: self.shape.clone() };
+        let ends = (place.start.get_mut(axis), place.stop.get_mut(axis), layers);
+        let (Some(start), Some(stop), Some(layers)) = ends else {
+            let rule = "an axis of the array, and whole layers of it";
+            return Err(TensorError::request("append", rule, "something else"));
+        };
+        (*start, *stop) = (*stop, stop.saturating_add(layers));
+        self.shape.clone_from(&place.stop);
+        self.push(place, items)
+    }
+
+    fn push(&mut self, place: Region, items: Bytes) -> Result<(), TensorError> {
+        let wanted = place.items().checked_mul(self.array.item_size().into());
+        if wanted != Some(to_u64(items.len())) {
+            let expected = Expected::Exactly(wanted.unwrap_or(u64::MAX).into());
+            let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
+            return Err(TensorError::refused(class, "bytes of a slice", expected, found));
+        }
+        self.writes.push(Written { place, items });
+        Ok(())
+    }
+
+    /// Makes the array what was written to it.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
+    /// written. The array is then what it was.
+    pub async fn commit(self, memory: &Memory) -> Result<Edited, TensorError> {
+        let new = NewBlocks::like(&self.array, &self.shape).await?;
+        let mut file = BlockFile::create(&self.path, new, self.array.is_sparse(), true)?;
+        let frame = self.array.frame()?;
+        let mut places = self.array.places();
+        let mut edited = Edited::default();
+        while let Some((start, stop)) = file.writer().next_box() {
+            let chunk = Region { start, stop };
+            if self.writes.iter().any(|write| write.place.meets(&chunk)) {
+                let items = self.changed(&chunk, memory).await?;
+                file.writer().put_chunk(&items)?;
+                edited.rewritten = edited.rewritten.saturating_add(1);
+            } else {
+                self.keep(&frame, &mut places, &chunk, &mut file).await?;
+                edited.kept = edited.kept.saturating_add(1);
+            }
+        }
+        self.array.file().check()?;
+        file.publish()?;
+        Ok(edited)
+    }
+
+    /// The items of a chunk after the writes.
+    async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
+        let item = to_usize(self.array.item_size().into());
+        let bytes = to_usize(chunk.items()).saturating_mul(item);
+        let mut items = vec![0; bytes];
+        let before = chunk.within(self.array.shape());
+        if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {
+            let slice = Slice::between(&before.start, &before.stop);
+            let values = self.array.slice(&slice, memory).await?;
+            paste(item, (values.bytes(), &before), (&mut items, chunk));
+        }
+        for write in &self.writes {
+            paste(item, (&write.items, &write.place), (&mut items, chunk));
+        }
+        Ok(items)
+    }
+
+    /// Puts a chunk as it is stored.
+    async fn keep(
+        &self,
+        frame: &Frame<'_>,
+        places: &mut Places<'_>,
+        chunk: &Region,
+        file: &mut BlockFile,
+    ) -> Result<(), TensorError> {
+        let geometry = self.array.geometry();
+        let extents = chunk.start.iter().zip(self.array.chunk_shape());
+        let at: Vec<u64> = extents.map(|(at, n)| at.checked_div(*n).unwrap_or(0)).collect();
+        let Some(number) = geometry.chunk_number(&at) else {
+            return Err(TensorError::request("chunk", "one of the array", "another"));
+        };
+        match places.get(frame, number)? {
+            ChunkPlace::File(name) => file.writer().put_file(&self.path.join(name.to_string())),
+            ChunkPlace::Frame(at) => {
+                let stored = self.array.stored_chunk(frame, at).await?;
+                file.writer().put(&stored)
+            }
+            place @ (ChunkPlace::Zeros | ChunkPlace::Nan | ChunkPlace::Unwritten) => {
+                file.writer().put_place(place);
+                Ok(())
+            }
+        }
+    }
+}

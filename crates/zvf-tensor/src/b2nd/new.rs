@@ -1,0 +1,220 @@
+//! What a block array will be: how it is cut, what its items are called, how chunks are coded.
+//!
+//! Not here: the chunks (`write`).
+
+use bytes::Bytes;
+use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
+use zvf_format::caterva::{
+    FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind, Geometry, Metalayer,
+    MetalayerName, Partition,
+};
+use zvf_format::{Class, Expected};
+
+use super::frame::BlockArray;
+use crate::error::TensorError;
+
+/// A block array to be written.
+///
+/// ```
+/// use zvf_tensor::NewBlocks;
+///
+/// let new = NewBlocks::new(&[100, 80], &[50, 40], &[10, 10], 4)?.with_dtype("<f4");
+/// assert_eq!((new.geometry().chunk_count(), new.geometry().block_count()), (4, 20));
+/// # Ok::<(), zvf_tensor::TensorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NewBlocks {
+    geometry: Geometry,
+    dtype: Option<Box<str>>,
+    coding: Blosc2Settings, // items and blocks are those of the geometry
+    metalayers: Vec<(Box<str>, Bytes)>,
+    user: Vec<(Box<str>, Bytes)>, // each content a chunk
+}
+
+impl NewBlocks {
+    /// An array of items of `item_size` bytes whose type nobody knows, as Caterva has them; chunks are under
+    /// Zstandard behind a shuffle.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks differ or are more than 16, an extent of chunk or block is 0 and should not be, or a
+    /// chunk with its padding is 2 GiB or more.
+    pub fn new(
+        shape: &[u64],
+        chunk_shape: &[u64],
+        block_shape: &[u64],
+        item_size: u32,
+    ) -> Result<Self, TensorError> {
+        let geometry = Geometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
+        Ok(Self::of(geometry))
+    }
+
+    fn of(geometry: Geometry) -> Self {
+        let coding = Blosc2Settings {
+            typesize: geometry.typesize(),
+            block_size: geometry.block_size().max(1),
+            ..Blosc2Settings::default()
+        };
+        Self { geometry, dtype: None, coding, metalayers: Vec::new(), user: Vec::new() }
+    }
+
+    /// The same, of items of this type as NumPy calls it: B2ND.
+    #[must_use]
+    pub fn with_dtype(self, dtype: &str) -> Self {
+        Self { dtype: Some(dtype.into()), ..self }
+    }
+
+    /// The same, with chunks coded like this; sizes of items and blocks stay those of the array.
+    #[must_use]
+    pub fn coded(self, coding: Blosc2Settings) -> Self {
+        let Blosc2Settings { typesize, block_size, .. } = self.coding;
+        Self { coding: Blosc2Settings { typesize, block_size, ..coding }, ..self }
+    }
+
+    /// The same, with a metalayer of the user's in the header.
+    #[must_use]
+    pub fn with_metalayer(mut self, name: &str, content: impl Into<Bytes>) -> Self {
+        self.metalayers.push((name.into(), content.into()));
+        self
+    }
+
+    /// The same, with metadata of the user's in the trailer.
+    ///
+    /// # Errors
+    ///
+    /// When the content is 2 GiB or more.
+    pub fn with_user_metadata(mut self, name: &str, content: &[u8]) -> Result<Self, TensorError> {
+        let settings = Blosc2Settings {
+            typesize: 1,
+            filters: [FilterSlot::default(); FILTER_SLOTS],
+            block_size: u32::try_from(content.len()).unwrap_or(u32::MAX).max(1),
+            ..self.coding
+        };
+        let chunk = Encoder::default().encode_blosc2(content, &settings)?;
+        self.user.push((name.into(), chunk.into()));
+        Ok(self)
+    }
+
+    /// How the array is cut and stored.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How chunks are coded.
+    #[must_use]
+    pub const fn coding(&self) -> &Blosc2Settings {
+        &self.coding
+    }
+
+    /// What is to be written in place of `array`, which is now of `shape`: the same in all else. Filters that
+    /// are not written, and compressors, give way to the usual ones; each chunk says what it has.
+    pub(super) async fn like(array: &BlockArray, shape: &[u64]) -> Result<Self, TensorError> {
+        let partition = Partition::new(shape, array.chunk_shape(), array.block_shape())?;
+        let new = Self::of(Geometry::new(partition, array.item_size())?);
+        let coding = coding_of(array.frame()?.header().fields(), &new.coding);
+        let new = Self { dtype: array.dtype().map(Into::into), coding, ..new };
+        new.with_metadata_of(array).await
+    }
+
+    /// The same, with what the user put beside another array.
+    pub(crate) async fn with_metadata_of(
+        mut self,
+        array: &BlockArray,
+    ) -> Result<Self, TensorError> {
+        for (name, content) in array.metalayers()? {
+            self.metalayers.push((text(name)?, content));
+        }
+        for (name, content) in array.stored_metadata().await? {
+            self.user.push((text(name)?, content));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn user(&self) -> Vec<(&str, &[u8])> {
+        self.user.iter().map(|(name, content)| (&**name, content.as_ref())).collect()
+    }
+
+    /// The header of the frame, once the lengths are known.
+    pub(super) fn header(
+        &self,
+        kind: FrameKind,
+        compressed_size: u64,
+        frame_len: u64,
+    ) -> Result<Vec<u8>, TensorError> {
+        let partition = *self.geometry;
+        let caterva = Metalayer::caterva(partition);
+        let own = match &self.dtype {
+            None => caterva,
+            Some(dtype) => Metalayer::b2nd(partition, dtype)?,
+        };
+        let (own_bytes, caterva_bytes) = (own.encode(), caterva.encode());
+        let mut metalayers: Vec<(&str, &[u8])> = vec![(own.name().text(), &own_bytes)];
+        for (name, content) in &self.metalayers {
+            // The older description of the same array, for older readers.
+            let same = **name == *MetalayerName::Caterva.text() && self.dtype.is_some();
+            metalayers.push((&**name, if same { &caterva_bytes } else { content.as_ref() }));
+        }
+        let coding = &self.coding;
+        let mut fields = FrameFields {
+            frame_len,
+            kind,
+            codec_flags: coding.compressor.number() | coding.level << 4,
+            other_flags: if coding.split { SPLIT } else { WHOLE },
+            compressor: coding.compressor.number(),
+            has_vlmetalayers: !self.user.is_empty(),
+            ..FrameFields::array(&self.geometry, compressed_size)
+        };
+        if self.geometry.chunk_count() == 0 {
+            fields.general_flags = NO_CHUNKS;
+        }
+        let slots = fields.filters.iter_mut().zip(&mut fields.filter_metas);
+        for ((id, meta), slot) in slots.zip(coding.filters) {
+            (*id, *meta) = (slot.filter.id(), slot.meta);
+        }
+        Ok(FrameHeader::encode(&fields, &metalayers)?)
+    }
+}
+
+/// What a frame says of new chunks, as far as it is written here.
+fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
+    let compressor = match fields.codec_flags & 0xf {
+        0 => Compressor::BloscLz,
+        1 | 2 => Compressor::Lz4,
+        4 => Compressor::Zlib,
+        _ => Compressor::Zstd,
+    };
+    let slots = fields.filters.iter().zip(fields.filter_metas);
+    let mut filters = default.filters;
+    for (slot, (id, meta)) in filters.iter_mut().zip(slots) {
+        *slot = FilterSlot { filter: Filter::registered(*id), meta };
+    }
+    // What loses precision was asked for when the array was made, and not by who changes a slice of it.
+    let written = |slot: &FilterSlot| {
+        !matches!(
+            slot.filter,
+            Filter::Unknown(_) | Filter::TruncateIntegers | Filter::TruncatePrecision
+        )
+    };
+    for slot in filters.iter_mut().filter(|slot| !written(slot)) {
+        *slot = FilterSlot::default();
+    }
+    let split = fields.other_flags & 3 == SPLIT;
+    let level = (fields.codec_flags >> 4).min(9);
+    Blosc2Settings { compressor, level, filters, split, ..*default }
+}
+
+/// The name of a metalayer, to be written again.
+fn text(name: Vec<u8>) -> Result<Box<str>, TensorError> {
+    String::from_utf8(name).map(Into::into).map_err(|name| {
+        let (class, expected) = (Class::Unsupported, Expected::Rule("text, to write it again"));
+        let found = String::from_utf8_lossy(name.as_bytes()).into_owned();
+        TensorError::refused(class, "name of a metalayer", expected, &*found)
+    })
+}
+
+/// Split modes of a frame: blocks always are, or never.
+const SPLIT: u8 = 0;
+const WHOLE: u8 = 1;
+/// Flags of a frame without chunks, as stock writers have them.
+const NO_CHUNKS: u8 = 0x53;

@@ -1,0 +1,395 @@
+//! Writing a block array, chunk by chunk, as one file or as a folder.
+//!
+//! ```text
+//! frame     header (written last) | chunks as they come | offsets | trailer
+//! folder    chunks.b2frame: header (written last) | offsets | trailer; 00000000.chunk, 00000001.chunk, ...
+//! ```
+//!
+//! Items outside of the array and of the chunk are stored as zeros. A chunk of zeros is only an entry of the
+//! offsets. In memory are the offsets and the chunks that are being compressed. The same calls give the same
+//! bytes.
+//!
+//! Not here: what is written of an array that is there ([`BlockEdit`](super::BlockEdit)).
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use zvf_blosc::{Encoder, constant_chunk};
+use zvf_format::caterva::{
+    Body, ChunkFile, ChunkHeader, ChunkPart, ChunkPlace, FrameKind, FrameTrailer, Special,
+    encode_offsets,
+};
+use zvf_format::{Class, Expected, Found};
+use zvf_store::{Op, StoreError};
+
+use super::new::NewBlocks;
+use crate::error::TensorError;
+use crate::num::{to_u64, to_usize};
+use crate::publish::{NewFile, NewFolder};
+
+/// What all items of an array are.
+///
+/// ```
+/// assert_ne!(zvf_tensor::Constant::Zeros, zvf_tensor::Constant::Item(vec![0; 4]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constant {
+    /// Zero bytes.
+    Zeros,
+    /// Not a number, in floats of 4 or 8 bytes.
+    Nan,
+    /// This item.
+    Item(Vec<u8>),
+}
+
+/// A block array being written.
+///
+/// ```
+/// use std::io::Cursor;
+/// use zvf_tensor::{BlockArray, BlockWriter, NewBlocks};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// let new = NewBlocks::new(&[3, 5], &[2, 4], &[2, 2], 1)?.with_dtype("|u1");
+/// let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new)?;
+/// assert_eq!(writer.next_box(), Some((vec![0, 0], vec![2, 4])));
+/// writer.put_array(b"abcdefghijklmno")?;
+/// let bytes = writer.finish()?.into_inner();
+///
+/// let array = BlockArray::of_file(zvf_store::RangedFile::of_bytes(bytes.into())).await?;
+/// let part = array.slice(&"1:3,3:5".parse()?, &Default::default()).await?;
+/// assert_eq!(part.bytes()[..], *b"ijno");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BlockWriter<W> {
+    new: NewBlocks,
+    out: W,
+    folder: Option<PathBuf>, // of the chunks of a sparse frame
+    header_len: u32,
+    data: u64, // bytes of all chunks
+    places: Vec<ChunkPlace>,
+    encoder: Encoder,
+}
+
+impl<W: Write + Seek> BlockWriter<W> {
+    /// Begins an array in one file, `out`.
+    ///
+    /// # Errors
+    ///
+    /// When the header would not be accepted, or `out` cannot be sought in.
+    pub fn frame(out: W, new: NewBlocks) -> Result<Self, TensorError> {
+        Self::begin(out, new, None)
+    }
+
+    fn begin(mut out: W, new: NewBlocks, folder: Option<PathBuf>) -> Result<Self, TensorError> {
+        let kind = if folder.is_some() { FrameKind::Sparse } else { FrameKind::Contiguous };
+        let header = new.header(kind, 0, PLACEHOLDER)?;
+        let header_len = u32::try_from(header.len()).unwrap_or(u32::MAX); // parsed, so it fits
+        out.seek(SeekFrom::Start(header_len.into())).map_err(failed)?;
+        let (places, encoder) = (Vec::new(), Encoder::default());
+        Ok(Self { new, out, folder, header_len, data: 0, places, encoder })
+    }
+
+    /// The array.
+    #[must_use]
+    pub const fn array(&self) -> &NewBlocks {
+        &self.new
+    }
+
+    /// First and last corner, the last excluded, of the chunk that comes next; `None` when all are written.
+    #[must_use]
+    pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
+        let geometry = self.new.geometry();
+        let number = to_u64(self.places.len());
+        let at = geometry.chunk_coordinate(number).filter(|_| number < geometry.chunk_count())?;
+        let axes = at.as_slice().iter().zip(geometry.chunkshape().as_slice());
+        let start: Vec<u64> = axes.map(|(at, extent)| at.saturating_mul(*extent)).collect();
+        let ends = start.iter().zip(geometry.chunkshape().as_slice());
+        let stop = ends.zip(geometry.shape().as_slice());
+        let stop = stop.map(|((at, extent), end)| at.saturating_add(*extent).min(*end)).collect();
+        Some((start, stop))
+    }
+
+    /// Writes the chunk that comes next: the items of its box, in C order.
+    ///
+    /// # Errors
+    ///
+    /// When all are written, `items` has another length than the box, or it cannot be encoded or written.
+    pub fn put_chunk(&mut self, items: &[u8]) -> Result<(), TensorError> {
+        let Some((start, stop)) = self.next_box() else { return Err(no_more()) };
+        let geometry = *self.new.geometry();
+        let selection = geometry.select(&start, &stop)?;
+        check_len("bytes of a chunk", selection.bytes(), items.len())?;
+        let part = selection.chunks().next().ok_or_else(no_more)?;
+        let chunk = encoded(&mut self.encoder, &self.new, &part, items)?;
+        self.put(&chunk)
+    }
+
+    /// Writes all chunks from the items of the array, in C order, compressing several at once on the current
+    /// rayon pool.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_chunk`](Self::put_chunk), and when `items` has another length than the array, or a chunk of it
+    /// was written before.
+    pub fn put_array(&mut self, items: &[u8]) -> Result<(), TensorError> {
+        let geometry = *self.new.geometry();
+        let all = geometry.select_all()?;
+        check_len("bytes of an array", all.bytes(), items.len())?;
+        if !self.places.is_empty() {
+            return Err(TensorError::request("array", "one without chunks yet", "some"));
+        }
+        let at_once = WAVE.checked_div(geometry.chunk_size().into()).unwrap_or(1);
+        let mut parts = all.chunks();
+        loop {
+            let wave: Vec<ChunkPart<'_>> = parts.by_ref().take(to_usize(at_once).max(1)).collect();
+            if wave.is_empty() {
+                return Ok(());
+            }
+            let new = &self.new;
+            let encode = |encoder: &mut Encoder, part| encoded(encoder, new, &part, items);
+            let chunks: Result<Vec<_>, TensorError> =
+                wave.into_par_iter().map_init(Encoder::default, encode).collect();
+            for chunk in chunks? {
+                self.put(&chunk)?;
+            }
+        }
+    }
+
+    /// Makes all items that were not written this one.
+    ///
+    /// # Errors
+    ///
+    /// When NaN is asked for and items are not of 4 or 8 bytes, or the item is not as long as one of the array.
+    pub fn fill(&mut self, constant: &Constant) -> Result<(), TensorError> {
+        let geometry = *self.new.geometry();
+        let item_size = geometry.item_size();
+        let chunk = match constant {
+            Constant::Zeros => Err(ChunkPlace::Zeros),
+            Constant::Nan if item_size == 4 || item_size == 8 => Err(ChunkPlace::Nan),
+            Constant::Nan => {
+                return Err(TensorError::request("NaN", "items of 4 or 8 bytes", "others"));
+            }
+            Constant::Item(item) => {
+                check_len("bytes of an item", item_size.into(), item.len())?;
+                let (size, settings) = (geometry.chunk_size(), self.new.coding());
+                let special = Special::Value(item_size);
+                Ok(constant_chunk(special, item, to_usize(size.into()), settings)?)
+            }
+        };
+        while to_u64(self.places.len()) < geometry.chunk_count() {
+            match &chunk {
+                Ok(chunk) => self.put(chunk)?,
+                Err(place) => self.places.push(*place),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes offsets, trailer and header, and gives the file back.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk is missing, or something cannot be written.
+    pub fn finish(mut self) -> Result<W, TensorError> {
+        let (wanted, found) = (self.new.geometry().chunk_count(), self.places.len());
+        check_len("chunks", wanted, found)?;
+        let offsets = if self.places.is_empty() {
+            Vec::new()
+        } else {
+            encode_offsets(self.header_len, &self.places)?
+        };
+        let trailer = FrameTrailer::encode(&self.new.user())?;
+        let (kind, inside) = match self.folder {
+            None => (FrameKind::Contiguous, self.data),
+            Some(_) => (FrameKind::Sparse, 0),
+        };
+        let tail = to_u64(offsets.len()).saturating_add(to_u64(trailer.len()));
+        let frame_len = u64::from(self.header_len).saturating_add(inside).saturating_add(tail);
+        let header = self.new.header(kind, self.data, frame_len)?;
+        self.out.write_all(&offsets).map_err(failed)?;
+        self.out.write_all(&trailer).map_err(failed)?;
+        self.out.seek(SeekFrom::Start(0)).map_err(failed)?;
+        self.out.write_all(&header).map_err(failed)?;
+        self.out.flush().map_err(failed)?;
+        self.out.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(self.out)
+    }
+
+    /// Writes a chunk as it is stored, of zeros only its place.
+    pub(super) fn put(&mut self, chunk: &[u8]) -> Result<(), TensorError> {
+        if ChunkHeader::parse(chunk)?.body() == Body::Special(Special::Zeros) {
+            self.places.push(ChunkPlace::Zeros);
+            return Ok(());
+        }
+        let Some(folder) = &self.folder else {
+            self.out.write_all(chunk).map_err(failed)?;
+            let at = u64::from(self.header_len).saturating_add(self.data);
+            self.count(chunk.len(), ChunkPlace::Frame(at));
+            return Ok(());
+        };
+        let name = self.next_file()?;
+        let path = folder.join(name.to_string());
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let written = file.and_then(|mut file| {
+            file.write_all(chunk)?;
+            file.sync_all()
+        });
+        written.map_err(failed)?;
+        self.count(chunk.len(), ChunkPlace::File(name));
+        Ok(())
+    }
+
+    /// Puts a place that needs no bytes.
+    pub(super) fn put_place(&mut self, place: ChunkPlace) {
+        self.places.push(place);
+    }
+
+    /// Takes the file of a chunk of another sparse frame, as it is.
+    pub(super) fn put_file(&mut self, from: &Path) -> Result<(), TensorError> {
+        let (name, Some(folder)) = (self.next_file()?, &self.folder) else { return Err(no_more()) };
+        let to = folder.join(name.to_string());
+        if std::fs::hard_link(from, &to).is_err() {
+            std::fs::copy(from, &to).map_err(failed)?;
+        }
+        let len = to.metadata().map_err(failed)?.len();
+        self.count(to_usize(len), ChunkPlace::File(name));
+        Ok(())
+    }
+
+    fn next_file(&self) -> Result<ChunkFile, TensorError> {
+        let number = u32::try_from(self.places.len());
+        number.map(ChunkFile).map_err(|_more_than_offsets_have| no_more())
+    }
+
+    fn count(&mut self, len: usize, place: ChunkPlace) {
+        self.data = self.data.saturating_add(to_u64(len));
+        self.places.push(place);
+    }
+}
+
+/// A block array being written to a path, where it is seen once it is whole.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("zeros.b2nd");
+/// use zvf_tensor::{BlockFile, Constant, NewBlocks};
+///
+/// let new = NewBlocks::new(&[1000, 1000], &[100, 100], &[10, 100], 8)?.with_dtype("<f8");
+/// let mut file = BlockFile::create(&path, new, false, false)?;
+/// file.writer().fill(&Constant::Zeros)?;
+/// assert!(!path.exists());
+/// file.publish()?;
+/// assert!(path.metadata()?.len() < 2000);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BlockFile {
+    writer: BlockWriter<File>,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Frame(NewFile),
+    Sparse(NewFolder),
+}
+
+impl BlockFile {
+    /// Begins the array at `path`: a file, or when `sparse` a folder with a file for each chunk. What is there
+    /// is replaced only when `replace` says so.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when something is there and is not to be replaced; otherwise when the header would not
+    /// be accepted or the folder cannot be written.
+    pub fn create(
+        path: &Path,
+        new: NewBlocks,
+        sparse: bool,
+        replace: bool,
+    ) -> Result<Self, TensorError> {
+        if !sparse {
+            let mut file = NewFile::create(path, replace)?;
+            let out = file.file().try_clone().map_err(failed)?;
+            return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
+        }
+        let folder = NewFolder::create(path, replace)?;
+        let index = folder.temporary().join(super::frame::INDEX);
+        let out = OpenOptions::new().write(true).create_new(true).open(index).map_err(failed)?;
+        let writer = BlockWriter::begin(out, new, Some(folder.temporary().to_owned()))?;
+        Ok(Self { writer, place: Place::Sparse(folder) })
+    }
+
+    /// Where chunks go.
+    pub const fn writer(&mut self) -> &mut BlockWriter<File> {
+        &mut self.writer
+    }
+
+    /// Finishes the array and gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk is missing, something took the name, or something cannot be written.
+    pub fn publish(self) -> Result<(), TensorError> {
+        let file = self.writer.finish()?;
+        file.sync_all().map_err(failed)?;
+        match self.place {
+            Place::Frame(new) => new.publish(),
+            Place::Sparse(new) => new.publish(),
+        }
+    }
+}
+
+/// The chunk of which `part` says where its items are in `items`.
+fn encoded(
+    encoder: &mut Encoder,
+    new: &NewBlocks,
+    part: &ChunkPart<'_>,
+    items: &[u8],
+) -> Result<Vec<u8>, TensorError> {
+    let geometry = new.geometry();
+    let size = to_usize(geometry.block_size().into());
+    let mut padded = vec![0; to_usize(geometry.chunk_size().into())];
+    for block in part.blocks() {
+        let start = size.saturating_mul(to_usize(block.number().into()));
+        let target = padded.get_mut(start..).unwrap_or_default();
+        for run in block.runs() {
+            let [to, from, len] = [run.from, run.to, run.len].map(to_usize);
+            let source = items.get(from..from.saturating_add(len));
+            if let (Some(target), Some(source)) =
+                (target.get_mut(to..to.saturating_add(len)), source)
+            {
+                target.copy_from_slice(source);
+            }
+        }
+    }
+    Ok(encoder.encode_blosc2(&padded, new.coding())?)
+}
+
+fn check_len(what: &'static str, wanted: u64, found: usize) -> Result<(), TensorError> {
+    if to_u64(found) == wanted {
+        return Ok(());
+    }
+    let (class, expected) = (Class::InvalidArgument, Expected::Exactly(wanted.into()));
+    Err(TensorError::refused(class, what, expected, Found::from(found)))
+}
+
+fn no_more() -> TensorError {
+    TensorError::request("chunk", "one of the array that is not written", "another")
+}
+
+fn failed(error: std::io::Error) -> TensorError {
+    StoreError::io(Op::Write, error).into()
+}
+
+/// The length of a frame while it is not known: enough for any header.
+const PLACEHOLDER: u64 = 1 << 40;
+/// Plain bytes of the chunks that are compressed at once.
+const WAVE: u64 = 32 << 20;

@@ -1,0 +1,420 @@
+//! Arrays written in another form: `.tet`, B2ND or Caterva, Zarr v3.
+//!
+//! ```text
+//!             chunk          block
+//! .tet        chunk          -
+//! B2ND        chunk          block
+//! Zarr v3     shard          inner chunk
+//! ```
+//!
+//! One chunk is in memory at a time. Where the source has no blocks they are chosen: halves of the chunk, the
+//! longest axis first, until one has at most 64 KiB. A shard holds whole inner chunks, so it may be a little
+//! larger than the chunk it comes from. Values keep their bits; big-endian ones are turned where the form has
+//! no word for them.
+//!
+//! Not here: metadata of users, which is kept only from one block array to another.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
+use zvf_format::caterva::{Filter, FilterSlot, Geometry, Partition};
+use zvf_format::metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue};
+use zvf_format::{Class, Expected};
+use zvf_store::{BloscSettings, Build, BuildOptions, Codecs};
+
+use crate::any::{AnyArray, TEXT_UNIT, element_of};
+use crate::b2nd::{BlockFile, NewBlocks};
+use crate::error::TensorError;
+use crate::memory::Memory;
+use crate::num::to_usize;
+use crate::publish::NewFile;
+use crate::tet::{Compression, NewTensor, TetWriter};
+
+/// A form that arrays are written in.
+///
+/// ```
+/// use zvf_tensor::ArrayForm;
+///
+/// assert_eq!(ArrayForm::of_name("a/volume.b2nd"), Some(ArrayForm::B2nd));
+/// assert_eq!(ArrayForm::of_name("volume"), None);
+/// assert_eq!(ArrayForm::named("zarr"), Some(ArrayForm::Zarr));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArrayForm {
+    /// A `.tet` file with one dataset.
+    Tet,
+    /// A B2ND frame.
+    B2nd,
+    /// A B2ND folder with a file for each chunk.
+    B2ndFolder,
+    /// A Caterva frame, which does not know the type of its items.
+    Caterva,
+    /// A folder of Zarr v3, sharded where chunks have blocks.
+    Zarr,
+}
+
+impl ArrayForm {
+    /// The form with this name: `tet`, `b2nd`, `b2nd-folder`, `caterva` or `zarr`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "tet" => Self::Tet,
+            "b2nd" => Self::B2nd,
+            "b2nd-folder" => Self::B2ndFolder,
+            "caterva" => Self::Caterva,
+            "zarr" => Self::Zarr,
+            _ => return None,
+        })
+    }
+
+    /// The form that files with such a name have.
+    #[must_use]
+    pub fn of_name(path: &str) -> Option<Self> {
+        let (_, extension) = path.trim_end_matches('/').rsplit_once('.')?;
+        match extension {
+            "b2frame" | "b2f" => Some(Self::B2nd),
+            other => Self::named(other),
+        }
+    }
+}
+
+/// How an array is converted.
+///
+/// ```
+/// use zvf_tensor::ConvertOptions;
+///
+/// let options = ConvertOptions { chunk_shape: Some(vec![64, 64]), ..Default::default() };
+/// assert!(options.compressor.is_some() && !options.replace);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ConvertOptions {
+    /// The extents of a chunk; those of the source when there are none.
+    pub chunk_shape: Option<Vec<u64>>,
+    /// The extents of a block; those of the source, or chosen.
+    pub block_shape: Option<Vec<u64>>,
+    /// What compresses chunks; nothing when there is none. In `.tet` files only Zstandard.
+    pub compressor: Option<Compressor>,
+    /// How hard it tries, 0 to 9.
+    pub level: u8,
+    /// What is done to blocks before; nothing in `.tet` files.
+    pub shuffle: Shuffle,
+    /// The name of the dataset of a `.tet` file.
+    pub dataset: String,
+    /// Whether what is there is replaced.
+    pub replace: bool,
+    /// Limits of reading.
+    pub memory: Memory,
+}
+
+impl Default for ConvertOptions {
+    fn default() -> Self {
+        Self {
+            chunk_shape: None,
+            block_shape: None,
+            compressor: Some(Compressor::Zstd),
+            level: 5,
+            shuffle: Shuffle::Bytes,
+            dataset: "data".to_owned(),
+            replace: false,
+            memory: Memory::default(),
+        }
+    }
+}
+
+/// Writes `array` at `path` in another form; `told` hears of chunks that are done, and how many there are.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd");
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let out = dir.path().join("seed.zarr");
+/// use zvf_tensor::{AnyArray, ArrayForm, Memory, convert};
+///
+/// let frame = AnyArray::open(path, None, &Default::default()).await?;
+/// let out = out.to_str().unwrap();
+/// convert(&frame, out, ArrayForm::Zarr, &Default::default(), |_, _| ()).await?;
+///
+/// let zarr = AnyArray::open(out, None, &Default::default()).await?;
+/// assert_eq!((zarr.chunk_shape(), zarr.block_shape()), (&[4, 4][..], Some(&[2, 2][..])));
+/// assert_eq!(zarr.read(&[6, 3], &[7, 5], &Memory::default()).await?[..], [33, 0, 0, 0, 34, 0, 0, 0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// `Unsupported` when the form has no word for the type of items or is not compressed like this;
+/// `AlreadyExists` when something is there and is not to be replaced; otherwise when the shapes do not fit, or
+/// something cannot be read or written.
+pub async fn convert(
+    array: &AnyArray,
+    path: &str,
+    form: ArrayForm,
+    options: &ConvertOptions,
+    told: impl FnMut(u64, u64),
+) -> Result<(), TensorError> {
+    match form {
+        ArrayForm::Tet => {
+            let named = [(options.dataset.clone(), array.clone())];
+            gather(&named, Path::new(path), options, told).await
+        }
+        ArrayForm::B2nd | ArrayForm::B2ndFolder | ArrayForm::Caterva => {
+            to_blocks(array, Path::new(path), form, options, told).await
+        }
+        ArrayForm::Zarr => to_zarr(array, path, options, told).await,
+    }
+}
+
+/// Writes several arrays as the datasets of one `.tet` file, in this order; `told` as in [`convert`].
+///
+/// # Errors
+///
+/// As [`convert`], and when a name is not one for a dataset, or there twice.
+pub async fn gather(
+    arrays: &[(String, AnyArray)],
+    path: &Path,
+    options: &ConvertOptions,
+    mut told: impl FnMut(u64, u64),
+) -> Result<(), TensorError> {
+    let compression = match options.compressor {
+        None => Compression::None,
+        Some(Compressor::Zstd) => Compression::Zstd(options.level.clamp(1, 9).into()),
+        Some(other) => return Err(unsupported("zstd, in a .tet file", other.name())),
+    };
+    let mut tensors = Vec::with_capacity(arrays.len());
+    for (name, array) in arrays {
+        let dtype = array.dtype().ok_or_else(|| untyped(array))?;
+        let Some(element) = element_of(dtype) else {
+            let found = dtype.to_string();
+            return Err(unsupported("a type of .tet files", &found).of(name));
+        };
+        let chunk: Vec<u64> =
+            options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
+        let chunk: Vec<u64> = chunk.iter().map(|extent| (*extent).max(1)).collect();
+        let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
+        tensors.push(tensor.compressed(compression));
+    }
+    let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
+    let mut new = NewFile::create(path, options.replace)?;
+    let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
+    let mut done = 0_u64;
+    for (name, array) in arrays {
+        while let Some((tensor, tile)) = writer.next_chunk()
+            && tensor.name() == name
+        {
+            let ends = tile.lo().iter().zip(tile.extents());
+            let stop: Vec<u64> = ends.map(|(lo, n)| lo.saturating_add(*n)).collect();
+            let items = array.read(tile.lo(), &stop, &options.memory).await?;
+            writer.put_chunk(&little(items, array.dtype()))?;
+            done = done.saturating_add(1);
+            told(done, total);
+        }
+    }
+    writer.finish(None)?;
+    new.publish()
+}
+
+async fn to_blocks(
+    array: &AnyArray,
+    path: &Path,
+    form: ArrayForm,
+    options: &ConvertOptions,
+    mut told: impl FnMut(u64, u64),
+) -> Result<(), TensorError> {
+    let (chunk, block) = cut(array, options);
+    let mut new = NewBlocks::new(array.shape(), &chunk, &block, array.item_size())?;
+    let shuffle = match options.shuffle {
+        Shuffle::Bytes => Filter::Shuffle,
+        Shuffle::Bits => Filter::Bitshuffle,
+        Shuffle::None | _ => Filter::None,
+    };
+    let mut coding = Blosc2Settings {
+        compressor: options.compressor.unwrap_or(Compressor::Lz4),
+        level: if options.compressor.is_none() { 0 } else { options.level },
+        split: matches!(options.compressor, Some(Compressor::Lz4 | Compressor::BloscLz)),
+        ..*new.coding()
+    };
+    if let Some(last) = coding.filters.last_mut() {
+        *last = FilterSlot { filter: shuffle, meta: 0 };
+    }
+    new = new.coded(coding);
+    if form != ArrayForm::Caterva {
+        let dtype = array.numpy_dtype().unwrap_or_else(|| format!("|V{}", array.item_size()));
+        new = new.with_dtype(&dtype);
+    }
+    if let Some(blocks) = array.blocks() {
+        new = new.with_metadata_of(blocks).await?;
+    }
+    let total = new.geometry().chunk_count();
+    let sparse = form == ArrayForm::B2ndFolder;
+    let mut file = BlockFile::create(path, new, sparse, options.replace)?;
+    let mut done = 0_u64;
+    while let Some((start, stop)) = file.writer().next_box() {
+        let items = array.read(&start, &stop, &options.memory).await?;
+        file.writer().put_chunk(&items)?;
+        done = done.saturating_add(1);
+        told(done, total);
+    }
+    file.publish()
+}
+
+async fn to_zarr(
+    array: &AnyArray,
+    address: &str,
+    options: &ConvertOptions,
+    mut told: impl FnMut(u64, u64),
+) -> Result<(), TensorError> {
+    let dtype = array.dtype().ok_or_else(|| untyped(array))?;
+    let (chunk, block) = cut(array, options);
+    let per: Vec<u64> =
+        chunk.iter().zip(&block).map(|(chunk, block)| chunk.div_ceil((*block).max(1))).collect();
+    let shard: Vec<u64> = per.iter().zip(&block).map(|(n, b)| n.saturating_mul(*b)).collect();
+    let geometry =
+        Geometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
+    let text = document(array, dtype, &shard, &block, options).print();
+
+    let store = BuildOptions { replace: options.replace, ..BuildOptions::default() };
+    let build = Build::begin(address, store).await?;
+    let zarr = build.verbatim_array("", text.clone().into())?;
+    let total = geometry.chunk_count();
+    for number in 0..total {
+        let Some(at) = geometry.chunk_coordinate(number) else { break };
+        let at = at.as_slice();
+        let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at.saturating_mul(*n)).collect();
+        let ends = start.iter().zip(&shard).zip(array.shape());
+        let stop: Vec<u64> = ends.map(|((at, n), end)| at.saturating_add(*n).min(*end)).collect();
+        let items = little(array.read(&start, &stop, &options.memory).await?, Some(dtype));
+        let selection = geometry.select(&start, &stop)?;
+        let mut first = None;
+        for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
+            let mut padded = vec![0; to_usize(geometry.block_size().into())];
+            for run in part.runs() {
+                let [to, from, len] = [run.from, run.to, run.len].map(to_usize);
+                let target = padded.get_mut(to..to.saturating_add(len));
+                let source = items.get(from..from.saturating_add(len));
+                if let (Some(target), Some(source)) = (target, source) {
+                    target.copy_from_slice(source);
+                }
+            }
+            if padded.iter().any(|byte| *byte != 0) {
+                let index = inner_index(at, &per, part.number());
+                zarr.put_items(&index, padded.into())?;
+                first.get_or_insert(index);
+            }
+        }
+        if let Some(index) = first {
+            zarr.close_shard(&index)?;
+        }
+        told(number.saturating_add(1), total);
+    }
+    zarr.finish()?;
+    Ok(build.publish_text(text).await?)
+}
+
+/// The index of block `number` of the shard at `shard`, among all inner chunks.
+fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
+    let mut rest = u64::from(number);
+    let mut index: Vec<u64> = Vec::with_capacity(per.len());
+    for (at, per) in shard.iter().zip(per).rev() {
+        let inside = rest.checked_rem(*per).unwrap_or(0);
+        rest = rest.checked_div(*per).unwrap_or(0);
+        index.push(at.saturating_mul(*per).saturating_add(inside));
+    }
+    index.reverse();
+    index
+}
+
+fn document(
+    array: &AnyArray,
+    dtype: Dtype,
+    shard: &[u64],
+    block: &[u64],
+    options: &ConvertOptions,
+) -> ArrayDoc {
+    let dtype = Dtype { big_endian: false, ..dtype };
+    let (shape, shard) = (array.shape().to_vec(), shard.to_vec());
+    let mut doc = ArrayDoc::new(shape, shard, DataType::number(dtype));
+    doc.fill_value = match dtype.kind {
+        DtypeKind::Bool => FillValue::flag(false),
+        DtypeKind::Int => FillValue::int(0),
+        DtypeKind::UInt => FillValue::uint(0),
+        DtypeKind::Float => FillValue::float(0.0),
+        DtypeKind::Text => FillValue::text(""),
+    };
+    let bytes = if dtype.size == 1 { Codec::single_bytes() } else { Codec::bytes() };
+    let mut codecs = vec![bytes];
+    codecs.extend(codecs_of(dtype, options).metadata());
+    doc.codecs = if doc.chunk_shape == block {
+        codecs
+    } else {
+        vec![Codec::sharding(block.to_vec(), codecs)]
+    };
+    doc
+}
+
+fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> Codecs {
+    match (options.compressor, options.shuffle) {
+        (None, _) => Codecs::none(),
+        (Some(Compressor::Zstd), Shuffle::None) => Codecs::zstd(options.level.into()),
+        (Some(compressor), filter) => Codecs::blosc(BloscSettings {
+            compressor,
+            level: options.level,
+            filter,
+            typesize: u8::try_from(dtype.size).unwrap_or(1),
+            ..BloscSettings::default()
+        }),
+    }
+}
+
+/// The extents of chunks and of blocks.
+fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
+    let size = u64::from(array.item_size());
+    let chunk = match &options.chunk_shape {
+        Some(chunk) => chunk.clone(),
+        None => halved(array.chunk_shape(), size, LARGEST_CHUNK),
+    };
+    let block = match (&options.block_shape, array.block_shape()) {
+        (Some(block), _) => block.clone(),
+        (None, Some(block)) if options.chunk_shape.is_none() => halved(block, size, LARGEST_CHUNK),
+        (None, _) => halved(&chunk, size, BLOCK),
+    };
+    (chunk, block)
+}
+
+/// The shape, its longest axis halved until it has at most `most` bytes; no extent 0.
+fn halved(shape: &[u64], size: u64, most: u64) -> Vec<u64> {
+    let mut shape: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
+    while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > most {
+        match shape.iter_mut().max_by_key(|extent| **extent).filter(|longest| **longest > 1) {
+            Some(longest) => *longest = longest.div_ceil(2),
+            None => break,
+        }
+    }
+    shape
+}
+
+/// Items with their lowest byte first.
+fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
+    let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
+    let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { to_usize(dtype.size) };
+    let mut bytes = Vec::from(items);
+    bytes.chunks_exact_mut(unit.max(1)).for_each(<[u8]>::reverse);
+    bytes.into()
+}
+
+fn untyped(array: &AnyArray) -> TensorError {
+    let found = array.numpy_dtype().unwrap_or_else(|| format!("{} bytes", array.item_size()));
+    unsupported("items that are numbers or text", &found)
+}
+
+fn unsupported(rule: &'static str, found: &str) -> TensorError {
+    TensorError::refused(Class::Unsupported, "conversion", Expected::Rule(rule), found)
+}
+
+/// Bytes of a block that is chosen here.
+const BLOCK: u64 = 64 << 10;
+/// Bytes of a chunk, where the source has larger ones and nothing else is asked for: one is in memory.
+const LARGEST_CHUNK: u64 = 256 << 20;

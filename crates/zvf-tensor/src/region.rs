@@ -1,0 +1,133 @@
+//! Boxes of items, and copying what two of them have in common.
+//!
+//! Items are in C order. Copies go run by run along the last axis.
+
+use crate::num::to_usize;
+
+/// From `start` to below `stop` on every axis; both of one length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) start: Vec<u64>,
+    pub(crate) stop: Vec<u64>,
+}
+
+impl Region {
+    fn axes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.start.iter().copied().zip(self.stop.iter().copied())
+    }
+
+    /// How many items there are.
+    pub(crate) fn items(&self) -> u64 {
+        let extents = self.axes().map(|(start, stop)| stop.saturating_sub(start));
+        extents.fold(1, u64::saturating_mul)
+    }
+
+    /// What both have in common; empty, and not negative, when that is nothing.
+    pub(crate) fn common(&self, other: &Self) -> Self {
+        let start: Vec<u64> = self.axes().zip(other.axes()).map(|(a, b)| a.0.max(b.0)).collect();
+        let stop = self.axes().zip(other.axes()).zip(&start);
+        let stop = stop.map(|((a, b), start)| a.1.min(b.1).max(*start)).collect();
+        Self { start, stop }
+    }
+
+    /// What lies inside of an array.
+    pub(crate) fn within(&self, shape: &[u64]) -> Self {
+        self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
+    }
+
+    pub(crate) fn is_inside(&self, shape: &[u64]) -> bool {
+        let mut axes = self.axes().zip(shape);
+        self.start.len() == shape.len()
+            && axes.all(|((start, stop), extent)| start <= stop && stop <= *extent)
+    }
+
+    /// Whether any item is in both.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.common(other).items() > 0
+    }
+
+    /// Whether all of `other` is in this one.
+    pub(crate) fn holds(&self, other: &Self) -> bool {
+        self.common(other) == *other
+    }
+
+    /// The place of an item in this box.
+    fn place(&self, at: &[u64]) -> u64 {
+        let axes = self.axes().zip(at);
+        axes.fold(0, |place, ((start, stop), at)| {
+            let extent = stop.saturating_sub(start);
+            place.saturating_mul(extent).saturating_add(at.saturating_sub(start))
+        })
+    }
+}
+
+/// Copies items of `item` bytes from one box to another, as far as they have them in common.
+pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region)) {
+    let ((source, from), (target, to)) = (from, to);
+    let common = from.common(to);
+    if common.items() == 0 {
+        return;
+    }
+    let run = common.axes().last().map_or(1, |(start, stop)| stop.saturating_sub(start));
+    let len = to_usize(run).saturating_mul(item);
+    let mut at = common.start.clone();
+    loop {
+        let [read, write] = [from, to].map(|place| to_usize(place.place(&at)).saturating_mul(item));
+        let read = source.get(read..read.saturating_add(len));
+        let write = target.get_mut(write..write.saturating_add(len));
+        if let (Some(read), Some(write)) = (read, write) {
+            write.copy_from_slice(read);
+        }
+        if !next(&mut at, &common) {
+            return;
+        }
+    }
+}
+
+/// The next corner of a run; `false` after the last.
+fn next(at: &mut [u64], common: &Region) -> bool {
+    let outer = at.len().saturating_sub(1);
+    let ends = common.start.iter().zip(&common.stop);
+    for (at, (start, stop)) in at.iter_mut().zip(ends).take(outer).rev() {
+        *at = at.saturating_add(1);
+        if *at < *stop {
+            return true;
+        }
+        *at = *start;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: &[u64], stop: &[u64]) -> Region {
+        Region { start: start.to_vec(), stop: stop.to_vec() }
+    }
+
+    #[test]
+    fn what_boxes_have_in_common() {
+        let (a, b) = (region(&[0, 2], &[4, 5]), region(&[3, 0], &[9, 3]));
+        assert_eq!(a.common(&b), region(&[3, 2], &[4, 3]));
+        assert!(a.meets(&b) && !a.holds(&b) && a.holds(&region(&[3, 2], &[4, 3])));
+        assert!(!a.meets(&region(&[4, 2], &[5, 3])));
+        assert_eq!(a.items(), 12);
+        assert!(a.is_inside(&[4, 5]) && !a.is_inside(&[4, 4]) && !a.is_inside(&[4]));
+        assert_eq!(a.within(&[2, 3]), region(&[0, 2], &[2, 3]));
+        assert!(region(&[], &[]).meets(&region(&[], &[])));
+    }
+
+    #[test]
+    fn runs_are_pasted() {
+        let source: Vec<u8> = (0..12).collect(); // 4 x 3, at (0, 2)
+        let mut target = [99; 8]; // 2 x 4, at (2, 3)
+        let (from, to) = (region(&[0, 2], &[4, 5]), region(&[2, 3], &[4, 7]));
+        paste(1, (&source, &from), (&mut target, &to));
+        assert_eq!(target, [7, 8, 99, 99, 10, 11, 99, 99]);
+
+        let mut scalar = [0; 2];
+        paste(2, (b"ab", &region(&[], &[])), (&mut scalar, &region(&[], &[])));
+        assert_eq!(&scalar, b"ab");
+    }
+}

@@ -1,0 +1,237 @@
+//! Zone maps held against the payloads they speak of: rule Z1.
+//!
+//! ```text
+//! {"chunks": [{"dataset_id", "chunk_index", "element_count", "null_count", "min_le"?, "max_le"?}, ...]}
+//! ```
+//!
+//! Counts are of a chunk; the extremes are its least and its largest element, little-endian in hexadecimal.
+//! Elements that are no numbers count as null, and writers may count a fill value as null as well: where there
+//! are more nulls than NaN, the extremes may only be narrower than those of all elements. What is not said is
+//! not wrong, and nothing is ever answered from a zone map.
+
+use serde::Deserialize;
+use zvf_format::tet::Element;
+
+use super::file::{Tensor, TensorFile};
+use super::verify::{Fault, Weight};
+use crate::error::TensorError;
+use crate::num::to_u64;
+
+#[derive(Debug, Deserialize)]
+struct Zones {
+    #[serde(default)]
+    chunks: Vec<Zone>,
+}
+
+/// What a file says of one chunk.
+#[derive(Debug, Deserialize)]
+struct Zone {
+    dataset_id: u64,
+    chunk_index: Vec<u64>,
+    element_count: u64,
+    #[serde(default)]
+    null_count: u64,
+    min_le: Option<String>,
+    max_le: Option<String>,
+}
+
+/// An element, compared by its worth.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Worth {
+    Float(f64),
+    Whole(i128),
+}
+
+impl TensorFile {
+    /// Compares each zone with its chunk.
+    pub(super) async fn verify_zones(
+        &self,
+        most: u64,
+        faults: &mut Vec<Fault>,
+    ) -> Result<(), TensorError> {
+        let spill = self.container().parsed()?.footer().and_then(|footer| footer.zone_maps());
+        let Some(spill) = spill else { return Ok(()) };
+        let end = spill.offset.saturating_add(spill.len);
+        let text = self.bytes().read(spill.offset..end).await?;
+        let Ok(zones) = serde_json::from_slice::<Zones>(&text) else {
+            faults.push(fault("zone maps", "a JSON object with chunks", "something else"));
+            return Ok(());
+        };
+        for zone in &zones.chunks {
+            let tensor = self.tensors().find(|tensor| u64::from(tensor.id()) == zone.dataset_id);
+            let element = tensor.as_ref().and_then(Tensor::element);
+            let (Some(tensor), Some(element)) = (tensor, element) else {
+                faults.push(fault("zone", "a dataset of the file", "another"));
+                continue;
+            };
+            let read = self.container().read_chunk(tensor.dataset(), &zone.chunk_index, most).await;
+            // A chunk that cannot be read was reported, or there is none and the count below says so.
+            let found = match read {
+                Ok(bytes) => zone.fault(element, &bytes),
+                Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
+                    return Err(TensorError::from(error).of(tensor.name()));
+                }
+                Err(_) => Some(("chunk_index", "a chunk that can be read")),
+            };
+            if let Some((what, rule)) = found {
+                let place = format!("{:?}", zone.chunk_index);
+                let fault = fault(what, rule, &place);
+                faults.push(Fault { error: fault.error.of(tensor.name()), ..fault });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Zone {
+    /// What is wrong about a chunk of these elements: which member, and what it must be.
+    fn fault(&self, element: Element, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+        let size = usize::try_from(element.size()).unwrap_or(1);
+        let (mut nan, mut ends) = (0_u64, None::<(Worth, Worth)>);
+        let mut count = 0_u64;
+        for item in bytes.chunks_exact(size) {
+            count = count.saturating_add(1);
+            match worth(element, item) {
+                None => nan = nan.saturating_add(1),
+                Some(value) => {
+                    let (low, high) = ends.unwrap_or((value, value));
+                    let low = if value < low { value } else { low };
+                    ends = Some((low, if value > high { value } else { high }));
+                }
+            }
+        }
+        if count != self.element_count {
+            return Some(("element_count", "the elements of the chunk"));
+        }
+        if self.null_count < nan || self.null_count > count {
+            return Some(("null_count", "as many as are no numbers, or more"));
+        }
+        let exact = self.null_count == nan;
+        let told = |text: &Option<String>| text.as_deref().map(|text| decoded(element, text));
+        let sides = [("min_le", told(&self.min_le), true), ("max_le", told(&self.max_le), false)];
+        for (what, told, least) in sides {
+            let Some(told) = told else { continue };
+            let right = match (told, ends) {
+                (Some(told), Some((low, high))) => {
+                    let end = if least { low } else { high };
+                    told == end || (!exact && low <= told && told <= high)
+                }
+                _ => false,
+            };
+            if !right {
+                let rule = if least { "the least element" } else { "the largest element" };
+                return Some((what, rule));
+            }
+        }
+        None
+    }
+}
+
+/// The element that hexadecimal digits are.
+fn decoded(element: Element, text: &str) -> Option<Worth> {
+    let digits = text.as_bytes().as_chunks::<2>().0;
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Vec<u8> = digits.iter().map(byte).collect::<Option<_>>()?;
+    (to_u64(bytes.len()) == element.size()).then(|| worth(element, &bytes)).flatten()
+}
+
+/// What an element is worth; `None` when it is no number.
+fn worth(element: Element, item: &[u8]) -> Option<Worth> {
+    let mut wide = [0_u8; 8];
+    for (to, from) in wide.iter_mut().zip(item) {
+        *to = *from;
+    }
+    let bits = u64::from_le_bytes(wide);
+    let [a, b, c, d, ..] = wide;
+    let float = match element {
+        Element::F64 => f64::from_bits(bits),
+        Element::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
+        Element::F16 => half(u16::from_le_bytes([a, b])),
+        Element::I16 => return Some(Worth::Whole(i16::from_le_bytes([a, b]).into())),
+        Element::I32 => return Some(Worth::Whole(i32::from_le_bytes([a, b, c, d]).into())),
+        Element::I64 => return Some(Worth::Whole(i64::from_le_bytes(wide).into())),
+        Element::U8 | Element::U16 | Element::U32 | Element::U64 => {
+            return Some(Worth::Whole(bits.into()));
+        }
+    };
+    (!float.is_nan()).then_some(Worth::Float(float))
+}
+
+/// A float of 16 bits: sign, 5 bits of exponent, 10 of mantissa.
+fn half(bits: u16) -> f64 {
+    let sign = u64::from(bits >> 15) << 63;
+    let (exponent, mantissa) = (u64::from(bits >> 10 & 31), u64::from(bits & 1023));
+    match exponent {
+        // Multiples of 2 to the -24.
+        0 => f64::from_bits(sign | (f64::from(bits & 1023) * 5.960_464_477_539_063e-8).to_bits()),
+        31 => f64::from_bits(sign | 0x7ff_u64 << 52 | mantissa << 42),
+        _ => f64::from_bits(sign | exponent.saturating_add(1008) << 52 | mantissa << 42),
+    }
+}
+
+fn fault(what: &'static str, rule: &'static str, found: &str) -> Fault {
+    let class = zvf_format::Class::CountMismatch;
+    let expected = zvf_format::Expected::Rule(rule);
+    let error = TensorError::refused(class, what, expected, found);
+    Fault { rule: "Z1", weight: Weight::Error, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves() {
+        for (bits, value) in [
+            (0x0000, 0.0),
+            (0x0001, 5.960_464_477_539_063e-8),
+            (0x03ff, 6.097_555_160_522_461e-5),
+            (0x0400, 6.103_515_625e-5),
+            (0x3c00, 1.0),
+            (0xc500, -5.0),
+            (0x7bff, 65504.0),
+            (0xfc00, f64::NEG_INFINITY),
+        ] {
+            assert_eq!(half(bits), value, "{bits:x}");
+        }
+        assert!(half(0x7e00).is_nan());
+    }
+
+    fn zone(count: u64, nulls: u64, min: Option<&str>, max: Option<&str>) -> Zone {
+        Zone {
+            dataset_id: 0,
+            chunk_index: vec![0],
+            element_count: count,
+            null_count: nulls,
+            min_le: min.map(str::to_owned),
+            max_le: max.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn each_member_is_held_against_the_elements() {
+        let floats: Vec<u8> =
+            [1.5_f32, f32::NAN, -2.0, 0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let (low, high, zero) = ("000000c0", "0000c03f", "00000080");
+        for (zone, what) in [
+            (zone(4, 1, Some(low), Some(high)), None),
+            (zone(4, 1, None, None), None),
+            (zone(4, 2, Some(zero), Some(zero)), None), // another null, which we cannot know
+            (zone(5, 1, None, None), Some("element_count")),
+            (zone(4, 0, None, None), Some("null_count")),
+            (zone(4, 5, None, None), Some("null_count")),
+            (zone(4, 1, Some(zero), Some(high)), Some("min_le")),
+            (zone(4, 1, Some(low), Some(zero)), Some("max_le")),
+            (zone(4, 2, Some("0000a0c0"), None), Some("min_le")), // -5
+            (zone(4, 2, None, Some("0000a040")), Some("max_le")),
+            (zone(4, 1, Some("zz"), None), Some("min_le")),
+            (zone(4, 1, Some("0000c07f"), None), Some("min_le")), // NaN
+        ] {
+            assert_eq!(zone.fault(Element::F32, &floats).map(|(what, _)| what), what, "{zone:?}");
+        }
+        let whole = [0xff, 0xff, 1, 0];
+        assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(Element::I16, &whole), None);
+        let told = zone(2, 0, Some("ffff"), None).fault(Element::U16, &whole);
+        assert_eq!(told, Some(("min_le", "the least element")));
+    }
+}

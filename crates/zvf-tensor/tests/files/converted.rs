@@ -1,0 +1,169 @@
+//! Arrays in one form written in every other, with the same values.
+
+use std::path::Path;
+
+use zvf_blosc::{Compressor, Shuffle};
+use zvf_format::Class;
+use zvf_store::OpenOptions;
+use zvf_tensor::{AnyArray, ArrayForm, ConvertOptions, Memory, TensorError, convert, gather};
+
+fn testdata(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path).display().to_string()
+}
+
+async fn open(path: &str) -> AnyArray {
+    AnyArray::open(path, None, &OpenOptions::default()).await.unwrap()
+}
+
+async fn all(array: &AnyArray) -> Vec<u8> {
+    let start = vec![0; array.shape().len()];
+    let memory = Memory::of_bytes(1 << 30);
+    array.read(&start, array.shape(), &memory).await.unwrap().to_vec()
+}
+
+/// Values with their lowest byte first.
+async fn little(array: &AnyArray) -> Vec<u8> {
+    let mut bytes = all(array).await;
+    if let Some(dtype) = array.dtype().filter(|dtype| dtype.big_endian) {
+        bytes.chunks_exact_mut(dtype.size as usize).for_each(<[u8]>::reverse);
+    }
+    bytes
+}
+
+const SOURCES: [&str; 10] = [
+    "tet/grid_f32_2d_ragged.tet",
+    "tet/i32_5d_zstd.tet",
+    "tet/u8_4d_ragged.tet",
+    "caterva/frames/b2_seed_2d_i4.b2nd",
+    "caterva/frames/b2_bigendian_2d_i4.b2nd",
+    "caterva/frames/b2_3d_i4_lz4_bitshuffle_ragged8.b2nd",
+    "caterva/frames/b2_chunk_larger_than_shape.b2nd",
+    "caterva/frames/b2_sframe_3d_u1.b2frame.d",
+    "caterva/frames/b2_nans_2d_f8.b2nd",
+    "caterva/frames/b2_const_runs_2d_u4.b2nd",
+];
+
+#[tokio::test]
+async fn from_every_form_to_every_other_and_on() {
+    use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: String| dir.path().join(name).display().to_string();
+    for (number, source) in SOURCES.iter().enumerate() {
+        let source = open(&testdata(source)).await;
+        let wanted = little(&source).await;
+        for (form, name) in [(Tet, "tet"), (B2nd, "b2nd"), (B2ndFolder, "folder"), (Zarr, "zarr")] {
+            let one = path(format!("{number}.{name}"));
+            let mut heard = Vec::new();
+            let told = |done, total| heard.push((done, total));
+            convert(&source, &one, form, &ConvertOptions::default(), told).await.unwrap();
+            assert!(heard.last().is_some_and(|(done, total)| done == total), "{one}");
+            let array = open(&one).await;
+            assert_eq!(array.shape(), source.shape());
+            assert_eq!(little(&array).await, wanted, "{one}");
+            for (second, again) in [(Tet, "tet"), (B2nd, "b2nd"), (Zarr, "zarr")] {
+                let two = path(format!("{number}.{name}.{again}"));
+                let options = ConvertOptions {
+                    compressor: Some(Compressor::Zstd),
+                    shuffle: Shuffle::Bits,
+                    ..ConvertOptions::default()
+                };
+                convert(&array, &two, second, &options, |_, _| ()).await.unwrap();
+                assert_eq!(little(&open(&two).await).await, wanted, "{two}");
+            }
+        }
+        let caterva = path(format!("{number}.caterva"));
+        convert(&source, &caterva, Caterva, &ConvertOptions::default(), |_, _| ()).await.unwrap();
+        let caterva = open(&caterva).await;
+        assert_eq!((caterva.dtype(), all(&caterva).await), (None, all(&source).await));
+    }
+}
+
+#[tokio::test]
+async fn chunks_are_shards_and_blocks_are_inner_chunks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let frame = open(&testdata("caterva/frames/b2_seed_2d_i4.b2nd")).await;
+    let default = ConvertOptions::default();
+    convert(&frame, &path("a.zarr"), ArrayForm::Zarr, &default, |_, _| ()).await.unwrap();
+    let zarr = open(&path("a.zarr")).await;
+    // Chunks of 4 x 3 in blocks of 2 x 2 are padded to 4 x 4.
+    assert_eq!((zarr.chunk_shape(), zarr.block_shape()), (&[4, 4][..], Some(&[2, 2][..])));
+    convert(&zarr, &path("b.b2nd"), ArrayForm::B2nd, &default, |_, _| ()).await.unwrap();
+    let back = open(&path("b.b2nd")).await;
+    assert_eq!((back.chunk_shape(), back.block_shape()), (&[4, 4][..], Some(&[2, 2][..])));
+    assert_eq!(back.numpy_dtype().as_deref(), Some("<i4"));
+
+    let chosen = ConvertOptions {
+        chunk_shape: Some(vec![5, 5]),
+        block_shape: Some(vec![5, 5]),
+        compressor: None,
+        ..ConvertOptions::default()
+    };
+    convert(&frame, &path("c.zarr"), ArrayForm::Zarr, &chosen, |_, _| ()).await.unwrap();
+    let zarr = open(&path("c.zarr")).await;
+    assert_eq!((zarr.chunk_shape(), zarr.block_shape()), (&[5, 5][..], None));
+    let text = std::fs::read_to_string(path("c.zarr/zarr.json")).unwrap();
+    assert!(!text.contains("sharding") && !text.contains("blosc"), "{text}");
+    assert_eq!(all(&zarr).await, all(&frame).await);
+}
+
+#[tokio::test]
+async fn several_arrays_in_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.tet");
+    let mut arrays = Vec::new();
+    for (name, source) in ["one", "two/b", "three"].into_iter().zip(SOURCES) {
+        arrays.push((name.to_owned(), open(&testdata(source)).await));
+    }
+    gather(&arrays, &path, &ConvertOptions::default(), |_, _| ()).await.unwrap();
+    for (name, array) in &arrays {
+        let address = path.to_str().unwrap();
+        let found = AnyArray::open(address, Some(name), &OpenOptions::default()).await.unwrap();
+        assert_eq!(all(&found).await, all(array).await);
+    }
+    let error = AnyArray::open(path.to_str().unwrap(), None, &OpenOptions::default()).await;
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "InvalidArgument, dataset: expected the name of one, where a file has none or several, found \"no name\""
+    );
+}
+
+#[tokio::test]
+async fn every_refusal_has_its_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let convert_to = async |source: &str, name: &str, form, options: &ConvertOptions| {
+        let source = open(&testdata(source)).await;
+        let done: Result<(), TensorError> =
+            convert(&source, &path(name), form, options, |_, _| ()).await;
+        done.unwrap_err()
+    };
+    let default = ConvertOptions::default();
+    let lz4 = ConvertOptions { compressor: Some(Compressor::Lz4), ..ConvertOptions::default() };
+    let structs = "caterva/frames/b2_struct_1d.b2nd";
+    let seed = "caterva/frames/b2_seed_2d_i4.b2nd";
+    let error = convert_to(structs, "a.zarr", ArrayForm::Zarr, &default).await;
+    assert!(error.to_string().starts_with(
+        "Unsupported, conversion: expected items that are numbers or text, found \"[('"
+    ));
+    let error =
+        convert_to("caterva/frames/cat_seed_2d_i4.caterva", "a.tet", ArrayForm::Tet, &default);
+    assert_eq!(
+        error.await.to_string(),
+        "Unsupported, conversion: expected items that are numbers or text, found \"4 bytes\""
+    );
+    let error = convert_to(seed, "a.tet", ArrayForm::Tet, &lz4).await;
+    assert_eq!(
+        error.to_string(),
+        "Unsupported, conversion: expected zstd, in a .tet file, found \"lz4\""
+    );
+    for (form, name) in [(ArrayForm::Tet, "t"), (ArrayForm::B2nd, "b"), (ArrayForm::Zarr, "z")] {
+        let frame = open(&testdata(seed)).await;
+        convert(&frame, &path(name), form, &default, |_, _| ()).await.unwrap();
+        assert_eq!(convert_to(seed, name, form, &default).await.class(), Class::AlreadyExists);
+        let replace = ConvertOptions { replace: true, ..ConvertOptions::default() };
+        convert(&frame, &path(name), form, &replace, |_, _| ()).await.unwrap();
+    }
+    let none = AnyArray::open(&path("none"), None, &OpenOptions::default()).await.unwrap_err();
+    assert_eq!(none.class(), Class::NotFound);
+}

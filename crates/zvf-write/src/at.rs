@@ -1,0 +1,65 @@
+//! Where the arrays of one geometry go: in a level, or in a group of it beside the level's own.
+//!
+//! ```text
+//! 0/vertices            the first kind of level 0
+//! 0/graph/vertices      another kind, in a group that is like a level
+//! ```
+
+use std::fmt;
+
+use zvf_model::Kind;
+
+/// A level, or one more kind of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    level: u32,
+    beside: Option<Kind>,
+}
+
+impl At {
+    /// The geometry of level `level`.
+    pub(crate) const fn level(level: u32) -> Self {
+        Self { level, beside: None }
+    }
+
+    /// Geometry of `kind` beside that of the level.
+    pub(crate) const fn beside(level: u32, kind: Kind) -> Self {
+        Self { level, beside: Some(kind) }
+    }
+
+    /// The number of the level.
+    pub(crate) const fn number(self) -> u32 {
+        self.level
+    }
+
+    /// Whether it is beside the level's own.
+    pub(crate) const fn is_beside(self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// The path of an array or group of it.
+    pub(crate) fn path(self, name: &str) -> String {
+        format!("{self}/{name}")
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.beside {
+            None => write!(f, "{}", self.level),
+            Some(kind) => write!(f, "{}/{kind}", self.level),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_with_the_level() {
+        assert_eq!(At::level(2).path("vertices"), "2/vertices");
+        assert_eq!(At::beside(0, Kind::Graph).path("links/0"), "0/graph/links/0");
+        assert!(At::beside(0, Kind::Graph).is_beside() && !At::level(0).is_beside());
+    }
+}

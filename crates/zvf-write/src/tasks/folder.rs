@@ -1,0 +1,160 @@
+//! The folder that a plan and its tasks share: what in it is ours, and who is at work there.
+//!
+//! ```text
+//! plan.json            what is to be done                      goes last
+//! done/, tasks/        records, and what tasks leave           [`super::journal`]
+//! store/, old/         the store, what it replaced             `zvf_store::Build::join`
+//! store.id, root.json  how far publishing came                 the same; they go after the plan
+//! lock                 of the one process of `zvf create`
+//! in-use               locked by all that do tasks, together; by the one that finishes, alone
+//! ```
+//!
+//! The lock is for one case alone: a task that is still running, in a process that its scheduler gave up,
+//! while the store is given its name. Where a file system has no locks, nobody sees to that.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::plan::PLAN;
+use super::there;
+use crate::WriteError;
+
+/// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
+pub(super) fn make(folder: &Path) -> Result<(), WriteError> {
+    if let Some(name) = foreign(folder)? {
+        let expected = "an empty folder: what is in it is removed at the end".to_owned();
+        return Err(WriteError::Task { task: folder.display().to_string(), expected, found: name });
+    }
+    for name in OWN.into_iter().chain(LAST).filter(|name| *name != LOCK) {
+        remove_one(&folder.join(name))?;
+    }
+    fs::create_dir_all(folder).map_err(WriteError::Scratch)
+}
+
+/// Removes what is ours, and the folder when nothing else is in it.
+pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
+    for name in OWN.into_iter().chain([PLAN]).chain(LAST) {
+        remove_one(&folder.join(name))?;
+    }
+    if there(folder)? && foreign(folder)?.is_none() {
+        return fs::remove_dir_all(folder).map_err(WriteError::Scratch);
+    }
+    Ok(())
+}
+
+/// Keeps others from finishing while a task is done, or from doing tasks while all is finished, for as
+/// long as it is held. `None` where the file system has no locks.
+pub(super) fn hold(folder: &Path, alone: bool) -> Result<Option<File>, WriteError> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(folder.join(IN_USE));
+    let file = file.map_err(WriteError::Scratch)?;
+    match if alone { file.try_lock() } else { file.try_lock_shared() } {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let task = folder.display().to_string();
+            let expected = if alone { "no process that runs tasks" } else { "nobody who finishes" };
+            let (expected, found) = (expected.to_owned(), "one at work".to_owned());
+            Err(WriteError::Task { task, expected, found })
+        }
+        Err(TryLockError::Error(_unsupported)) => Ok(None),
+    }
+}
+
+/// Something in the folder that is not ours, by its name.
+fn foreign(folder: &Path) -> Result<Option<String>, WriteError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        entries => entries.map_err(WriteError::Scratch)?,
+    };
+    for entry in entries {
+        let name = entry.map_err(WriteError::Scratch)?.file_name().to_string_lossy().into_owned();
+        let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|own| {
+            name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
+        });
+        if !ours {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn remove_one(path: &Path) -> Result<(), WriteError> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(WriteError::Scratch),
+    }
+}
+
+const LOCK: &str = "lock";
+const IN_USE: &str = "in-use";
+/// What goes before the plan.
+const OWN: [&str; 4] = ["tasks", "done", "store", "old"];
+/// What goes after it.
+const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ours_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("notes.txt"), "mine").unwrap();
+        assert_eq!(
+            make(folder.path()).unwrap_err().to_string(),
+            format!(
+                "{}: expected an empty folder: what is in it is removed at the end, found notes.txt",
+                folder.path().display()
+            )
+        );
+        for name in ["tasks/cells-0.rows", "done/cells-0.json", "store/zarr.json"] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), "").unwrap();
+        }
+        for name in ["plan.json", "store.id", "lock", "in-use"] {
+            fs::write(at(name), "").unwrap();
+        }
+        remove(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::remove_file(at("notes.txt")).unwrap();
+        fs::write(at("plan.json.tmp-0-0"), "").unwrap();
+        remove(folder.path()).unwrap();
+        assert!(!folder.path().exists());
+        remove(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_new_plan_takes_over_nothing_of_an_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("store/0/vertices/c")).unwrap();
+        fs::write(folder.path().join("lock"), "").unwrap();
+        make(folder.path()).unwrap();
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["lock"]);
+    }
+
+    #[test]
+    fn tasks_run_together_and_finishing_is_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let both = (hold(folder.path(), false).unwrap(), hold(folder.path(), false).unwrap());
+        let told = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
+        assert_eq!(
+            told(hold(folder.path(), true).unwrap_err()),
+            "expected no process that runs tasks, found one at work"
+        );
+        drop(both);
+        let _alone = hold(folder.path(), true).unwrap().unwrap();
+        assert_eq!(
+            told(hold(folder.path(), false).unwrap_err()),
+            "expected nobody who finishes, found one at work"
+        );
+    }
+}

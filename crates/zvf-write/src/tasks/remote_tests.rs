@@ -1,0 +1,207 @@
+//! Tasks whose store is behind a backend, one that fails among them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fault_store::{Fault, FaultStore};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::ObjectStoreExt as _;
+use zvf_format::Class;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Kind};
+
+use super::*;
+use crate::Writer;
+
+const SIZES: [usize; 2] = [30, 25];
+
+fn batch(first: usize, count: usize) -> Batch {
+    let at = |n: usize| (n * 7 % 30) as f32;
+    let positions = (first..first + count).flat_map(|n| [at(n), at(n / 3)]);
+    let positions: Vec<u8> = positions.flat_map(f32::to_le_bytes).collect();
+    Batch::new(Kind::Graph, Column::new(Dtype::FLOAT32, 2, positions.into()).unwrap())
+}
+
+fn edges() -> Column {
+    let vertices = SIZES.iter().sum::<usize>() as u64;
+    let ends = (0..vertices * 2).map(|n| n * 31 % vertices).flat_map(u64::to_le_bytes);
+    let ends: Vec<u8> = ends.collect();
+    Column::new(Dtype::parse("uint64").unwrap(), 2, ends.into()).unwrap()
+}
+
+fn schema() -> Schema {
+    let chunk = ChunkShape::new(&[20.0, 20.0]).unwrap();
+    Schema::new(Kind::Graph, Axis::spatial(2).unwrap(), chunk).unwrap()
+}
+
+fn options() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.build.sync = false;
+    options
+}
+
+fn plan(folder: &Path) {
+    let mut slices: Vec<SlicePlan> =
+        SIZES.map(|n| SlicePlan { vertices: n as u64, ..SlicePlan::default() }).into();
+    slices[1].elements = SIZES.iter().sum::<usize>() as u64;
+    TaskPlan::new(&schema(), slices, 2, "input".into()).create(folder).unwrap();
+}
+
+fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<Tasks, WriteError> {
+    let store: Arc<dyn ObjectStore> = backend.clone();
+    Tasks::in_object_store(store, "a.zv", folder, schema(), options())
+}
+
+/// What one process does that is started again: every task, and the last step.
+async fn attempt(backend: &Arc<FaultStore>, folder: &Path) -> Result<Option<Report>, WriteError> {
+    let tasks = open(backend, folder)?;
+    for task in tasks.all() {
+        if task.stage != Stage::Route {
+            tasks.run(task).await?;
+        } else if !tasks.is_done(task) {
+            let slice = task.number as usize;
+            let mut router = tasks.router(task.number)?;
+            router.push(&batch(SIZES[..slice].iter().sum(), SIZES[slice]))?;
+            if slice == 1 {
+                router.push_elements(&edges(), &[])?;
+            }
+            tasks.route(router)?;
+        }
+    }
+    tasks.finish().await
+}
+
+/// Everything that is there.
+async fn objects(backend: &FaultStore) -> BTreeMap<String, Bytes> {
+    backend.always(None);
+    backend.forget();
+    let metas: Vec<_> = backend.list(None).try_collect().await.unwrap();
+    let read = futures_util::stream::iter(metas).then(|meta| async move {
+        let bytes = backend.get(&meta.location).await.unwrap().bytes().await.unwrap();
+        (meta.location.to_string(), bytes)
+    });
+    read.collect().await
+}
+
+/// What one process writes that nothing happens to.
+async fn whole() -> BTreeMap<String, Bytes> {
+    let backend = Arc::new(FaultStore::new());
+    let store: Arc<dyn ObjectStore> = backend.clone();
+    let mut writer = Writer::in_object_store(store, "a.zv", schema(), options()).await.unwrap();
+    writer.push(&batch(0, SIZES[0])).unwrap();
+    writer.push(&batch(SIZES[0], SIZES[1])).unwrap();
+    writer.push_elements(&edges(), &[]).unwrap();
+    writer.finish().await.unwrap();
+    objects(&backend).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_at_every_operation() {
+    let wanted = whole().await;
+    let count = {
+        let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
+        plan(folder.path());
+        assert_eq!(attempt(&backend, folder.path()).await.unwrap().unwrap().vertices, 55);
+        let asked = backend.asked();
+        let roots: Vec<usize> =
+            (0..asked.len()).filter(|n| asked[*n].path == "a.zv/zarr.json").collect();
+        assert!(roots.iter().all(|n| *n + 4 >= asked.len()), "the root goes last: {roots:?}");
+        assert!(!folder.path().exists());
+        assert_eq!(objects(&backend).await, wanted);
+        asked.len()
+    };
+    let faults = [
+        Fault::Status(503),
+        Fault::Status(403),
+        Fault::Status(409),
+        Fault::Silence,
+        Fault::AnswerLost,
+        Fault::AnswerLate,
+    ];
+    let (mut again, mut unknown) = (0, 0);
+    for nth in 0..count {
+        for fault in &faults {
+            let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
+            plan(folder.path());
+            backend.plan(nth, fault.clone());
+            let mut done = attempt(&backend, folder.path()).await;
+            if let Err(error) = &done {
+                again += 1;
+                unknown += usize::from(error.class() == Class::CommitUnknown);
+                assert!(!folder.path().join("plan.json.tmp").exists());
+                done = attempt(&backend, folder.path()).await;
+            }
+            assert!(done.is_ok(), "operation {nth}, {fault:?}: {done:?}");
+            assert!(!folder.path().exists(), "operation {nth}, {fault:?}");
+            assert!(objects(&backend).await == wanted, "operation {nth}, {fault:?}");
+        }
+    }
+    assert!(again > 0, "{again} {unknown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_came_is_found_out_by_the_next() {
+    let wanted = whole().await;
+    let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
+    plan(folder.path());
+    // All goes well up to the root document, and nothing is heard from then on.
+    let done = {
+        let counted = Arc::new(FaultStore::new());
+        let other = archives::scratch();
+        plan(other.path());
+        attempt(&counted, other.path()).await.unwrap();
+        let asked = counted.asked();
+        let is_root =
+            |asked: &&fault_store::Asked| asked.what == "put" && asked.path == "a.zv/zarr.json";
+        asked.iter().position(|asked| is_root(&asked)).unwrap()
+    };
+    backend.plan(done, Fault::AnswerLate);
+    for later in 1..60 {
+        backend.plan(done + later, Fault::Silence);
+    }
+    let error = attempt(&backend, folder.path()).await.unwrap_err();
+    assert_eq!(error.class(), Class::CommitUnknown, "{error}");
+    backend.forget();
+    assert!(attempt(&backend, folder.path()).await.unwrap().is_none(), "it was there");
+    assert!(!folder.path().exists());
+    assert_eq!(objects(&backend).await, wanted);
+}
+
+#[tokio::test]
+async fn a_store_that_somebody_else_put_there_is_theirs() {
+    let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
+    plan(folder.path());
+    backend.insert("a.zv/zarr.json", b"{}").await;
+    let error = attempt(&backend, folder.path()).await.unwrap_err();
+    assert_eq!(error.class(), Class::AlreadyExists, "{error}");
+    assert_eq!(objects(&backend).await["a.zv/zarr.json"], "{}");
+    assert!(!folder.path().join("root.json").exists(), "nothing of ours is there");
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_is_written_again() {
+    let wanted = whole().await;
+    let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
+    plan(folder.path());
+    let tasks = open(&backend, folder.path()).unwrap();
+    // Everything but the last step.
+    backend.insert("a.zv/zarr.json", b"{}").await;
+    attempt(&backend, folder.path()).await.unwrap_err();
+    backend.delete(&"a.zv/zarr.json".into()).await.unwrap();
+    backend.delete(&"a.zv/0/vertices/c/1/0".into()).await.unwrap();
+    let error = tasks.finish().await.unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            ": expected every object that it wrote to be there; it is to be run again, found none for \
+             0/vertices, chunk 1.0"
+        ),
+        "{error}"
+    );
+    let (task, _) = error.split_once(':').unwrap();
+    let undone: Vec<Task> = tasks.all().into_iter().filter(|task| !tasks.is_done(*task)).collect();
+    assert_eq!(undone.iter().map(ToString::to_string).collect::<Vec<_>>(), [task]);
+    assert!(tasks.run(undone[0]).await.unwrap());
+    tasks.finish().await.unwrap().unwrap();
+    assert_eq!(objects(&backend).await, wanted);
+}

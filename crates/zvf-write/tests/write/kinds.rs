@@ -1,0 +1,242 @@
+//! Several kinds in one store: each comes back as if it were alone.
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use proptest::prelude::*;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype, LinkStore};
+use zvf_model::{
+    Batch, Column, Elements, Kind, Level, LevelReader, Members, ObjectId, Parts, Value,
+};
+use zvf_query::{Query, Reader};
+use zvf_store::Codecs;
+use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
+
+use crate::given::{Given, objects, open};
+use crate::round_trip::{any_of, run};
+
+/// Geometry of several kinds on the same axes; no two objects have one id.
+fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
+    let kinds = Just(Kind::ALL.to_vec()).prop_shuffle();
+    (kinds, 2_usize..=4, 1_usize..=3).prop_flat_map(|(kinds, several, axes)| {
+        let each: Vec<_> = kinds.into_iter().take(several).map(|kind| any_of(kind, axes)).collect();
+        each.prop_map(|mut all| {
+            for (kind, given) in (0..).zip(&mut all) {
+                for (n, (id, _)) in (0..).zip(&mut given.parts) {
+                    *id = kind * 1000 - 500 + n * 7;
+                }
+            }
+            all
+        })
+    })
+}
+
+/// One schema for all of them.
+fn schema(all: &[Given]) -> Schema {
+    let more = all[1..].iter().map(|given| given.kind);
+    more.fold(all[0].schema(8.0), |schema, kind| schema.and(kind).unwrap())
+}
+
+async fn write(
+    all: &[Given],
+    schema: Schema,
+    options: WriteOptions,
+    size: usize,
+) -> Result<(Arc<InMemory>, Report), WriteError> {
+    let memory = Arc::new(InMemory::new());
+    let mut writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
+    for given in all {
+        given.give(&mut writer, size)?;
+    }
+    Ok((memory, writer.finish().await?))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_kind_reads_back(
+        all in any_mixture(),
+        size in 1_usize..70,
+        memory in prop::sample::select(vec![0_u64, 1 << 20]),
+        compat: bool,
+        sharded: bool,
+    ) {
+        let scratch = tempfile::tempdir().unwrap();
+        let scratch_folder = Some(scratch.path().to_owned());
+        let options = WriteOptions { memory, compat, scratch: scratch_folder, ..WriteOptions::default() };
+        let mut schema = schema(&all);
+        if sharded {
+            schema = schema.with_codecs(Codecs::zstd(1)).sharded(&vec![2; all[0].axes]).unwrap();
+        }
+        run(async {
+            let (store, report) = write(&all, schema, options, size).await.unwrap();
+            assert_eq!(report.kinds.len(), all.len());
+            assert_eq!(report.vertices, all.iter().map(|g| g.positions.len() as u64).sum::<u64>());
+            for given in &all {
+                given.check_read(store.clone()).await;
+            }
+            let level = LevelReader::open(&open(store).await, Level(0)).await.unwrap();
+            let mut kinds: Vec<Kind> = level.kinds().iter().copied().chain(level.kinds_beside()).collect();
+            let mut given: Vec<Kind> = all.iter().map(|given| given.kind).collect();
+            (kinds.sort_unstable(), given.sort_unstable());
+            assert_eq!(kinds, given);
+        });
+        prop_assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn bytes_do_not_depend_on_threads_or_batches(all in any_mixture(), size in 1_usize..70) {
+        let pool = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
+        let (one, many) = (pool(1), pool(5));
+        let bytes = |pool: &rayon::ThreadPool, size, memory| {
+            let options = WriteOptions { memory, ..WriteOptions::default() };
+            pool.install(|| run(async {
+                objects(&write(&all, schema(&all), options, size).await.unwrap().0).await
+            }))
+        };
+        let whole = bytes(&one, usize::MAX, 1 << 20);
+        prop_assert_eq!(&bytes(&many, size, 1 << 20), &whole);
+        prop_assert_eq!(&bytes(&one, size, 0), &whole);
+    }
+}
+
+fn axis(values: &[f32]) -> Column {
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap()
+}
+
+fn mixed(first: Kind, others: &[Kind]) -> Schema {
+    let chunk = ChunkShape::new(&[10.0]).unwrap();
+    let schema = Schema::new(first, Axis::spatial(1).unwrap(), chunk).unwrap();
+    others.iter().fold(schema, |schema, kind| schema.and(*kind).unwrap())
+}
+
+async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
+    let memory = Arc::new(InMemory::new());
+    let options = WriteOptions::default();
+    let writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await;
+    (memory, writer.unwrap())
+}
+
+/// The ids of all objects of a kind.
+async fn ids(reader: &Reader, kind: Kind) -> Vec<i64> {
+    let level = reader.level_of_kind(Level(0), kind).await.unwrap();
+    let Some(index) = level.objects().await.unwrap() else { return Vec::new() };
+    index.ids(0..index.slots()).await.unwrap().iter().map(|id| id.0).collect()
+}
+
+#[tokio::test]
+async fn objects_without_names_are_numbered_on_over_all_kinds() {
+    let kinds = [Kind::Skeleton, Kind::Line, Kind::Graph, Kind::Polyline, Kind::PointCloud];
+    let (memory, mut writer) = begin(mixed(kinds[0], &kinds[1..])).await;
+    let trees = |xs: &[f32]| {
+        let edges = Elements::new(2, vec![1, 0]).unwrap();
+        Batch::new(Kind::Skeleton, axis(xs)).with_elements(edges).unwrap()
+    };
+    writer.push(&trees(&[1.0, 2.0, 3.0])).unwrap(); // 0 and 1
+    writer.push(&Batch::new(Kind::Line, axis(&[1.0, 2.0, 3.0, 4.0]))).unwrap(); // 2 and 3
+    writer.push(&Batch::new(Kind::Graph, axis(&[1.0, 2.0]))).unwrap(); // 4
+    let named = Parts::new(vec![0, 2], vec![ObjectId(7)]).unwrap();
+    let chain = Batch::new(Kind::Polyline, axis(&[5.0, 15.0])).with_parts(named).unwrap();
+    writer.push(&chain).unwrap(); // 7
+    writer.push(&Batch::new(Kind::Graph, axis(&[3.0]))).unwrap(); // 4 again
+    writer.push(&trees(&[5.0, 6.0])).unwrap(); // 8
+    writer.push(&Batch::new(Kind::PointCloud, axis(&[5.0, 6.0]))).unwrap(); // none
+    writer.kind(Kind::Polyline).unwrap().declare_objects(&[ObjectId(20)]);
+    writer.push(&Batch::new(Kind::Line, axis(&[8.0, 9.0]))).unwrap(); // 21
+    let members = vec![ObjectId(21), ObjectId(0), ObjectId(7)];
+    assert_eq!(writer.group(Some("some"), Members::Ids(members)), 0);
+    let report = writer.finish().await.unwrap();
+    assert_eq!(
+        report.to_string(),
+        "18 vertices in 6 chunks, 9 objects, 1 links; skeleton: 5 vertices, 3 objects, 0 links; \
+         line: 6 vertices, 3 objects, 0 links; graph: 3 vertices, 1 objects, 0 links; polyline: 2 \
+         vertices, 2 objects, 1 links; point_cloud: 2 vertices, 0 objects, 0 links"
+    );
+    let reader = Reader::new(open(memory).await);
+    let wanted: [&[i64]; 5] = [&[0, 1, 8], &[2, 3, 21], &[4], &[7, 20], &[]];
+    for (kind, wanted) in kinds.into_iter().zip(wanted) {
+        assert_eq!(ids(&reader, kind).await, wanted, "{kind}");
+    }
+    // A group is of the whole store: each kind gives its members.
+    for (kind, vertices) in [(Kind::Skeleton, 2), (Kind::Line, 2), (Kind::Polyline, 2)] {
+        let answer = reader.run(&Query::all().in_groups([0]).of_kind(kind)).await.unwrap();
+        assert_eq!(answer.batch.len(), vertices, "{kind}");
+    }
+    let tree = reader.run(&Query::all().of_kind(Kind::Skeleton)).await.unwrap();
+    assert_eq!(tree.batch.elements().map_or(0, Elements::len), 2);
+    let first = reader.run(&Query::all()).await.unwrap();
+    assert_eq!((first.batch.kind(), first.batch.len()), (Kind::Skeleton, 5));
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let part = |kind, id| {
+        let part = Parts::new(vec![0, 2], vec![ObjectId(id)]).unwrap();
+        Batch::new(kind, axis(&[1.0, 2.0])).with_parts(part).unwrap()
+    };
+    let (_, mut writer) = begin(mixed(Kind::Graph, &[Kind::Streamline, Kind::Mesh])).await;
+    assert_eq!(
+        writer.kind(Kind::Line).map(|_| ()).unwrap_err().to_string(),
+        "the kind: expected mesh or graph or streamline, found line"
+    );
+    assert_eq!(
+        writer.push(&part(Kind::Line, 1)).unwrap_err().to_string(),
+        "a batch of mesh: its kind must be mesh, found line"
+    );
+    writer.push(&part(Kind::Streamline, 5)).unwrap();
+    writer.push(&part(Kind::Graph, 5)).unwrap();
+    assert_eq!(
+        writer.finish().await.unwrap_err().to_string(),
+        "object 5 is both a graph and a streamline: ids are those of all kinds together"
+    );
+}
+
+#[tokio::test]
+async fn what_is_said_of_links_is_said_of_each_kind_that_has_them() {
+    let schema = mixed(Kind::Skeleton, &[Kind::Graph, Kind::Polyline]);
+    let (memory, mut writer) = begin(schema.directed().with_links(LinkStore::Duplicate)).await;
+    let part = |kind| {
+        let id = ObjectId(kind as i64);
+        let part = Parts::new(vec![0, 2], vec![id]).unwrap();
+        Batch::new(kind, axis(&[1.0, 12.0])).with_parts(part).unwrap()
+    };
+    let edge = Elements::new(2, vec![1, 0]).unwrap();
+    writer.push(&part(Kind::Skeleton).with_elements(edge.clone()).unwrap()).unwrap();
+    writer.push(&part(Kind::Graph).with_elements(edge).unwrap()).unwrap();
+    writer.push(&part(Kind::Polyline)).unwrap();
+    writer.finish().await.unwrap();
+    let level = LevelReader::open(&open(memory).await, Level(0)).await.unwrap();
+    for (kind, directed, store, convention) in [
+        (Kind::Skeleton, false, "canonical", "implicit_sequential_with_branches"),
+        (Kind::Graph, true, "duplicate", "explicit"),
+        (Kind::Polyline, false, "canonical", "implicit_sequential"),
+    ] {
+        let level = level.of_kind(kind).await.unwrap().unwrap();
+        let family = level.node().group("links/0").await.unwrap().unwrap().attributes;
+        assert_eq!((&family["directed"], &family["store"]), (&directed.into(), &store.into()));
+        assert_eq!(level.links_convention().as_str(), convention, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn bounds_are_those_of_all_and_a_kind_may_be_empty() {
+    let (memory, mut writer) = begin(mixed(Kind::Graph, &[Kind::Mesh, Kind::PointCloud])).await;
+    writer.push(&Batch::new(Kind::PointCloud, axis(&[31.0, 35.0]))).unwrap();
+    writer.push(&Batch::new(Kind::Graph, axis(&[-15.0]))).unwrap();
+    writer.finish().await.unwrap();
+    let store = open(memory).await;
+    let block = &store.root().zarr_vectors;
+    assert_eq!(block.bounds, [vec![-15.0], vec![35.0]]);
+    let kinds: Vec<&str> = block.geometry_types.iter().map(|token| token.as_str()).collect();
+    assert_eq!(kinds, ["mesh", "graph", "point_cloud"]);
+    let reader = Reader::new(store);
+    for (kind, rows) in [(Kind::Mesh, 0), (Kind::Graph, 1), (Kind::PointCloud, 2)] {
+        let answer = reader.run(&Query::all().of_kind(kind)).await.unwrap();
+        assert_eq!(answer.batch.len(), rows, "{kind}");
+    }
+    let graph = reader.run(&Query::all().of_kind(Kind::Graph)).await.unwrap();
+    assert_eq!(graph.batch.positions().value(0, 0), Value::Float(-15.0));
+}

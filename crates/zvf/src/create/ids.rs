@@ -1,0 +1,236 @@
+//! Ids of the objects of several files: those of a file come after those of the files before it.
+//!
+//! ```text
+//! first file        ids as they are                          0 1 2
+//! next file         shifted to begin after the largest       0 1    -> 3 4
+//! without objects   trees and lines are numbered on; a graph or a mesh is one object
+//! ```
+//!
+//! A file with negative ids is shifted by as much more, so that it stays behind the others as a whole.
+
+use serde::{Deserialize, Serialize};
+use zvf_convert::read::Piece;
+use zvf_model::{Batch, Kind, ObjectId, Parts};
+use zvf_write::WriteError;
+
+use crate::Error;
+
+/// How the ids of a file become those of the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shift {
+    by: i64,
+    whole: bool, // vertices of which nothing is said are object `by`
+}
+
+impl Shift {
+    /// The id that 0 becomes.
+    pub(super) const fn first(self) -> i64 {
+        self.by
+    }
+
+    /// A piece of the file with ids of the store.
+    pub(crate) fn apply(self, piece: Piece) -> Result<Piece, Error> {
+        match piece {
+            Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
+            Piece::Objects { ids, fields } => {
+                Ok(Piece::Objects { ids: ids.into_iter().map(|id| self.id(id)).collect(), fields })
+            }
+            elements @ Piece::Elements { .. } => Ok(elements),
+        }
+    }
+
+    fn batch(self, batch: Batch) -> Result<Batch, Error> {
+        if let Some(owners) = batch.vertex_objects().filter(|_| self.by != 0) {
+            let owners = owners.iter().map(|owner| owner.map(|id| self.id(id))).collect();
+            return Ok(batch.with_vertex_objects(owners).map_err(WriteError::from)?);
+        }
+        let named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
+        let parts = if named && self.by != 0 {
+            let ids = batch.parts().objects().iter().map(|id| self.id(*id)).collect();
+            Parts::new(batch.parts().offsets().to_vec(), ids)
+        } else if !named && self.whole && !batch.is_empty() {
+            Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])
+        } else {
+            return Ok(batch);
+        };
+        let shifted = parts.and_then(|parts| batch.with_parts(parts));
+        Ok(shifted.map_err(WriteError::from)?)
+    }
+
+    const fn id(self, id: ObjectId) -> ObjectId {
+        ObjectId(id.0.saturating_add(self.by))
+    }
+}
+
+/// Finds out how ids are shifted, while files are looked through.
+#[derive(Debug)]
+pub(super) struct Numbering {
+    keep: bool,
+    first: bool,
+    next: i64, // one past the largest id of the files so far
+    file: File,
+}
+
+/// What one file has so far.
+#[derive(Debug, Default)]
+struct File {
+    low: i64, // not above 0
+    high: Option<i64>,
+    unsaid: i64, // trees and lines without ids
+}
+
+impl Numbering {
+    /// Begins after the files of other kinds; `keep` leaves all ids as they are.
+    pub(super) fn new(next: i64, keep: bool) -> Self {
+        Self { keep, first: next == 0, next, file: File::default() }
+    }
+
+    /// Looks at a piece of the file.
+    pub(super) fn add(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Vertices(batch) => {
+                let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
+                let parts = batch.parts().objects().iter().copied();
+                self.file.named(parts.chain(owners));
+                if batch.parts().is_empty() && batch.vertex_objects().is_none() {
+                    self.file.unsaid = self.file.unsaid.saturating_add(unsaid(batch));
+                }
+            }
+            Piece::Objects { ids, .. } => self.file.named(ids.iter().copied()),
+            Piece::Elements { .. } => {}
+        }
+    }
+
+    /// Ends the file; `one` says that it is one object if it names none.
+    pub(super) fn end(&mut self, one: bool) -> Shift {
+        let File { low, high, unsaid } = std::mem::take(&mut self.file);
+        let whole = one && high.is_none();
+        let stays = self.keep || self.first;
+        let by = if stays { 0 } else { self.next.saturating_sub(low) };
+        let last = high.or(whole.then_some(0)).map(|high| high.saturating_add(by));
+        let after = last.map_or(self.next, |last| last.saturating_add(1));
+        self.next = self.next.max(after).saturating_add(unsaid);
+        self.first = false;
+        Shift { by, whole }
+    }
+
+    /// The first id that is free.
+    pub(super) const fn next(&self) -> i64 {
+        self.next
+    }
+}
+
+impl File {
+    fn named(&mut self, ids: impl Iterator<Item = ObjectId>) {
+        for ObjectId(id) in ids {
+            self.low = self.low.min(id);
+            self.high = Some(self.high.map_or(id, |high| high.max(id)));
+        }
+    }
+}
+
+/// Objects of a batch that names none, as the writer numbers them.
+fn unsaid(batch: &Batch) -> i64 {
+    let edges = batch.elements().map_or(0, zvf_model::Elements::len);
+    let count = if batch.kind() == Kind::Skeleton {
+        batch.len().saturating_sub(edges)
+    } else if batch.kind() == Kind::Line {
+        batch.len() / 2
+    } else {
+        0
+    };
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::Column;
+
+    use super::*;
+
+    fn batch(kind: Kind, rows: usize) -> Batch {
+        Batch::new(kind, Column::new(Dtype::FLOAT32, 1, vec![0; rows * 4].into()).unwrap())
+    }
+
+    fn parts(ids: &[i64]) -> Piece {
+        let ids = ids.iter().copied().map(ObjectId).collect::<Vec<_>>();
+        let parts = Parts::new((0..=ids.len()).collect(), ids.clone()).unwrap();
+        Piece::Vertices(batch(Kind::Streamline, ids.len()).with_parts(parts).unwrap())
+    }
+
+    fn ids(piece: Piece) -> Vec<i64> {
+        match piece {
+            Piece::Vertices(batch) => match batch.vertex_objects() {
+                Some(owners) => owners.iter().map(|id| id.map_or(-9, |id| id.0)).collect(),
+                None => batch.parts().objects().iter().map(|id| id.0).collect(),
+            },
+            Piece::Objects { ids, .. } => ids.iter().map(|id| id.0).collect(),
+            Piece::Elements { .. } => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ids_of_a_file_follow_those_before() {
+        let owned = |ids: &[Option<i64>]| {
+            let ids = ids.iter().map(|id| id.map(ObjectId)).collect();
+            Piece::Vertices(batch(Kind::PointCloud, 3).with_vertex_objects(ids).unwrap())
+        };
+        let said = |id| Piece::Objects { ids: vec![ObjectId(id)], fields: Vec::new() };
+        let files = [
+            vec![parts(&[4, -2]), said(6)],
+            vec![parts(&[0]), said(1)],
+            vec![parts(&[-3, 2])],
+            vec![owned(&[Some(1), None, Some(0)])],
+        ];
+        for (keep, wanted) in [
+            (
+                false,
+                [
+                    vec![vec![4, -2], vec![6]],
+                    vec![vec![7], vec![8]],
+                    vec![vec![9, 14]],
+                    vec![vec![16, -9, 15]],
+                ],
+            ),
+            (
+                true,
+                [
+                    vec![vec![4, -2], vec![6]],
+                    vec![vec![0], vec![1]],
+                    vec![vec![-3, 2]],
+                    vec![vec![1, -9, 0]],
+                ],
+            ),
+        ] {
+            let mut numbering = Numbering::new(0, keep);
+            for (file, wanted) in files.iter().zip(wanted) {
+                file.iter().for_each(|piece| numbering.add(piece));
+                let shift = numbering.end(false);
+                let found: Vec<Vec<i64>> =
+                    file.iter().map(|piece| ids(shift.apply(piece.clone()).unwrap())).collect();
+                assert_eq!(found, wanted, "keep {keep}");
+            }
+            assert_eq!(numbering.next(), if keep { 7 } else { 17 });
+        }
+    }
+
+    #[test]
+    fn what_names_no_objects_is_counted() {
+        let mut numbering = Numbering::new(5, false);
+        let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
+        let trees = batch(Kind::Skeleton, 3).with_elements(edges).unwrap();
+        numbering.add(&Piece::Vertices(trees.clone()));
+        let shift = numbering.end(false);
+        assert_eq!(shift.apply(Piece::Vertices(trees.clone())).unwrap(), Piece::Vertices(trees));
+        assert_eq!(numbering.next(), 7);
+        let mesh = Piece::Vertices(batch(Kind::Mesh, 3));
+        for object in [7, 8] {
+            numbering.add(&mesh);
+            assert_eq!(ids(numbering.end(true).apply(mesh.clone()).unwrap()), [object]);
+        }
+        numbering.add(&Piece::Vertices(batch(Kind::Line, 6)));
+        numbering.end(false);
+        assert_eq!(numbering.next(), 12);
+    }
+}

@@ -1,0 +1,202 @@
+//! Files of whatever kinds as one store: a layout for each kind, all in the same chunks.
+//!
+//! Files of one kind are one geometry, whatever lies between them on the command line. The kind of the
+//! first file comes first in the store, faces before all ([`zvf_write::Schema::and`]).
+//!
+//! Not here: what is written of one kind ([`Layout`]).
+
+use std::fmt;
+use std::path::PathBuf;
+
+use zvf_convert::read::Piece;
+use zvf_model::Kind;
+use zvf_write::{KindWriter, Report, TaskPlan, Writer};
+
+use super::{
+    Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed, schema,
+};
+use crate::Error;
+
+/// What would be written of files of one or several kinds.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = std::env::temp_dir().join(format!("zvf-layouts-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// use std::ops::ControlFlow;
+/// use zvf::create::{Layouts, Recipe};
+///
+/// let (points, tree) = (folder.join("a.csv"), folder.join("b.swc"));
+/// std::fs::write(&points, "x,y,z\n1,2,3\n")?;
+/// std::fs::write(&tree, "1 1 0 0 0 1 -1\n2 1 0 9 0 1 1\n")?;
+/// let (recipe, go) = (Recipe::default(), &mut |_, _| ControlFlow::Continue(()));
+/// let layouts = Layouts::of(&[points, tree], &recipe, go)?;
+/// assert_eq!(layouts.iter().map(|layout| layout.vertices).collect::<Vec<_>>(), [1, 2]);
+/// let store = folder.join("both.zarrvectors");
+/// let report = layouts.create(store.to_str().unwrap(), &recipe, go).await?;
+/// assert_eq!(report.kinds.len(), 2);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    each: Vec<(Vec<PathBuf>, Layout)>, // at least one; the kinds of the store in order
+}
+
+impl Layouts {
+    /// Looks through the whole of `files`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::of_all`] for the files of each kind, and when kinds have other axes.
+    pub fn of(
+        files: &[PathBuf],
+        recipe: &Recipe,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, Error> {
+        let mut kinds: Vec<(Kind, Vec<PathBuf>)> = Vec::new();
+        for file in files {
+            let kind = open(file, recipe)?.header().kind;
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, own)) => own.push(file.clone()),
+                None => kinds.push((kind, vec![file.clone()])),
+            }
+        }
+        kinds.sort_by_key(|(kind, _)| *kind != Kind::Mesh);
+        if kinds.is_empty() {
+            return Err(Error::bad_request("the input", "at least one file", "none"));
+        }
+        let (mut each, mut next) = (Vec::with_capacity(kinds.len()), 0);
+        for (_, files) in kinds {
+            let layout = Layout::after(&files, recipe, next, progress)?;
+            next = layout.next;
+            each.push((files, layout));
+        }
+        let mut layouts = Self { each };
+        layouts.agree(recipe)?;
+        Ok(layouts)
+    }
+
+    /// That of each kind, in the order of the store.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Layout> {
+        self.each.iter().map(|(_, layout)| layout)
+    }
+
+    /// Writes what the files hold to a new store at `address`. Of one kind, that is
+    /// [`create_all`]; several are written in one go, and who is killed begins anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](super::create).
+    pub async fn create(
+        &self,
+        address: &str,
+        recipe: &Recipe,
+        progress: &mut Progress<'_>,
+    ) -> Result<Report, Error> {
+        if let [(files, layout)] = self.each.as_slice() {
+            return create_all(files, address, layout, recipe, progress).await;
+        }
+        if let Some(folder) = folder(address, recipe).filter(|folder| folder.exists()) {
+            let _lock = lock(&folder)?;
+            TaskPlan::remove(&folder)?; // what one kind, killed, had left
+        }
+        let mut shapes = self.iter().map(Shape::of);
+        let Some(first) = shapes.next() else {
+            return Err(Error::bad_request("the input", "at least one file", "none"));
+        };
+        let mut whole = schema(&first, recipe.bins.as_deref(), recipe.codecs.clone())?;
+        for kind in self.iter().skip(1).map(|layout| layout.header.kind) {
+            whole = whole.and(kind)?;
+        }
+        let mut writer = Writer::create(address, whole, recipe.write.clone()).await?;
+        let mut total = 0_u64;
+        for (files, layout) in &self.each {
+            let mut own = writer.kind(layout.header.kind)?;
+            for (file, shift) in files.iter().zip(&layout.shifts) {
+                let before = own.vertices();
+                for piece in open(file, recipe)? {
+                    push(&mut own, shift.apply(piece?)?, before)?;
+                    go(progress, Stage::Read, total.saturating_add(own.vertices()))?;
+                }
+            }
+            if own.vertices() != layout.vertices {
+                let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+                return Err(Error::changed(&names.join(", "), layout.vertices, own.vertices()));
+            }
+            total = total.saturating_add(own.vertices());
+        }
+        go(progress, Stage::Write, total)?;
+        Ok(writer.finish().await?)
+    }
+
+    /// Gives all kinds the same chunks.
+    fn agree(&mut self, recipe: &Recipe) -> Result<(), Error> {
+        let [(_, first), others @ ..] = self.each.as_slice() else { return Ok(()) };
+        if others.is_empty() {
+            return Ok(());
+        }
+        let axes = first.header.axes.clone();
+        for (files, other) in others {
+            if other.header.axes != axes {
+                let file = files.first().map(|file| file.display().to_string()).unwrap_or_default();
+                let found = format!("{} in {file}", other.header.axes.join(", "));
+                let expected = "the same axes in every file";
+                return Err(Error::bad_request("the input", expected, &found));
+            }
+        }
+        let all = || self.each.iter().map(|(_, layout)| layout);
+        let vertices = all().map(|layout| layout.vertices).fold(0, u64::saturating_add);
+        let bytes = all().map(|layout| layout.bytes).fold(0, u64::saturating_add);
+        let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(union);
+        let mut units: Vec<&'static str> = all().filter_map(|layout| layout.header.unit).collect();
+        units.sort_unstable();
+        units.dedup();
+        for (_, layout) in &mut self.each {
+            layout.settle(bounds.as_ref(), (vertices, bytes), recipe);
+            layout.header.unit = None;
+        }
+        if let Some((_, first)) = self.each.first_mut() {
+            match units.as_slice() {
+                [only] => first.header.unit = Some(only),
+                [] => {}
+                several => {
+                    let several = several.join(" and ");
+                    let note = format!("units, {several}: numbers are kept as they are");
+                    first.header.left_out.push(note);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Layouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, layout) in self.iter().enumerate() {
+            let between = if n > 0 { "\n\n" } else { "" };
+            write!(f, "{between}{layout}")?;
+        }
+        Ok(())
+    }
+}
+
+fn push(writer: &mut KindWriter<'_>, piece: Piece, before: u64) -> Result<(), Error> {
+    match piece {
+        Piece::Vertices(batch) => writer.push(&batch)?,
+        Piece::Elements { rows, fields } => {
+            writer.push_elements(&pushed(&rows, before)?, &fields)?;
+        }
+        Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
+        Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
+    }
+    Ok(())
+}
+
+fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
+    low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
+    high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
+    [low, high]
+}
