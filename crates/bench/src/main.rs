@@ -11,6 +11,7 @@ mod clock;
 mod limit;
 mod ours;
 mod peer;
+mod pyramid;
 mod report;
 mod tensor;
 mod validate;
@@ -50,6 +51,9 @@ struct Arguments {
     /// With --tensor: how many threads each side has.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Build levels instead, of copies in this folder: one of a memory file system.
+    #[arg(long, value_name = "DIR")]
+    pyramid: Option<PathBuf>,
     #[command(flatten)]
     write: write::Options,
     /// Only workloads whose name contains this.
@@ -69,6 +73,10 @@ fn main() -> anyhow::Result<()> {
     let environment = Environment::installed(&arguments.folder)?;
     let stores = arguments.folder.join(format!("stores-{}", arguments.scale));
     environment.make(&stores, arguments.scale)?;
+    if let Some(place) = &arguments.pyramid {
+        let filter = arguments.filter.as_deref();
+        return pyramid::run(&environment, &stores, place, arguments.turns, filter);
+    }
     if arguments.validate {
         let filter = arguments.filter.as_deref();
         return match arguments.profile {
