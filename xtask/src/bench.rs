@@ -10,6 +10,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask bench [--quick] [--part NAME] [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate [STORE] [--turns N]
+       cargo xtask bench --pyramid DIR [STORE] [--turns N]
        cargo xtask bench --write DIR [--write DIR..] [WORKLOAD] [--turns N]
        cargo xtask bench --tensor [WORKLOAD] [--turns N] [--scale X] [--threads N]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
@@ -20,6 +21,7 @@ prints tables of medians and ratios, beside what the machine takes for the same 
 installed is in the table, with the reason. When all parts ran, docs/benchmarks.md is written with its
 plots. --quick takes smaller data and five minutes. Needs python3.
 With --validate: whole stores validated instead, and the most memory that the command holds then.
+With --pyramid: levels built, of copies in a folder, and the most memory that is held then.
 With --write: writing instead, into folders of a disk or a memory file system, beside the reference and
 beside a plain program that creates the same files.
 With --tensor: slices of dense arrays instead, beside tetration and python-blosc2, which are installed
@@ -34,7 +36,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         return house.cargo(&bench).forward(args).run();
     }
     // Its memory is measured in a process of its own.
-    if args.peek("--validate") {
+    if args.peek("--validate") || args.peek("--pyramid") {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
     }
     let folder = house.target().join("bench").display().to_string();

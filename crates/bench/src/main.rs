@@ -13,6 +13,7 @@ mod page;
 mod parts;
 mod peer;
 mod plot;
+mod pyramid;
 mod report;
 #[cfg(feature = "remote")]
 mod server;
@@ -65,6 +66,9 @@ struct Arguments {
     /// With --tensor: how many threads each side has.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Build levels instead, of copies in this folder: one of a memory file system.
+    #[arg(long, value_name = "DIR")]
+    pyramid: Option<PathBuf>,
     #[command(flatten)]
     write: write::Options,
     /// Only workloads whose name contains this.
@@ -91,7 +95,7 @@ fn main() -> anyhow::Result<()> {
         alone: false,
         filter: arguments.filter.clone(),
     };
-    if arguments.validate || arguments.profile {
+    if arguments.validate || arguments.profile || arguments.pyramid.is_some() {
         return by_hand(&bench, &arguments);
     }
     for name in &arguments.part {
@@ -117,12 +121,15 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Validating, and our own side for a profiler.
+/// Validating, building levels, and our own side for a profiler.
 fn by_hand(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
     let environment = Environment::installed(&bench.folder)?;
     let stores = bench.stores();
     environment.make(&stores, bench.scale)?;
     let filter = bench.filter.as_deref();
+    if let Some(place) = &arguments.pyramid {
+        return pyramid::run(&environment, &stores, place, bench.turns, filter);
+    }
     match (arguments.validate, arguments.profile) {
         (true, true) => validate::profile(&stores, bench.turns, filter),
         (true, false) => validate::run(&environment, &stores, bench.turns, filter),

@@ -125,7 +125,7 @@ fn peak(store: &Path) -> anyhow::Result<u64> {
 }
 
 /// The most bytes that a process held so far; nothing once it ended, or on another system.
-fn held(child: &Child) -> Option<u64> {
+pub(crate) fn held(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

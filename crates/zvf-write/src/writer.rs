@@ -309,8 +309,8 @@ impl LevelWriter {
     }
 
     /// As [`finish`](Self::finish); then calls `placed` with the running number of each vertex, ascending,
-    /// the place of its chunk among those of the level in numeric order, and its row there. It is not
-    /// called for a level that is not [`placing`](Self::placing).
+    /// the place of its chunk among those of the level in numeric order, and its row there: of the first
+    /// kind, where there are several. It is not called for a level that is not [`placing`](Self::placing).
     ///
     /// # Errors
     ///
