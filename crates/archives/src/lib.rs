@@ -152,33 +152,40 @@ pub fn scratch() -> TempDir {
     made.unwrap()
 }
 
-/// A store in a directory that goes away.
+/// A store in a directory that goes away, with whatever is put beside the store.
 #[derive(Debug)]
 pub struct Unpacked {
-    dir: TempDir,
+    path: PathBuf,
+    _dir: TempDir,
 }
 
 impl Unpacked {
     /// The archived store `id`.
     pub fn new(id: &str) -> Self {
-        Self::of(&files(id))
+        let name = id.rsplit('/').next().unwrap_or(id);
+        Self::named(name, &files(id))
     }
 
     /// A store of these files.
     pub fn of(files: &[(String, Vec<u8>)]) -> Self {
+        Self::named("store", files)
+    }
+
+    fn named(name: &str, files: &[(String, Vec<u8>)]) -> Self {
         let dir = scratch();
-        write(dir.path(), files);
-        Self { dir }
+        let path = dir.path().join(format!("{name}.zarrvectors"));
+        write(&path, files);
+        Self { path, _dir: dir }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.dir.path()
+        &self.path
     }
 
     /// The store, opened as a local one.
     pub async fn open(&self) -> Store {
-        open(self.dir.path()).await
+        open(&self.path).await
     }
 }
 

@@ -61,6 +61,7 @@ fn levels_are_built_shown_and_replaced() {
     let text = zvf(&["info", &store]).clean();
     assert!(text.contains(&format!("cluster from 1, within {error}")), "{text}");
     let most = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
+    assert_eq!(most.out.lines().count() as u64, two + 1);
     assert!(most.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", most.out);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
 

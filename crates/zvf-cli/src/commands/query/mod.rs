@@ -81,7 +81,7 @@ pub(crate) struct Query {
     /// The format [default: by the name of the file, else csv, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
     format: Option<Format>,
-    /// Write to this file; it gets its name when it is whole.
+    /// Write to this file, which gets its name when it is whole; - is standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Write edges or faces to this file, where the format holds one table a file.
@@ -97,10 +97,11 @@ pub(crate) struct Query {
 
 impl Query {
     pub(crate) async fn run(
-        self,
+        mut self,
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        self.output = self.output.filter(|path| path.as_os_str() != "-");
         let usual = if session.json() { Format::Jsonl } else { Format::Csv };
         let format = self.format.or_else(|| Format::of(self.output.as_ref()?)).unwrap_or(usual);
         if self.stream && !format.streams() {
