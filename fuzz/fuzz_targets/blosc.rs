@@ -15,7 +15,8 @@ fuzz_target!(|input: ([u8; 6], &[u8])| {
         assert!(all.ends_with(&part), "a part is a part of all");
     }
     use Compressor::{BloscLz, Lz4, Zlib, Zstd};
-    let filters = [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Delta, Filter::ByteDelta];
+    let filters =
+        [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Delta, Filter::ByteDelta];
     let [compressor, level, one, two, typesize, block] = choice.map(usize::from);
     let mut settings = Blosc2Settings {
         compressor: [BloscLz, Lz4, Zlib, Zstd][compressor % 4],
