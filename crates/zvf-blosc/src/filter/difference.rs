@@ -15,6 +15,17 @@ const fn delta_width(typesize: usize) -> usize {
 
 /// Applies delta, where `first` is block 0 as it will be decoded unless this is that block.
 pub(super) fn apply_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
+    delta(typesize, first, block, |before, _| before);
+}
+
+/// Undoes delta, where `first` is the decoded block 0 unless this is that block.
+pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
+    delta(typesize, first, block, |_, after| after);
+}
+
+/// Exclusive or is its own opposite: the two ways differ in which byte of an element, that before or
+/// that after it, is the `plain` one, from which the next element differs.
+fn delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8], plain: impl Fn(u8, u8) -> u8) {
     let width = delta_width(typesize);
     let whole = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
     let (elements, _rest) = block.split_at_mut_checked(whole).unwrap_or_default();
@@ -24,12 +35,12 @@ pub(super) fn apply_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8
         }
         return;
     }
-    let mut before = [0; 8];
+    let mut last = [0; 8];
     for element in elements.chunks_exact_mut(width) {
-        for (byte, before) in element.iter_mut().zip(&mut before) {
-            let plain = *byte;
-            *byte ^= *before;
-            *before = plain;
+        for (byte, last) in element.iter_mut().zip(&mut last) {
+            let before = *byte;
+            *byte ^= *last;
+            *last = plain(before, *byte);
         }
     }
 }
@@ -43,26 +54,6 @@ pub(super) fn apply_bytes(width: usize, block: &mut [u8]) {
             let plain = *byte;
             *byte = plain.wrapping_sub(before);
             before = plain;
-        }
-    }
-}
-
-/// Undoes delta, where `first` is the decoded block 0 unless this is that block.
-pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
-    let width = delta_width(typesize);
-    let whole = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
-    let (elements, _rest) = block.split_at_mut_checked(whole).unwrap_or_default();
-    if let Some(first) = first {
-        for (byte, other) in elements.iter_mut().zip(first) {
-            *byte ^= *other;
-        }
-        return;
-    }
-    let mut before = [0; 8];
-    for element in elements.chunks_exact_mut(width) {
-        for (byte, before) in element.iter_mut().zip(&mut before) {
-            *byte ^= *before;
-            *before = *byte;
         }
     }
 }
