@@ -55,9 +55,7 @@ impl NewFile {
     /// written.
     pub fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
         let failed = |error| TensorError::from(StoreError::io(Op::Write, error));
-        if !replace && path.symlink_metadata().is_ok() {
-            return Err(failed(io::ErrorKind::AlreadyExists.into()));
-        }
+        may_take(path, replace)?;
         let temporary = beside(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary);
         let file = file.map_err(failed)?;
@@ -108,9 +106,7 @@ impl NewFolder {
     /// Begins the folder at `path`; what is there is replaced only when `replace` says so.
     pub(crate) fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
         let failed = |error| TensorError::from(StoreError::io(Op::Write, error));
-        if !replace && path.symlink_metadata().is_ok() {
-            return Err(failed(io::ErrorKind::AlreadyExists.into()));
-        }
+        may_take(path, replace)?;
         let temporary = beside(path);
         fs::create_dir(&temporary).map_err(failed)?;
         Ok(Self { temporary, path: path.to_owned(), replace })
@@ -153,6 +149,20 @@ impl Drop for NewFolder {
         // After publishing there is nothing of that name.
         let _gone = fs::remove_dir_all(&self.temporary);
     }
+}
+
+/// Whether something new may get this name: what is no file and no folder (a device, a pipe) is never
+/// replaced, for nobody could make it again.
+fn may_take(path: &Path, replace: bool) -> Result<(), TensorError> {
+    let Ok(there) = path.symlink_metadata() else { return Ok(()) };
+    if !replace {
+        return Err(StoreError::io(Op::Write, io::ErrorKind::AlreadyExists.into()).into());
+    }
+    let kind = there.file_type();
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        return Ok(());
+    }
+    Err(TensorError::request("output", "a file, a folder or nothing yet", "a device, pipe or socket"))
 }
 
 /// A name in the same folder that nobody else has.
@@ -206,6 +216,20 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"other");
         new.publish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let told = "a file, a folder or nothing yet";
+        let file = NewFile::create(&path, true).unwrap_err();
+        let folder = NewFolder::create(&path, true).unwrap_err();
+        assert!(file.to_string().contains(told), "{file}");
+        assert!(folder.to_string().contains(told), "{folder}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
