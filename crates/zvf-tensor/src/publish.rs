@@ -162,7 +162,11 @@ fn may_take(path: &Path, replace: bool) -> Result<(), TensorError> {
     if kind.is_file() || kind.is_dir() || kind.is_symlink() {
         return Ok(());
     }
-    Err(TensorError::request("output", "a file, a folder or nothing yet", "a device, pipe or socket"))
+    Err(TensorError::request(
+        "output",
+        "a file, a folder or nothing yet",
+        "a device, pipe or socket",
+    ))
 }
 
 /// A name in the same folder that nobody else has.
