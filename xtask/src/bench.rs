@@ -12,7 +12,7 @@ usage: cargo xtask bench [--quick] [--part NAME] [WORKLOAD] [--turns N] [--scale
        cargo xtask bench --validate [STORE] [--turns N]
        cargo xtask bench --pyramid DIR [STORE] [--turns N]
        cargo xtask bench --write DIR [--write DIR..] [WORKLOAD] [--turns N]
-       cargo xtask bench --tensor [WORKLOAD] [--turns N] [--scale X] [--threads N]
+       cargo xtask bench --tensor [--fast-codecs] [WORKLOAD] [--quick] [--turns N] [--scale X] [--threads N]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference and what else does the same work below the target folder, makes
@@ -25,7 +25,8 @@ With --pyramid: levels built, of copies in a folder, and the most memory that is
 With --write: writing instead, into folders of a disk or a memory file system, beside the reference and
 beside a plain program that creates the same files.
 With --tensor: slices of dense arrays instead, beside tetration and python-blosc2, which are installed
-below the target folder.
+below the target folder when they are asked: `b2nd` asks the latter alone. With --fast-codecs our side is built
+with the feature of that name.
 With --loops: every bench of zvf-format whose name contains FILTER.",
     run,
 };
@@ -39,6 +40,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.peek("--validate") || args.peek("--pyramid") {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
     }
+    let features = if args.flag("--fast-codecs") { "remote,fast-codecs" } else { "remote" };
     let folder = house.target().join("bench").display().to_string();
     let page = house.path("docs/benchmarks.md").display().to_string();
     let bench = [
@@ -48,7 +50,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         "-p",
         "bench",
         "--features",
-        "remote",
+        features,
         "--",
         "--folder",
         &folder,

@@ -84,7 +84,7 @@ fn main() -> anyhow::Result<()> {
     }
     if arguments.tensor {
         let Arguments { folder, scale, threads, filter, profile, .. } = &arguments;
-        let scale = scale.unwrap_or(1.0);
+        let scale = scale.unwrap_or(if arguments.quick { 0.1 } else { 1.0 });
         return tensor::run(folder, turns, scale, *threads, filter.as_deref(), *profile);
     }
     let bench = Bench {

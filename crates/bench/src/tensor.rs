@@ -54,21 +54,30 @@ pub(crate) fn run(
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let folder = std::path::absolute(folder)?.join("tensor");
     fs::create_dir_all(&folder)?;
-    let works = works(&folder, scale)?;
-    let side = side(scale);
-    let mut blocks =
-        Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
-    let frame = frame(&folder, side);
-    blocks.ask(&json!({"work": "make", "file": frame, "side": side}))?;
-    let mut tet = Peer::start(
-        Command::new(tetration(&folder)?).env("RAYON_NUM_THREADS", threads.to_string()),
-    )?;
+    let wanted = |name: &str| filter.is_none_or(|part| name.contains(part));
+    // What is not asked for is neither made nor installed.
+    let (mut works, mut blocks, mut tet) = (Vec::new(), None, None);
+    if TET.iter().any(|name| wanted(name)) {
+        works.extend(files(&folder, scale)?);
+        tet = Some(Peer::start(
+            Command::new(tetration(&folder)?).env("RAYON_NUM_THREADS", threads.to_string()),
+        )?);
+    }
+    if B2ND.iter().any(|name| wanted(name)) {
+        let (side, frame) = (side(scale), frame(&folder, side(scale)));
+        works.extend(slices(&frame, side));
+        let program = &mut Command::new(python(&folder)?);
+        let mut peer = Peer::start(program.args([BLOCKS, &threads.to_string()]))?;
+        peer.ask(&json!({"work": "make", "file": frame, "side": side}))?;
+        blocks = Some(peer);
+    }
     println!("| dense arrays, {threads} threads | items | peer | zvf | ratio | wanted |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    for work in works.iter().filter(|work| filter.is_none_or(|part| work.name.contains(part))) {
+    for work in works.iter().filter(|work| wanted(work.name)) {
         let mut ours = Ours::open(work)?;
         let count = ours.run()?;
         let peer = if matches!(work.what, What::Blocks(..)) { &mut blocks } else { &mut tet };
+        let peer = peer.as_mut().context("a peer for this work")?;
         let mut times = [const { Vec::new() }; 2];
         for _ in 0..turns {
             times[1].push(repeated(|| ours.run().map(drop))?);
@@ -159,8 +168,8 @@ impl Ours {
     }
 }
 
-/// What is measured. A scale of 1 is the sizes that the bars are meant for.
-fn works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
+/// What is measured of `.tet` files. A scale of 1 is the sizes that the bars are meant for.
+fn files(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let n = |at_one: f64| ((at_one * scale.sqrt()) as u64).max(64);
     let (tiny, rows, large) = (n(316.0) * 16, n(4096.0), n(4096.0));
     let made = |name: &str, element, shape: u64, chunk: [u64; 2], zstd| {
@@ -173,27 +182,31 @@ fn works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let all = |side: u64| What::Tet(vec![0, 0], vec![side, side]);
     let corner = |at: u64| What::Tet(vec![at, at], vec![at + 64, at + 64]);
     let work = |name, file: &Path, what, bar| Work { name, file: file.to_owned(), what, bar };
-    let side = side(scale);
-    let frame = frame(folder, side);
+    Ok(vec![
+        work(TET[0], &many, all(tiny), 30.0),
+        work(TET[1], &many, corner(tiny / 3), 100.0),
+        work(TET[2], &row, corner(rows / 3), 50.0),
+        work(TET[3], &packed, all(large), 2.0),
+        work(TET[4], &whole, all(large), 1.0),
+        work(TET[5], &many, What::Open, 1.0),
+    ])
+}
+
+/// What is measured of the frame.
+fn slices(frame: &Path, side: u64) -> Vec<Work> {
     let plane = |axis: usize| {
         let (mut start, mut stop) = (vec![0; 3], vec![side; 3]);
         (start[axis], stop[axis]) = (side / 3, side / 3 + 1);
         What::Blocks(start, stop)
     };
-    let small = What::Blocks(vec![side / 3 + 5; 3], vec![side / 3 + 21; 3]);
-    Ok(vec![
-        work("tet: all of 10^5 chunks", &many, all(tiny), 30.0),
-        work("tet: 64 x 64 of 10^5 chunks", &many, corner(tiny / 3), 100.0),
-        work("tet: 64 x 64 of chunks of one row", &row, corner(rows / 3), 50.0),
-        work("tet: all, zstd", &packed, all(large), 2.0),
-        work("tet: all, integers", &whole, all(large), 1.0),
-        work("tet: open 10^5 chunks", &many, What::Open, 1.0),
-        work("b2nd: plane across axis 0", &frame, plane(0), 1.0),
-        work("b2nd: plane across axis 1", &frame, plane(1), 1.0),
-        work("b2nd: plane across axis 2", &frame, plane(2), 1.0),
-        work("b2nd: box of 16^3", &frame, small, 1.0 / 0.7),
-        work("b2nd: all", &frame, What::Blocks(vec![0; 3], vec![side; 3]), 1.0 / 1.4),
-    ])
+    let small = side.min(16);
+    let corner = (side / 3 + 5).min(side - small);
+    let small = What::Blocks(vec![corner; 3], vec![corner + small; 3]);
+    let all = What::Blocks(vec![0; 3], vec![side; 3]);
+    let what = [plane(0), plane(1), plane(2), small, all];
+    let bars = [1.0, 1.0, 1.0, 1.0 / 0.7, 1.0 / 1.4];
+    let work = |((name, what), bar)| Work { name, file: frame.to_owned(), what, bar };
+    B2ND.into_iter().zip(what).zip(bars).map(work).collect()
 }
 
 fn side(scale: f64) -> u64 {
@@ -293,5 +306,20 @@ impl Drop for Peer {
     }
 }
 
+const TET: [&str; 6] = [
+    "tet: all of 10^5 chunks",
+    "tet: 64 x 64 of 10^5 chunks",
+    "tet: 64 x 64 of chunks of one row",
+    "tet: all, zstd",
+    "tet: all, integers",
+    "tet: open 10^5 chunks",
+];
+const B2ND: [&str; 5] = [
+    "b2nd: plane across axis 0",
+    "b2nd: plane across axis 1",
+    "b2nd: plane across axis 2",
+    "b2nd: box of 16^3",
+    "b2nd: all",
+];
 const BLOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/blocks.py");
 const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/tetration/Cargo.toml");

@@ -234,7 +234,10 @@ async fn to_blocks(
     let mut coding = Blosc2Settings {
         compressor: options.compressor.unwrap_or(Compressor::Lz4),
         level: if options.compressor.is_none() { 0 } else { options.level },
-        split: matches!(options.compressor, Some(Compressor::Lz4 | Compressor::BloscLz)),
+        split: matches!(
+            options.compressor,
+            Some(Compressor::Lz4 | Compressor::Lz4Hc | Compressor::BloscLz)
+        ),
         ..*new.coding()
     };
     if let Some(last) = coding.filters.last_mut() {
