@@ -4,6 +4,7 @@
 //! build        the library, generation after generation                             here
 //! create       `zvf create`, of input that fits in memory and that does not          create
 //! overwrite    the same over a store that is there                                   create
+//! pyramid      `zvf pyramid`: levels that are put aside and taken over                pyramid
 //! ingest       `zvf ingest`: many processes, tasks done twice and at the same time   ingest
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod create;
 mod ingest;
 mod input;
+mod pyramid;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -58,6 +60,8 @@ enum What {
     Overwrite,
     /// `zvf ingest`.
     Ingest,
+    /// `zvf pyramid`.
+    Pyramid,
 }
 
 /// Builds one store over and over, until it is killed.
@@ -107,6 +111,7 @@ impl Kill9 {
             What::Build => return self.builds(&dir),
             What::Create => create::run(&zvf, &dir, self.loops, false, &mut random)?,
             What::Overwrite => create::run(&zvf, &dir, self.loops, true, &mut random)?,
+            What::Pyramid => pyramid::run(&zvf, &dir, self.loops, &mut random)?,
             What::Ingest => ingest::run(&zvf, &dir, self.loops, self.writers, &mut random)?,
         };
         report.seed = self.seed;

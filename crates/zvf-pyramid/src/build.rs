@@ -6,6 +6,7 @@
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_write::PairFolder;
 
+use crate::aside::Aside;
 use crate::ladder::{Ladder, Size};
 use crate::making::Making;
 use crate::num::to_u32;
@@ -18,7 +19,7 @@ use crate::{Options, PyramidError, additive, levels, links};
 /// made.
 ///
 /// The store is replaced as a whole, when all is written; what fails before, or is stopped, leaves it as
-/// it is.
+/// it is. Levels that a killed process had made are not made again when the same is asked for again.
 ///
 /// # Errors
 ///
@@ -31,24 +32,38 @@ pub async fn build(
     mut told: impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let store = Store::open(address, OpenOptions::default()).await?;
-    levels::check(&store).await?;
-    let mut ladder = Ladder::of(&store, options).await?;
+    let aside = Aside::open(address, &store, options)?;
+    let made = replace((address, &store), options, (how, aside.as_ref()), &mut told).await;
+    if let Some(aside) = aside {
+        aside.remove();
+    }
+    made
+}
+
+async fn replace(
+    (address, store): (&str, &Store),
+    options: &Options,
+    (how, aside): (&BuildOptions, Option<&Aside>),
+    told: &mut impl FnMut(&LevelReport),
+) -> Result<Vec<LevelReport>, PyramidError> {
+    levels::check(store).await?;
+    let mut ladder = Ladder::of(store, options).await?;
     if options.additive {
-        if let Some(made) = additive::build(address, &ladder, how, &mut told).await? {
+        if let Some(made) = additive::build((address, store), &ladder, (how, aside), told).await? {
             return Ok(made);
         }
         ladder = ladder.ended();
     }
-    let build = levels::begin(address, &store, how).await?;
+    let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, OpenOptions::default()).await?;
-    let made = all(&store, &build, &ladder, &mut told).await;
+    let made = all(&store, (&build, aside), &ladder, told).await;
     levels::end(build, made).await
 }
 
 async fn all(
     store: &Store,
-    build: &Build,
+    (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
@@ -65,7 +80,20 @@ async fn all(
         let (folder, names) = (folder.as_ref(), &names);
         let making =
             Making { source: &source, build, ladder, step: &step, rules, names, error, folder };
-        let made = making.level().await?;
+        let taken = match aside {
+            Some(aside) => aside.take(build, step.level, folder.is_some()).await?,
+            None => None,
+        };
+        let made = match taken {
+            Some(made) => made,
+            None => {
+                let made = making.level().await?;
+                if let Some(aside) = aside {
+                    aside.put(build, &made.report, made.parents.as_ref()).await?;
+                }
+                made
+            }
+        };
         root.add_level(step.level, &step.bin);
         root.announce_level(&made.document);
         source = build.preview(&root.clone().finish()).await?;

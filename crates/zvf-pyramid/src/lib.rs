@@ -13,6 +13,7 @@
 )]
 
 mod additive;
+mod aside;
 mod batches;
 mod blocks;
 mod build;

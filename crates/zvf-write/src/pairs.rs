@@ -5,7 +5,7 @@
 //!
 //! Not here: what the numbers mean.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::WriteError;
 use crate::num::to_u64;
 use crate::scratch::Scratch;
-use crate::stages::{Merge, Sorter, ascending_u64, number_u64};
+use crate::stages::{Merge, Output, Sorter, ascending_u64, number_u64};
 
 /// Where pairs are put aside.
 ///
@@ -63,6 +63,7 @@ pub struct Pairs {
 enum Kept {
     Held(Vec<(u64, u64)>),
     File(PairFile),
+    Saved(PathBuf), // by another process, perhaps
 }
 
 #[derive(Debug)]
@@ -128,6 +129,47 @@ impl PairSorter {
 }
 
 impl Pairs {
+    /// Writes them to a file, to be [opened](Self::open) by another process.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use zvf_write::{PairFolder, Pairs, WriteError};
+    ///
+    /// let mut pairs = PairFolder::new(None, 1 << 20).sorter();
+    /// pairs.push(7, 1)?;
+    /// pairs.finish()?.save(&dir.path().join("pairs"))?;
+    /// let (pairs, mut found) = (Pairs::open(&dir.path().join("pairs"))?, Vec::new());
+    /// pairs.each(|a, b| {
+    ///     found.push((a, b));
+    ///     Ok::<_, WriteError>(())
+    /// })?;
+    /// assert_eq!((pairs.len(), found), (1, vec![(7, 1)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), WriteError> {
+        let mut out = Output::create(path.to_owned())?;
+        self.each(|a, b| {
+            out.write(&ascending_u64(a))?;
+            out.write(&ascending_u64(b))
+        })?;
+        out.finish().map(drop)
+    }
+
+    /// Those that [`save`](Self::save) wrote. The file stays where it is, and is read as they are.
+    ///
+    /// # Errors
+    ///
+    /// When the file is not there.
+    pub fn open(path: &Path) -> Result<Self, WriteError> {
+        let size = std::fs::metadata(path).map_err(WriteError::Scratch)?.len();
+        let count = size.checked_div(PAIR).unwrap_or(0);
+        Ok(Self { kept: Kept::Saved(path.to_owned()), count })
+    }
+
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> u64 {
@@ -185,7 +227,9 @@ impl Pairs {
     fn read(&self) -> Result<Reading<'_>, WriteError> {
         let from = match &self.kept {
             Kept::Held(held) => Left::Held(held.iter()),
-            Kept::File(file) => Left::File(Merge::open(std::slice::from_ref(&file.path), 16)?),
+            Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
+                Left::File(Merge::open(std::slice::from_ref(path), 16)?)
+            }
         };
         let mut reading = Reading { from, head: None, begun: false };
         reading.advance()?;

@@ -20,7 +20,8 @@ use crate::table::count;
 ///
 /// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are
 /// contracted, meshes lose faces; objects keep their ids, attributes and groups come along. The store is
-/// replaced in one step when all levels are written; a run that is stopped leaves it as it was.
+/// replaced in one step when all levels are written; a run that is stopped leaves it as it was, and the
+/// same command goes on with the levels that were made.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors

@@ -25,6 +25,7 @@ use zvf_store::{Build, BuildOptions, Caching, OpenOptions, Store};
 use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use self::shares::{Share, Shares};
+use crate::aside::Aside;
 use crate::batches::some;
 use crate::blocks::vertices_in;
 use crate::build::{Names, stored};
@@ -83,28 +84,27 @@ pub(crate) async fn settled(
 
 /// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
 pub(crate) async fn build(
-    address: &str,
+    (address, store): (&str, &Store),
     ladder: &Ladder,
-    how: &BuildOptions,
+    (how, aside): (&BuildOptions, Option<&Aside>),
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
-    let store = Store::open(address, OpenOptions::default()).await?;
-    let full = LevelReader::open(&store, Level(0)).await?;
+    let full = LevelReader::open(store, Level(0)).await?;
     check(&full, ladder.kind).await?;
     let (shares, steps) = Shares::of(&Reader::new(store.clone()), &full, ladder).await?;
     if steps.len() < 2 {
         return Ok(None);
     }
-    let build = levels::begin_anew(address, &store, how).await?;
+    let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, OpenOptions::default()).await?;
-    let made = all(&store, &build, (ladder, &steps, &shares), told).await;
+    let made = all(&store, (&build, aside), (ladder, &steps, &shares), told).await;
     levels::end(build, made).await.map(Some)
 }
 
 async fn all(
     store: &Store,
-    build: &Build,
+    (build, aside): (&Build, Option<&Aside>),
     (ladder, steps, shares): (&Ladder, &[Step], &Shares),
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
@@ -136,7 +136,20 @@ async fn all(
             share,
             adds: to_usize(step.level.into()).saturating_add(1) < steps.len(),
         };
-        let (mut report, document) = own.write().await?;
+        let taken = match aside {
+            Some(aside) => aside.take(build, step.level, false).await?,
+            None => None,
+        };
+        let (mut report, document) = match taken {
+            Some(made) => (made.report, made.document),
+            None => {
+                let made = own.write().await?;
+                if let Some(aside) = aside {
+                    aside.put(build, &made.0, None).await?;
+                }
+                made
+            }
+        };
         if step.level > 0 {
             root.add_level(step.level, &step.bin);
         }

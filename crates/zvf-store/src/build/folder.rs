@@ -104,24 +104,54 @@ impl Folder {
     /// Takes over the files of the store that is replaced, all but its root document and what lies in or
     /// below a key that `leave` holds for. Tells the documents among them.
     pub(crate) fn keep(&self, leave: &dyn Fn(&Key) -> bool) -> Result<Vec<Key>, StoreError> {
+        let leave = |key: &Key| key.as_str() == DOCUMENT || leave(key);
+        self.link_all(&self.target, &self.store, &leave)
+    }
+
+    /// Gives the files of the node at `key` and of all below it second names in `folder`, which is made.
+    pub(crate) fn lend(&self, key: &Key, folder: &Path) -> Result<(), StoreError> {
+        let place = |error| write(error).with_key(key);
+        self.disk.make_dir(folder).map_err(place)?;
+        self.link_all(&self.store.join(key.as_str()), folder, &|_| false)?;
+        if self.sync {
+            self.disk.sync_all(&self.held, folder).map_err(place)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the files in `folder` as those of the node at `key`. Tells the documents among them.
+    pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> Result<Vec<Key>, StoreError> {
+        let to = self.store.join(key.as_str());
+        self.disk.make_dirs(&to).map_err(|error| write(error).with_key(key))?;
+        let documents = self.link_all(folder, &to, &|_| false)?;
+        documents.iter().map(|document| key.below(document.as_str())).collect()
+    }
+
+    /// Gives all files below `from` second names below `to`, but for those that `leave` holds for. Tells the
+    /// documents among them.
+    fn link_all(
+        &self,
+        from: &Path,
+        to: &Path,
+        leave: &dyn Fn(&Key) -> bool,
+    ) -> Result<Vec<Key>, StoreError> {
         let (mut folders, mut documents) = (vec![Key::root()], Vec::new());
         while let Some(folder) = folders.pop() {
             let place = |error| write(error).with_key(&folder);
-            let from = self.target.join(folder.as_str());
             if !folder.is_root() {
-                self.disk.make_dir(&self.store.join(folder.as_str())).map_err(place)?;
+                self.disk.make_dir(&to.join(folder.as_str())).map_err(place)?;
             }
-            for entry in fs::read_dir(&from).map_err(place)? {
+            for entry in fs::read_dir(from.join(folder.as_str())).map_err(place)? {
                 let entry = entry.map_err(place)?;
                 let key = folder.child(&entry.file_name().to_string_lossy())?;
-                if key.as_str() == DOCUMENT || leave(&key) {
+                if leave(&key) {
                     continue;
                 }
                 if entry.path().is_dir() {
                     folders.push(key);
                     continue;
                 }
-                let link = self.disk.link(&entry.path(), &self.store.join(key.as_str()));
+                let link = self.disk.link(&entry.path(), &to.join(key.as_str()));
                 link.map_err(|error| write(error).with_key(&key))?;
                 if entry.file_name() == DOCUMENT {
                     documents.push(key);

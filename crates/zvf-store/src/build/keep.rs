@@ -50,10 +50,73 @@ impl Build {
     ) -> Result<u64, StoreError> {
         let documents = self.kept_documents(leave).await?;
         for (document, is_array) in &documents {
-            let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
-            self.copied(Key::root().below(node)?, *is_array);
+            self.taken_over(document, *is_array)?;
         }
         Ok(crate::num::to_u64(documents.len()))
+    }
+
+    /// Puts what was written at `path` and below aside as well, in `folder`, which must not be there: under
+    /// second names, synced where the build is. A later build may [`adopt`](Self::adopt) it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_store::{Build, BuildOptions, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+    /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
+    /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    /// let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// build.group("0", &Level::new(0).to_group()).await?;
+    /// build.lend("0", &dir.path().join("aside")).await?;
+    /// build.abandon().await?;
+    ///
+    /// let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// build.adopt(&dir.path().join("aside"), "0").await?;
+    /// build.publish(&root).await?;
+    /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
+    #[cfg(feature = "local")]
+    pub async fn lend(&self, path: &str, folder: &std::path::Path) -> Result<(), StoreError> {
+        let Site::Local(own) = &self.0.place else { return Err(elsewhere()) };
+        self.groups_between()?;
+        self.check()?;
+        let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
+        let key = Key::root().below(path)?;
+        crate::source::hop(Op::Write, move || own.lend(&key, &folder)).await?
+    }
+
+    /// Takes over what an earlier build put aside in `folder`, at `path`, where nothing may have been written.
+    ///
+    /// # Errors
+    ///
+    /// As [`lend`](Self::lend).
+    #[cfg(feature = "local")]
+    pub async fn adopt(&self, folder: &std::path::Path, path: &str) -> Result<(), StoreError> {
+        let Site::Local(own) = &self.0.place else { return Err(elsewhere()) };
+        let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
+        let key = Key::root().below(path)?;
+        let adopt = move || {
+            let documents = own.adopt(&folder, &key)?;
+            documents_in(own.path(), documents)
+        };
+        for (document, is_array) in crate::source::hop(Op::Write, adopt).await?? {
+            self.taken_over(&document, is_array)?;
+        }
+        Ok(())
+    }
+
+    fn taken_over(&self, document: &Key, is_array: bool) -> Result<(), StoreError> {
+        let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
+        self.copied(Key::root().below(node)?, is_array);
+        Ok(())
     }
 
     /// What was written and taken over so far, as a store with this root document. It goes when the build
@@ -77,12 +140,8 @@ impl Build {
         let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
-            let documents = folder.keep(&leave)?.into_iter().map(|key| {
-                let text = std::fs::read(folder.path().join(key.as_str()));
-                let text = text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?;
-                Ok((key, is_array(&text)))
-            });
-            documents.collect()
+            let documents = folder.keep(&leave)?;
+            documents_in(folder.path(), documents)
         };
         crate::source::hop(Op::Write, keep).await?
     }
@@ -115,6 +174,20 @@ fn elsewhere() -> StoreError {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
     StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")
+}
+
+/// Each of these documents, and whether it is that of an array.
+#[cfg(feature = "local")]
+fn documents_in(
+    store: &std::path::Path,
+    documents: Vec<Key>,
+) -> Result<Vec<(Key, bool)>, StoreError> {
+    let documents = documents.into_iter().map(|key| {
+        let text = std::fs::read(store.join(key.as_str()));
+        let text = text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?;
+        Ok((key, is_array(&text)))
+    });
+    documents.collect()
 }
 
 #[cfg(feature = "local")]

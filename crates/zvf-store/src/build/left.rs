@@ -49,6 +49,32 @@ impl Build {
         beside(address, Op::List, look)
     }
 
+    /// Where a command keeps what it needs beside the store at `address` until it is done with it:
+    /// `.NAME.zvf-WORD`. Nowhere below a URL.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// let beside = zvf_store::Build::beside(&address, "work")?.expect("a folder of this machine");
+    /// assert!(beside.ends_with(".a.zv.zvf-work"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or cannot be looked at.
+    pub fn beside(address: &str, word: &str) -> Result<Option<PathBuf>, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+        let target = resolved(&path).map_err(|error| StoreError::io(Op::Open, error))?;
+        Ok(target.file_name().map(|name| {
+            let mut own = std::ffi::OsString::from(".");
+            own.push(name);
+            own.push(".zvf-");
+            own.push(word);
+            target.with_file_name(own)
+        }))
+    }
+
     /// Whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
     /// then holds nothing that is needed. Below a URL nobody can tell without asking, and the answer is no.
     ///

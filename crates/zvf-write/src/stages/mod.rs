@@ -36,7 +36,7 @@ use zvf_format::metadata::Level;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
-pub(crate) use file::{Written, fresh};
+pub(crate) use file::{Output, Written, fresh};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;

@@ -1,0 +1,182 @@
+//! `zvf pyramid`, killed and started again until it is done; in between, now and then, with another recipe.
+//!
+//! After each kill the store is the old one, or what one of the two recipes makes when nobody is killed, byte
+//! for byte: never levels of both. What is not killed makes the levels that were asked for and leaves nothing
+//! beside the store. Some of the kills must have left levels that the next run takes over.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::input::{self, Input};
+use super::{beside, command, killed};
+use crate::Report;
+use crate::random::Random;
+
+/// The files of a store.
+type Tree = BTreeMap<String, Vec<u8>>;
+
+/// A store without levels and with those of two recipes, and how long the first takes.
+struct Known {
+    name: &'static str,
+    recipes: [&'static [&'static str]; 2],
+    old: Tree,
+    new: [Tree; 2],
+    time: Duration,
+}
+
+/// Kills `loops` times.
+pub(super) fn run(
+    zvf: &Path,
+    dir: &Path,
+    loops: u64,
+    random: &mut Random,
+) -> anyhow::Result<Report> {
+    let mut report = Report { name: "kill9-pyramid", ..Report::default() };
+    let (inputs, place) = (dir.join("inputs"), dir.join("place"));
+    fs::create_dir_all(&inputs)?;
+    fs::create_dir_all(&place)?;
+    let mut known = Vec::new();
+    for (input, recipes) in input::all(&inputs)?.into_iter().zip(RECIPES) {
+        known.push(Known::of(zvf, &inputs.join("a.zv"), &input, recipes)?);
+    }
+    let try_one = Try { zvf, store: place.join("a.zv"), place };
+    let (mut round, mut kept) = (0, 0_u64);
+    while report.n < loops {
+        let known = &known[round % known.len()];
+        restore(&try_one.store, &known.old)?;
+        for _ in 0..1 + random.below(5) {
+            let recipe = usize::from(random.below(5) == 0);
+            if try_one
+                .run(known, recipe)?
+                .map_or(Ok(false), |child| killed(child, known.time + known.time / 10, random))?
+            {
+                kept += u64::from(try_one.has_levels());
+                report.count(try_one.check(known));
+            }
+        }
+        report.count(try_one.finish(known)?);
+        fs::remove_dir_all(&try_one.store)?;
+        round += 1;
+    }
+    let never = || Err("no kill left a level to be taken over".to_owned());
+    report.count(if kept > 0 { Ok(()) } else { never() });
+    for folder in [inputs, try_one.place] {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(report)
+}
+
+impl Known {
+    fn of(
+        zvf: &Path,
+        store: &Path,
+        input: &Input,
+        recipes: [&'static [&'static str]; 2],
+    ) -> anyhow::Result<Self> {
+        let mut words = vec!["create", "-q"];
+        words.extend([input.file.as_path(), store].iter().filter_map(|path| path.to_str()));
+        words.extend(input.options);
+        let made = command(zvf, &words)?.wait()?;
+        anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
+        let (old, mut new, mut time) = (archives::tree(store), Vec::new(), Duration::ZERO);
+        for recipe in recipes.iter().rev() {
+            restore(store, &old)?;
+            let begun = Instant::now();
+            let made = command(zvf, &pyramid(store, recipe))?.wait()?;
+            anyhow::ensure!(made.success(), "{}, {recipe:?}: {made}", input.name);
+            time = begun.elapsed();
+            new.insert(0, archives::tree(store));
+        }
+        fs::remove_dir_all(store)?;
+        let new = new.try_into().map_err(|_other| anyhow::anyhow!("two recipes are wanted"))?;
+        Ok(Self { name: input.name, recipes, old, new, time })
+    }
+}
+
+/// The words of the command.
+fn pyramid<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec!["pyramid", "-q"];
+    words.extend(store.to_str());
+    words.extend(recipe);
+    words
+}
+
+/// Makes a store what it was.
+fn restore(store: &Path, tree: &Tree) -> anyhow::Result<()> {
+    if store.exists() {
+        fs::remove_dir_all(store)?;
+    }
+    for (name, bytes) in tree {
+        let path = store.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// One store that gets levels, in a folder of its own.
+struct Try<'a> {
+    zvf: &'a Path,
+    store: PathBuf,
+    place: PathBuf,
+}
+
+impl Try<'_> {
+    /// Starts a recipe, unless the levels of the first are there: those that add to each other are not
+    /// built over.
+    fn run(&self, known: &Known, recipe: usize) -> anyhow::Result<Option<std::process::Child>> {
+        if archives::tree(&self.store) == known.new[0] {
+            return Ok(None);
+        }
+        let words = pyramid(&self.store, known.recipes[recipe]);
+        command(self.zvf, &words).map(Some)
+    }
+
+    /// Whether a level was put aside.
+    fn has_levels(&self) -> bool {
+        let aside = self.place.join(".a.zv.zvf-pyramid");
+        let entries = fs::read_dir(aside).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.file_name())
+            .any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "json"))
+    }
+
+    fn check(&self, known: &Known) -> Result<(), String> {
+        let tree = archives::tree(&self.store);
+        let right = tree == known.old || known.new.contains(&tree);
+        if right { Ok(()) } else { Err(format!("{}: neither old nor new", known.name)) }
+    }
+
+    /// Starts the first recipe once more, to its end.
+    fn finish(&self, known: &Known) -> anyhow::Result<Result<(), String>> {
+        let there = archives::tree(&self.store) == known.new[0];
+        let ended = command(self.zvf, &pyramid(&self.store, known.recipes[0]))?.wait()?;
+        let refused = there && known.recipes[0].contains(&"--additive");
+        if ended.code() != Some(if refused { REFUSED } else { 0 }) {
+            return Ok(Err(format!("{}: ended with {ended}", known.name)));
+        }
+        if archives::tree(&self.store) != known.new[0] {
+            return Ok(Err(format!("{}: not the same as without a kill", known.name)));
+        }
+        Ok(beside(&self.place, &self.store))
+    }
+}
+
+/// How levels are made of each input, and how when somebody has changed their mind.
+const RECIPES: [[&[&str]; 2]; 3] = [
+    [
+        &["--levels", "3", "--size", "4", "--links", "explicit", "--depth", "-1"],
+        &["--levels", "2", "--method", "subset", "--keep", "0.5"],
+    ],
+    [
+        &["--additive", "--levels", "3", "--sparsity", "2"],
+        &["--levels", "3", "--size", "2", "--memory-limit", "2MiB"],
+    ],
+    [&["--levels", "3", "--method", "cluster", "--size", "3"], &["--levels", "1", "--size", "2"]],
+];
+/// How the command ends where levels are not built over.
+const REFUSED: i32 = 2;

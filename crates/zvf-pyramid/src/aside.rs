@@ -1,0 +1,220 @@
+//! What was made of the levels of a store, put aside until the store is replaced: what a killed build had
+//! made, the next one does not make again.
+//!
+//! ```text
+//! PARENT/.NAME.zvf-pyramid/
+//!     lock        held by the process that builds; another one at the same time puts nothing aside
+//!     recipe      of what levels are made and how; of any other recipe nothing is taken over
+//!     N/...       the files of level N, under second names
+//!     N.pairs     which of its vertices stands for which one of the level below, where they are linked
+//!     N.json      what was told of it: written last, so that without it there is no level
+//! ```
+//!
+//! The folder goes with the build, whether that is done or fails: only a process that is killed leaves it.
+//! The same recipe makes the same bytes, so what comes out is as if nobody had been killed.
+//!
+//! Not here: scratch of the store that replaces the old one (`zvf_store::Build`).
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::{Value as Json, json};
+use zvf_format::metadata::Level as Document;
+use zvf_store::{Build, Store};
+use zvf_write::{Pairs, WriteError};
+
+use crate::making::MadeLevel;
+use crate::report::LevelReport;
+use crate::root::Root;
+use crate::{Options, PyramidError};
+
+/// The folder, while a build uses it.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    folder: PathBuf,
+    _lock: File, // held
+}
+
+impl Aside {
+    /// That of the store at `address`, with what can be taken over; `None` where another process uses it, or
+    /// there can be none.
+    pub(crate) fn open(
+        address: &str,
+        store: &Store,
+        options: &Options,
+    ) -> Result<Option<Self>, PyramidError> {
+        let Some(folder) = Build::beside(address, WORD)? else { return Ok(None) };
+        // Whoever cannot write here is told so by the build.
+        let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
+        let aside = Self { folder, _lock: lock };
+        let recipe = recipe(&aside.level_0(), store, options);
+        if recipe.and_then(|recipe| aside.settle(&recipe)).is_err() {
+            aside.remove(); // such as that of a packed store, which gets no levels anyway
+            return Ok(None);
+        }
+        Ok(Some(aside))
+    }
+
+    /// Removes all of it.
+    pub(crate) fn remove(self) {
+        // What cannot be removed now is of no use to the next build, which removes it.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+
+    /// Takes over level `level`, where it was made.
+    pub(crate) async fn take(
+        &self,
+        build: &Build,
+        level: u32,
+        linked: bool,
+    ) -> Result<Option<MadeLevel>, PyramidError> {
+        let folder = self.folder.join(level.to_string());
+        let Some(report) = self.report(level).map_err(WriteError::Scratch)? else {
+            self.forget(level).map_err(WriteError::Scratch)?;
+            return Ok(None);
+        };
+        let text = fs::read(folder.join(DOCUMENT)).map_err(WriteError::Scratch)?;
+        let document = Document::parse(&text)?;
+        let parents = linked.then(|| Pairs::open(&self.file(level, "pairs"))).transpose()?;
+        build.adopt(&folder, &level.to_string()).await?;
+        Ok(Some(MadeLevel { report, document, parents }))
+    }
+
+    /// Puts a level aside that is written.
+    pub(crate) async fn put(
+        &self,
+        build: &Build,
+        report: &LevelReport,
+        parents: Option<&Pairs>,
+    ) -> Result<(), PyramidError> {
+        let level = report.level;
+        if let Some(parents) = parents {
+            parents.save(&self.file(level, "pairs"))?;
+        }
+        build.lend(&level.to_string(), &self.folder.join(level.to_string())).await?;
+        let LevelReport { vertices, objects, elements, bytes, error, .. } = report;
+        // Told in bits, an error is the same afterwards.
+        let told = json!({
+            "vertices": vertices,
+            "objects": objects,
+            "elements": elements,
+            "bytes": bytes,
+            "error": error.map(f64::to_bits),
+        });
+        let written = self.write(&self.file(level, "json"), &told.to_string());
+        Ok(written.map_err(WriteError::Scratch)?)
+    }
+
+    /// What was told of a level.
+    fn report(&self, level: u32) -> std::io::Result<Option<LevelReport>> {
+        let text = match fs::read(self.file(level, "json")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let told: Json = serde_json::from_slice(&text).unwrap_or_default();
+        let number = |name: &str| told.get(name).and_then(Json::as_u64);
+        let report = || {
+            let error = number("error").map(f64::from_bits);
+            let (vertices, objects) = (number("vertices")?, number("objects")?);
+            let (elements, bytes) = (number("elements")?, number("bytes")?);
+            Some(LevelReport { level, vertices, objects, elements, bytes, error })
+        };
+        Ok(report())
+    }
+
+    /// Removes what is there of another recipe, and of levels that were put aside half.
+    fn settle(&self, recipe: &str) -> std::io::Result<()> {
+        let known = self.folder.join("recipe");
+        if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name() != LOCK {
+                remove(&entry.path())?;
+            }
+        }
+        self.write(&known, recipe)
+    }
+
+    /// Where level 0 of the store is.
+    fn level_0(&self) -> PathBuf {
+        let own = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        let name = own.strip_prefix('.').and_then(|own| own.strip_suffix(ENDING));
+        self.folder.with_file_name(name.unwrap_or_default()).join("0")
+    }
+
+    fn forget(&self, level: u32) -> std::io::Result<()> {
+        remove(&self.folder.join(level.to_string()))?;
+        remove(&self.file(level, "pairs"))
+    }
+
+    fn file(&self, level: u32, what: &str) -> PathBuf {
+        self.folder.join(format!("{level}.{what}"))
+    }
+
+    /// Writes a file whole, or not at all.
+    fn write(&self, path: &Path, text: &str) -> std::io::Result<()> {
+        let fresh = self.folder.join(".tmp");
+        let mut file = File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(fresh, path)
+    }
+}
+
+/// The folder's lock, made where there is none; `None` where another process holds it.
+fn locked(folder: &Path) -> std::io::Result<Option<File>> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let path = folder.join(LOCK);
+    let lock = File::create(&path)?;
+    if lock.try_lock().is_err() {
+        return Ok(None);
+    }
+    // It may have been removed between the two calls.
+    Ok(path.exists().then_some(lock))
+}
+
+/// How levels are made, and what of: the root, and every file of level 0 by its name, size and age.
+fn recipe(level_0: &Path, store: &Store, options: &Options) -> std::io::Result<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![level_0.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let about = entry.metadata()?;
+            if about.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let age = about.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+                files.push((entry.path(), about.len(), age.unwrap_or_default()));
+            }
+        }
+    }
+    files.sort();
+    let mut root = Root::of(store); // without what is said of other levels
+    root.without_links();
+    let mut sum = DefaultHasher::new();
+    (files, root.finish().print()).hash(&mut sum);
+    let (version, files) = (env!("CARGO_PKG_VERSION"), sum.finish());
+    Ok(format!("{version}\n{options:?}\n{files:016x}\n"))
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+const WORD: &str = "pyramid";
+const ENDING: &str = ".zvf-pyramid";
+const LOCK: &str = "lock";
+const DOCUMENT: &str = "zarr.json";
