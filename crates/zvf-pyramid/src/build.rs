@@ -12,7 +12,7 @@ use crate::num::to_u32;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::shape::Rules;
-use crate::{Options, PyramidError, levels, links};
+use crate::{Options, PyramidError, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `told` hears of each as it is
 /// made.
@@ -31,8 +31,14 @@ pub async fn build(
     mut told: impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let store = Store::open(address, OpenOptions::default()).await?;
-    levels::check(&store)?;
-    let ladder = Ladder::of(&store, options).await?;
+    levels::check(&store).await?;
+    let mut ladder = Ladder::of(&store, options).await?;
+    if options.additive {
+        if let Some(made) = additive::build(address, &ladder, how, &mut told).await? {
+            return Ok(made);
+        }
+        ladder = ladder.ended();
+    }
     let build = levels::begin(address, &store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, OpenOptions::default()).await?;
@@ -102,7 +108,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    async fn of(store: &Store) -> Result<Self, PyramidError> {
+    pub(crate) async fn of(store: &Store) -> Result<Self, PyramidError> {
         let free = async |path: &str, name: &str, prefix: &str| -> Result<String, PyramidError> {
             let taken = store.children(path).await?.names;
             let mut name = name.to_owned();

@@ -21,6 +21,7 @@ pub(crate) struct Objects {
     there: Vec<bool>, // by row: whether it has fragments
     kept: Vec<i64>,   // ascending
     renumbered: bool,
+    alone: bool, // whether the others are not told of
 }
 
 impl Objects {
@@ -38,7 +39,7 @@ impl Objects {
         let live = ids.iter().zip(&there).filter(|(_, there)| **there);
         let mut kept: Vec<i64> = live.map(|(id, _)| *id).collect();
         kept.sort_unstable();
-        Ok(Some(Self { ids, there, kept, renumbered: false }))
+        Ok(Some(Self { ids, there, kept, renumbered: false, alone: false }))
     }
 
     /// How many objects are kept.
@@ -69,6 +70,23 @@ impl Objects {
         }
     }
 
+    /// Only these of them: of others nothing will be said.
+    pub(crate) fn only(&self, mut kept: Vec<i64>) -> Self {
+        kept.sort_unstable();
+        Self { kept, alone: true, ..self.clone() }
+    }
+
+    /// Those that have no fragments.
+    pub(crate) fn not_there(&self) -> impl Iterator<Item = i64> {
+        self.ids.iter().zip(&self.there).filter(|(_, there)| !**there).map(|(id, _)| *id)
+    }
+
+    /// Those that are kept and have fragments, in the order of their rows.
+    pub(crate) fn in_order(&self) -> Vec<i64> {
+        let own = self.ids.iter().zip(&self.there);
+        own.filter(|(id, there)| **there && self.keeps(**id)).map(|(id, _)| *id).collect()
+    }
+
     /// How many rows the index has.
     pub(crate) const fn rows(&self) -> usize {
         self.ids.len()
@@ -91,7 +109,20 @@ impl Objects {
         level: &LevelReader,
         kind: Kind,
         step: &Step,
+        choice: (&Strategy, u64),
+    ) -> Result<(), PyramidError> {
+        let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
+        self.choose_by((reader, level), kind, step, choice, &bin).await
+    }
+
+    /// The same with bins of another size.
+    pub(crate) async fn choose_by(
+        &mut self,
+        (reader, level): (&Reader, &LevelReader),
+        kind: Kind,
+        step: &Step,
         (strategy, seed): (&Strategy, u64),
+        bin: &[f64],
     ) -> Result<(), PyramidError> {
         if step.sparsity <= 1.0 || self.kept.len() < 2 {
             return Ok(());
@@ -108,14 +139,13 @@ impl Objects {
                 measured(reader, level, kind, &mut candidates).await?;
             }
         }
-        let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
         self.kept = match strategy {
             Strategy::Random => choose::random(&candidates, k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
                 choose::largest(&candidates, k)
             }
-            Strategy::Coverage => choose::coverage(&candidates, k, &bin),
-            Strategy::Thinning => choose::thinned(&candidates, &bin),
+            Strategy::Coverage => choose::coverage(&candidates, k, bin),
+            Strategy::Thinning => choose::thinned(&candidates, bin),
             Strategy::Groups => {
                 choose::of_groups(&candidates, &members(level).await?, step.sparsity, seed)
             }
@@ -160,7 +190,8 @@ impl Objects {
         if self.renumbered {
             self.number(source_id, !names.iter().any(|name| *name == *source_id), writer)?;
         } else {
-            writer.declare_objects(&ids);
+            let told = |id: &&ObjectId| !self.alone || self.keeps(id.0);
+            writer.declare_objects(&ids.iter().filter(told).copied().collect::<Vec<_>>());
         }
         for name in names {
             let Some(attribute) = level.object_attribute(&name).await? else { continue };
@@ -184,7 +215,8 @@ impl Objects {
         let Some(groups) = level.groups().await? else { return Ok(()) };
         let all: Vec<u64> = (0..groups.len()).collect();
         for (group, members) in all.iter().zip(groups.members(&all).await?) {
-            let members = if self.renumbered { self.members(members) } else { members };
+            let members =
+                if self.renumbered || self.alone { self.members(members) } else { members };
             writer.group(groups.name(*group).as_deref(), members);
         }
         for name in level.group_attribute_names().await?.names {

@@ -88,6 +88,10 @@ impl Ladder {
         let reader = Reader::new(store.clone());
         let level = reader.level(Level(0)).await?;
         let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+        let options = match options.additive {
+            true => crate::additive::settled(options, &level, kind).await?,
+            false => options.clone(),
+        };
         let method = options.check(kind)?;
         let vertices = vertices(&level).await?;
         let bytes = crate::build::stored(store, 0).await?;
@@ -100,7 +104,7 @@ impl Ladder {
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
         let all = Size { vertices, bytes };
-        Ok(Self { kind, method, options: options.clone(), all, size, chunk, bin })
+        Ok(Self { kind, method, options, all, size, chunk, bin })
     }
 
     /// The steps, as far as can be told before any is made: how many there are is then a guess, too.
@@ -161,6 +165,27 @@ impl Ladder {
             vertices: whole(to_f64(below.vertices) * share / sparsity).max(1),
             bytes: whole(to_f64(below.bytes) * share / sparsity).max(1),
         })
+    }
+
+    /// The same without any step.
+    pub(crate) fn ended(self) -> Self {
+        Self { options: Options { levels: Some(0), ..self.options }, ..self }
+    }
+
+    /// Level 0, as if it were made of itself.
+    pub(crate) fn first(&self) -> Step {
+        Step {
+            level: 0,
+            method: self.method,
+            size: None,
+            keep: None,
+            sparsity: 1.0,
+            chunk: self.chunk.clone(),
+            bin: self.bin.clone(),
+            below: self.all.vertices,
+            vertices: self.all.vertices,
+            bytes: self.all.bytes,
+        }
     }
 
     /// What is kept of the objects: lines have nothing else that could go.

@@ -9,19 +9,45 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 use crate::PyramidError;
 
 /// Refuses a store that cannot be built on.
-pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
+pub(crate) async fn check(store: &Store) -> Result<(), PyramidError> {
     if store.family() != Family::C {
         let expected = "0.9 or later: copy the store into a new one first";
         return Err(PyramidError::unsupported("version of the store", expected, store.version()));
     }
+    for number in store.level_numbers() {
+        if store.level(number).await?.meta().is_additive() {
+            let expected = "levels that are read alone: what others add would be lost";
+            let found = format!("level {number}, which adds to the next one");
+            return Err(PyramidError::unsupported("levels of the store", expected, found));
+        }
+    }
     Ok(())
 }
 
-/// Starts the store that will replace the one at `address`, with what stays of that.
+/// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
+/// belongs to no level.
 pub(crate) async fn begin(
     address: &str,
     store: &Store,
     options: &BuildOptions,
+) -> Result<Build, PyramidError> {
+    begin_with(address, store, options, goes).await
+}
+
+/// The same, with all levels to be written again.
+pub(crate) async fn begin_anew(
+    address: &str,
+    store: &Store,
+    options: &BuildOptions,
+) -> Result<Build, PyramidError> {
+    begin_with(address, store, options, |key| level_of(key).is_some()).await
+}
+
+async fn begin_with(
+    address: &str,
+    store: &Store,
+    options: &BuildOptions,
+    goes: fn(&Key) -> bool,
 ) -> Result<Build, PyramidError> {
     if store.level(0).await?.meta().chunk_attribute_name.is_some() {
         let (what, expected) = ("chunks", "without the values of an attribute in their keys");
@@ -53,12 +79,12 @@ pub(crate) async fn end<T>(
 
 /// Whether what is at `key` is not taken over.
 fn goes(key: &Key) -> bool {
-    let mut segments = key.segments();
-    match segments.next().map(str::parse::<u32>) {
-        Some(Ok(0)) => {}
-        Some(Ok(_)) => return true,
-        Some(Err(_)) | None => return false,
+    match level_of(key) {
+        Some(0) => {}
+        Some(_) => return true,
+        None => return false,
     }
+    let mut segments = key.segments().skip(1);
     let links = segments.next();
     let delta = match links {
         Some("links") => segments.next(),
@@ -66,6 +92,11 @@ fn goes(key: &Key) -> bool {
         _ => None,
     };
     delta.is_some_and(|delta| delta != "0")
+}
+
+/// The level that what is at `key` belongs to.
+fn level_of(key: &Key) -> Option<u32> {
+    key.segments().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
     )
 )]
 
+mod additive;
 mod batches;
 mod blocks;
 mod build;

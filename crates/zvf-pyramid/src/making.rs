@@ -107,7 +107,7 @@ impl Making<'_> {
     }
 
     /// The schema of level 0, with the chunks of this one.
-    async fn schema(&self, below: &LevelReader) -> Result<Schema, PyramidError> {
+    pub(crate) async fn schema(&self, below: &LevelReader) -> Result<Schema, PyramidError> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
         let mut schema = Schema::new(self.ladder.kind, root.axes().to_vec(), chunk)?;
@@ -328,7 +328,7 @@ impl Making<'_> {
     }
 
     /// Without attributes of edges that are not stored: those that the order of vertices implies.
-    fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
+    pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
         let root = &self.source.root().zarr_vectors;
         let explicit = root.links_convention().known() == Some(LinksConvention::Explicit);
         match batch.elements() {
@@ -341,7 +341,7 @@ impl Making<'_> {
     }
 
     /// What the level says of itself.
-    fn describe(&self, level: &mut Document, objects: Option<&Objects>, recipe: Json) {
+    pub(crate) fn describe(&self, level: &mut Document, objects: Option<&Objects>, recipe: Json) {
         let root = &self.source.root().zarr_vectors;
         level.parent_level = Some(i64::from(self.step.level).saturating_sub(1));
         level.object_sparsity = 1.0 / self.step.sparsity;
@@ -359,7 +359,7 @@ impl Making<'_> {
     }
 
     /// How the level was made, so that it can be made again.
-    fn recipe(&self, error: Option<f64>) -> Json {
+    pub(crate) fn recipe(&self, error: Option<f64>) -> Json {
         let options = self.ladder.options();
         let rules =
             options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));

@@ -52,6 +52,9 @@ pub struct Options {
     /// Whether the objects of a level are numbered anew, from 0 on, instead of keeping ids and rows. What
     /// they were at level 0 is then an attribute of theirs, `source_id`.
     pub renumber: bool,
+    /// Whether each level holds only what coarser ones do not, so that everything is stored once. Level 0
+    /// is then written again; what a level shows is its own and what the coarser ones have.
+    pub additive: bool,
     /// Which links there are between vertices and those that stand for them.
     pub links: CrossLevelStorage,
     /// By how many levels these go up and down; -1 for all, 0 for none.
@@ -78,6 +81,7 @@ impl Default for Options {
             until_bytes: None,
             prune: None,
             renumber: false,
+            additive: false,
             links: CrossLevelStorage::None,
             depth: 1,
             rules: Vec::new(),

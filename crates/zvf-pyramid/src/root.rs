@@ -84,6 +84,15 @@ impl Root {
         self.document.zarr_vectors.cross_level_storage = Some(CrossLevelStorage::None.into());
     }
 
+    /// Says that readers must know a feature.
+    pub(crate) fn require(&mut self, capability: Capability) {
+        self.announce(capability);
+        let required = &mut self.document.zarr_vectors.required_capabilities;
+        if !required.iter().any(|token| token.known() == Some(capability)) {
+            required.push(capability.into());
+        }
+    }
+
     fn announce(&mut self, capability: Capability) {
         let capabilities = &mut self.document.zarr_vectors.format_capabilities;
         if !capabilities.iter().any(|token| token.known() == Some(capability)) {

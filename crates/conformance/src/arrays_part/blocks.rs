@@ -24,7 +24,7 @@ use crate::report::Report;
 use crate::tally::Tally;
 
 pub(super) fn run(
-    effort: Effort,
+    effort: Effort<'_>,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {

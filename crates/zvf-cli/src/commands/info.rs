@@ -158,7 +158,14 @@ fn name(level: &LevelSummary) -> String {
 }
 
 fn made_by(level: &LevelSummary) -> String {
-    let Some(parent) = level.parent else { return "-".to_owned() };
+    let Some(parent) = level.parent else {
+        let next = level.level.saturating_add(1);
+        return if level.additive {
+            format!("all of it with level {next}")
+        } else {
+            "-".to_owned()
+        };
+    };
     let additive = if level.additive { ", an addition" } else { "" };
     let error = level.error.map(|error| format!(", within {error}")).unwrap_or_default();
     format!("{} from {parent}{error}{additive}", level.method)

@@ -27,6 +27,7 @@ use crate::table::count;
   zvf pyramid brain.zarrvectors --levels 4
   zvf pyramid neurons.zarrvectors --prune 2 --links explicit --depth -1
   zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
+  zvf pyramid tracts.zarrvectors --additive --sparsity 4 --strategy length
   zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
   zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
 pub(crate) struct Pyramid {
@@ -75,6 +76,10 @@ pub(crate) struct Pyramid {
     /// Number the objects of each level anew, from 0 on; what they were is their attribute source_id.
     #[arg(long)]
     renumber: bool,
+    /// Store everything once: each level holds only what coarser ones do not, and shows theirs too. Whole
+    /// objects (keep), or points of none (subset). Level 0 is written again.
+    #[arg(long)]
+    additive: bool,
     /// Links between vertices and those that stand for them: none, implicit (up) or explicit (up and
     /// down) [default: none; explicit with --reference].
     #[arg(long, value_parser = storage)]
@@ -85,7 +90,7 @@ pub(crate) struct Pyramid {
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["method", "size", "keep", "sparsity", "rules", "levels", "dry_run",
-            "prune", "renumber", "until_bytes"])]
+            "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
     /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
@@ -118,11 +123,19 @@ impl Pyramid {
         let built = built.with_context(|| format!("cannot build levels of {}", self.store))?;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
-            serde_json::to_writer(&mut *out, &json!({ "store": self.store, "levels": levels }))?;
+            let built = json!({ "store": self.store, "additive": self.additive, "levels": levels });
+            serde_json::to_writer(&mut *out, &built)?;
             writeln!(out)?;
         } else {
-            for report in &built {
-                writeln!(out, "{report}")?;
+            for (at, report) in built.iter().enumerate() {
+                let adds = self.additive && at.saturating_add(1) < built.len();
+                writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
+            }
+            if self.additive && !built.is_empty() {
+                writeln!(
+                    out,
+                    "readers that do not know such levels see of each only what it adds"
+                )?;
             }
             if built.is_empty() {
                 writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
@@ -169,6 +182,7 @@ impl Pyramid {
             until_bytes: self.until_bytes,
             prune: self.prune,
             renumber: self.renumber,
+            additive: self.additive,
             links: self.links.unwrap_or(CrossLevelStorage::None),
             depth: self.depth,
             rules: self.rules.clone(),

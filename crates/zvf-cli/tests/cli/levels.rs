@@ -75,6 +75,45 @@ fn levels_are_built_shown_and_replaced() {
 }
 
 #[test]
+fn levels_that_add_to_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 4000);
+    let asked = ["query", &store, "--output", "-", "--columns", "n"];
+    let sorted = |text: String| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let before = sorted(zvf(&asked).out);
+    let built = zvf(&["pyramid", &store, "--additive", "--levels", "2", "--keep", "0.25"]).clean();
+    let lines: Vec<&str> = built.lines().collect();
+    assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
+    assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
+    assert!(lines[3].starts_with("readers that do not know such levels"), "{built}");
+    assert_eq!(sorted(zvf(&asked).out), before);
+    let info = zvf(&["info", "--json", &store]).json();
+    assert_eq!(vertices(&info).iter().sum::<u64>(), 4000);
+    let additive = |at: usize| info["levels"][at]["additive"].as_bool();
+    assert_eq!([0, 1, 2].map(additive), [Some(true), Some(true), Some(false)]);
+    let text = zvf(&["info", &store]).clean();
+    assert!(text.contains("all of it with level 1") && text.contains("subset from 0, an addition"));
+    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    let picture = folder.path().join("picture.png");
+    let picture = picture.to_str().unwrap();
+    assert_eq!(zvf(&["render", "-q", &store, "--level", "1", "--output", picture]).code, 0);
+
+    let error = zvf(&["pyramid", "-q", &store, "--levels", "1"]).refused(2);
+    assert!(error.contains("what others add would be lost"), "{error}");
+    let other = tempfile::tempdir().unwrap();
+    let store = points(other.path(), 600);
+    let error = zvf(&["pyramid", "-q", &store, "--additive", "--method", "cluster"]).refused(2);
+    assert!(
+        error.contains("expected keep or subset, which leave what they keep as it is"),
+        "{error}"
+    );
+}
+
+#[test]
 fn parents_and_children_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 2000);

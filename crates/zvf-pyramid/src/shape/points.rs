@@ -46,9 +46,7 @@ pub(crate) fn subset(
     rules: &Rules,
 ) -> Result<Made, PyramidError> {
     let stays = |row: &u32| {
-        let number = first.wrapping_add((*row).into());
-        let share = share(seed ^ u64::from(level).rotate_right(16) ^ scattered(number));
-        share < keep && kept(place(*row))
+        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(place(*row))
     };
     let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
@@ -66,6 +64,11 @@ pub(crate) fn subset(
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
     Ok(Made { batch: made, of, error: f64::INFINITY })
+}
+
+/// Whether the point with this running number stays at a level that keeps this share.
+pub(crate) fn stays(number: u64, keep: f64, seed: u64, level: u32) -> bool {
+    share(seed ^ u64::from(level).rotate_right(16) ^ scattered(number)) < keep
 }
 
 /// A number from 0 to 1, 1 left out, that looks random.

@@ -1,5 +1,6 @@
 //! Levels of stores that were written for it: what they must still be.
 
+mod additive;
 mod blocks;
 mod lineage;
 mod made;

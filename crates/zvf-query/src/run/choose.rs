@@ -12,6 +12,7 @@ use crate::num::{to_f64, to_u64, whole};
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, candidates, chunks_of};
+use crate::warm::Warm;
 
 /// The level that `query` is about.
 pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, QueryError> {
@@ -44,32 +45,45 @@ async fn finest(
     most: u64,
     bytes: bool,
 ) -> Result<Level, QueryError> {
-    let mut last = Level(0);
+    let (mut last, mut adding) = (Level(0), Vec::new());
     for level in levels(reader)? {
         last = level;
         let warm = reader.warm(level, query.kind).await?;
-        let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
-        let mut amount = to_f64(count);
-        if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
-            let bbox = bounding_box(region.hull())?;
-            let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
-            let table = warm.level.chunks().await?;
-            let share = to_f64(to_u64(candidates(&table, &range).len()));
-            amount *= share / to_f64(to_u64(table.len()).max(1));
+        adding.push((level, amount(&warm, query, bytes).await?));
+        if warm.level.node().meta().is_additive() && !query.own_level_only {
+            continue; // what it shows is its own and what the next one shows
         }
-        if bytes {
-            let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
-            let kind = warm.kind(query.kind)?;
-            for field in Chosen::new(&query.columns, &warm, kind, None).await?.vertex {
-                row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
+        let mut shown: f64 = adding.iter().map(|(_, own)| own).sum();
+        for (level, own) in adding.drain(..) {
+            if whole(shown) <= most {
+                return Ok(level);
             }
-            amount *= to_f64(row);
-        }
-        if whole(amount) <= most {
-            return Ok(level);
+            shown -= own;
         }
     }
     Ok(last)
+}
+
+/// How many vertices, or bytes, of a level's own there are about where the query looks.
+async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryError> {
+    let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
+    let mut amount = to_f64(count);
+    if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
+        let bbox = bounding_box(region.hull())?;
+        let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
+        let table = warm.level.chunks().await?;
+        let share = to_f64(to_u64(candidates(&table, &range).len()));
+        amount *= share / to_f64(to_u64(table.len()).max(1));
+    }
+    if bytes {
+        let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
+        let kind = warm.kind(query.kind)?;
+        for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {
+            row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
+        }
+        amount *= to_f64(row);
+    }
+    Ok(amount)
 }
 
 fn levels(reader: &Reader) -> Result<Vec<Level>, BadQuery> {

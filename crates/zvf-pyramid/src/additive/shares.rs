@@ -1,0 +1,160 @@
+//! Which level everything is at.
+//!
+//! Objects are chosen as for levels that are read alone, so each level shows the same ones; geometry does
+//! not change, so level 0 says all that the choice needs. Objects without geometry are at the coarsest
+//! level, as are those that every level shows. Points go by their running number in level 0 alone.
+
+use std::collections::HashSet;
+
+use zvf_model::{Batch, LevelReader};
+use zvf_query::Reader;
+
+use super::steps;
+use crate::carry::Objects;
+use crate::ladder::{Ladder, Step};
+use crate::num::{place, to_u32};
+use crate::shape::points;
+use crate::{Method, PyramidError};
+
+/// What each level has of its own.
+pub(super) enum Shares {
+    /// By level.
+    Objects(Vec<Objects>),
+    Points(Picked),
+}
+
+/// What one level has of its own.
+pub(super) enum Share<'a> {
+    Objects(&'a Objects),
+    /// Those at this level.
+    Points(Pick<'a>),
+}
+
+/// How points are picked.
+pub(super) struct Picked {
+    seed: u64,
+    keep: f64,
+    levels: u32,
+}
+
+/// Points of a level.
+pub(super) struct Pick<'a> {
+    picked: &'a Picked,
+    level: u32,
+}
+
+impl Shares {
+    /// What the levels have, and the levels that there are: no more than have something that others have
+    /// not.
+    pub(super) async fn of(
+        reader: &Reader,
+        full: &LevelReader,
+        ladder: &Ladder,
+    ) -> Result<(Self, Vec<Step>), PyramidError> {
+        let mut steps = steps(ladder);
+        let shares = match Objects::of(full).await? {
+            Some(objects) if ladder.method == Method::Keep => {
+                Self::Objects(chosen(reader, full, ladder, objects, &mut steps).await?)
+            }
+            _ => Self::Points(Picked::of(ladder, &mut steps)),
+        };
+        Ok((shares, steps))
+    }
+
+    pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
+        match self {
+            Self::Objects(objects) => objects.get(level).map(Share::Objects),
+            Self::Points(picked) => Some(Share::Points(Pick { picked, level: to_u32(level) })),
+        }
+    }
+}
+
+impl Share<'_> {
+    /// The rows of a batch that are at this level; the first has the running number `first`.
+    pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
+        let owner =
+            |row: u32| batch.vertex_objects().and_then(|o| o.get(place(row)).copied().flatten());
+        let rows = 0..to_u32(batch.len());
+        match self {
+            Self::Objects(own) => {
+                rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()
+            }
+            Self::Points(pick) => {
+                let level = |row: u32| pick.picked.level_of(first.saturating_add(row.into()));
+                rows.filter(|row| level(*row) == pick.level).collect()
+            }
+        }
+    }
+}
+
+impl Picked {
+    /// Drops the last steps, until each level has something of its own.
+    fn of(ladder: &Ladder, steps: &mut Vec<Step>) -> Self {
+        let options = ladder.options();
+        let (seed, keep) = (options.seed, options.share(Method::Subset));
+        loop {
+            let levels = to_u32(steps.len().saturating_sub(1));
+            let picked = Self { seed, keep, levels };
+            if levels == 0 || picked.everywhere(ladder.vertices()) {
+                return picked;
+            }
+            steps.pop();
+        }
+    }
+
+    /// Whether each level has some of so many points.
+    fn everywhere(&self, points: u64) -> bool {
+        let mut empty: HashSet<u32> = (0..=self.levels).collect();
+        for number in 0..points {
+            empty.remove(&self.level_of(number));
+            if empty.is_empty() {
+                break;
+            }
+        }
+        empty.is_empty()
+    }
+
+    /// The coarsest level that shows a point.
+    fn level_of(&self, number: u64) -> u32 {
+        let shown = |level: &u32| points::stays(number, self.keep, self.seed, *level);
+        to_u32((1..=self.levels).take_while(shown).count())
+    }
+}
+
+/// The objects of each level, chosen as for levels that are read alone.
+async fn chosen(
+    reader: &Reader,
+    full: &LevelReader,
+    ladder: &Ladder,
+    objects: Objects,
+    steps: &mut Vec<Step>,
+) -> Result<Vec<Objects>, PyramidError> {
+    let options = ladder.options();
+    let mut shown = vec![objects.clone()];
+    let mut bin = full.bins().map(|bins| bins.bin_shape().to_vec());
+    for step in steps.iter().skip(1) {
+        let Some(mut next) = shown.last().cloned() else { break };
+        let below = next.kept();
+        let choice = (&options.strategy, options.seed);
+        let own = bin.take().unwrap_or(step.bin.clone());
+        next.choose_by((reader, full), ladder.kind, step, choice, &own).await?;
+        if next.kept() == below {
+            break;
+        }
+        bin = full.bins().is_some().then(|| step.bin.clone());
+        shown.push(next);
+    }
+    steps.truncate(shown.len());
+    let mut own = Vec::with_capacity(shown.len());
+    for (at, level) in shown.iter().enumerate() {
+        let ids: Vec<i64> = match shown.get(at.saturating_add(1)) {
+            Some(next) => {
+                let next: HashSet<i64> = next.kept_ids().iter().copied().collect();
+                level.kept_ids().iter().copied().filter(|id| !next.contains(id)).collect()
+            }
+            None => level.kept_ids().iter().copied().chain(objects.not_there()).collect(),
+        };
+        own.push(objects.only(ids));
+    }
+    Ok(own)
+}
