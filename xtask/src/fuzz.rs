@@ -44,6 +44,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let time = format!("-max_total_time={seconds}");
         house
             .nightly("fuzz", &["fuzz", "run", &target])
+            .args(if target == FAST { &["--features", "fast-codecs"] } else { &[] })
             .args(&folders)
             .args(&["--", &time, "-rss_limit_mb=512", "-timeout=2"])
             .args(&options)
@@ -51,6 +52,9 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// The target that compares the codecs of the feature with others.
+const FAST: &str = "fast_codecs";
 
 /// Where good and bad blobs for a target are.
 const SEEDS: [(&str, &str); 16] = [
