@@ -57,7 +57,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 const FAST: &str = "fast_codecs";
 
 /// Where good and bad blobs for a target are.
-const SEEDS: [(&str, &str); 16] = [
+const SEEDS: [(&str, &str); 19] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
     ("ragged", "testdata/hostile/ragged"),
@@ -68,8 +68,11 @@ const SEEDS: [(&str, &str); 16] = [
     ("caterva", "testdata/hostile/caterva"),
     ("caterva", "testdata/caterva/frames"),
     ("tet", "testdata/tet"),
+    ("tet", "testdata/tet/reject"),
     ("tensor_tet", "testdata/tet"),
+    ("tensor_tet", "testdata/tet/reject"),
     ("tensor_blocks", "testdata/caterva/frames"),
+    ("tensor_blocks", "testdata/caterva/reject"),
     ("blosc", "testdata/caterva/blosc1"),
     ("root_json", "testdata/documents/root"),
     ("level_json", "testdata/documents/level"),

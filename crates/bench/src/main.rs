@@ -105,7 +105,10 @@ fn main() -> anyhow::Result<()> {
             }
             match (part.run)(&bench, &mut page) {
                 Err(error) => match error.downcast_ref::<Held>() {
-                    Some(Held(bytes)) => return Ok(println!("{bytes}")),
+                    Some(Held(bytes)) => {
+                        println!("{bytes}");
+                        return Ok(());
+                    }
                     None => return Err(error),
                 },
                 Ok(()) => page.done(part),

@@ -28,6 +28,7 @@ use crate::b2nd::{BlockFile, NewBlocks};
 use crate::error::TensorError;
 use crate::memory::Memory;
 use crate::num::to_usize;
+use crate::pause::pause;
 use crate::publish::NewFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
 
@@ -211,6 +212,7 @@ pub async fn gather(
             writer.put_chunk(&little(items, array.dtype()))?;
             done = done.saturating_add(1);
             told(done, total);
+            pause().await;
         }
     }
     writer.finish(None)?;
@@ -260,6 +262,7 @@ async fn to_blocks(
         file.writer().put_chunk(&items)?;
         done = done.saturating_add(1);
         told(done, total);
+        pause().await;
     }
     file.publish()
 }
@@ -312,6 +315,7 @@ async fn to_zarr(
             zarr.close_shard(&index)?;
         }
         told(number.saturating_add(1), total);
+        pause().await;
     }
     zarr.finish()?;
     Ok(build.publish_text(text).await?)
