@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The `.tet` files are ours, since stock has no way to write them from elements; the frames are theirs, cut
-//! and coded as they choose. All sides use the same number of threads.
+//! and coded as they choose. All sides use the same number of threads. On a machine that has other things to
+//! do, the ratio of what processors worked says more than that of the time; who answers without it has none.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,7 +24,7 @@ use zvf_tensor::{
     BlockArray, Compression, Memory, NewFile, NewTensor, Slice, TensorFile, TetWriter,
 };
 
-use crate::clock::{ENOUGH, repeated};
+use crate::clock::{ENOUGH, repeated, worked};
 use crate::report::median;
 
 /// One piece of work.
@@ -54,24 +55,38 @@ pub(crate) fn run(
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let folder = std::path::absolute(folder)?.join("tensor");
     fs::create_dir_all(&folder)?;
-    let works = works(&folder, scale)?;
+    let mut works = works(&folder, scale)?;
+    works.retain(|work| filter.is_none_or(|part| work.name.contains(part)));
     let side = side(scale);
-    let mut blocks =
-        Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
-    let frame = frame(&folder, side);
-    blocks.ask(&json!({"work": "make", "file": frame, "side": side}))?;
-    let mut tet = Peer::start(
-        Command::new(tetration(&folder)?).env("RAYON_NUM_THREADS", threads.to_string()),
-    )?;
-    println!("| dense arrays, {threads} threads | items | peer | zvf | ratio | wanted |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    for work in works.iter().filter(|work| filter.is_none_or(|part| work.name.contains(part))) {
+    let [mut blocks, mut tet] = [const { None }; 2]; // those that are needed
+    if works.iter().any(Work::is_of_blocks) {
+        let mut peer =
+            Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
+        peer.ask(&json!({"work": "make", "file": frame(&folder, side), "side": side}))?;
+        blocks = Some(peer);
+    }
+    if !works.iter().all(Work::is_of_blocks) {
+        let program = &mut Command::new(tetration(&folder)?);
+        tet = Some(Peer::start(program.env("RAYON_NUM_THREADS", threads.to_string()))?);
+    }
+    println!(
+        "| dense arrays, {threads} threads | items | peer | zvf | ratio | of processors | wanted |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for work in &works {
         let mut ours = Ours::open(work)?;
         let count = ours.run()?;
-        let peer = if matches!(work.what, What::Blocks(..)) { &mut blocks } else { &mut tet };
-        let mut times = [const { Vec::new() }; 2];
+        let peer = if work.is_of_blocks() { &mut blocks } else { &mut tet };
+        let peer = peer.as_mut().context("nobody to compare with")?;
+        let (mut times, mut used) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
         for _ in 0..turns {
-            times[1].push(repeated(|| ours.run().map(drop))?);
+            let before = worked();
+            let mut runs = 0_u32;
+            times[1].push(repeated(|| {
+                runs += 1;
+                ours.run().map(drop)
+            })?);
+            used[1].push((worked() - before) / f64::from(runs));
             if profile {
                 continue;
             }
@@ -83,10 +98,15 @@ pub(crate) fn run(
                 answer["count"]
             );
             times[0].push(answer["seconds"].as_f64().context("an answer without seconds")?);
+            used[0].extend(answer["user"].as_f64());
         }
         let [theirs, own] = times.map(median);
+        let processors = match used.map(|used| (!used.is_empty()).then(|| median(used))) {
+            [Some(theirs), Some(own)] => format!("{:.2}", theirs / own),
+            _ => String::new(),
+        };
         println!(
-            "| {} | {count} | {:.3} ms | {:.3} ms | {:.2} | {} |",
+            "| {} | {count} | {:.3} ms | {:.3} ms | {:.2} | {processors} | {:.2} |",
             work.name,
             theirs * 1e3,
             own * 1e3,
@@ -98,6 +118,10 @@ pub(crate) fn run(
 }
 
 impl Work {
+    const fn is_of_blocks(&self) -> bool {
+        matches!(self.what, What::Blocks(..))
+    }
+
     fn request(&self) -> Value {
         let file = self.file.display().to_string();
         let axes = |start: &[u64], stop: &[u64]| {

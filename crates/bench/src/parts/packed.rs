@@ -1,4 +1,5 @@
-//! A store in one mapped file against the same store in a folder: boxes and whole scans.
+//! A store in one mapped file against the same store in a folder: boxes and whole scans, with a handle that is
+//! open and with a new one each time; and opening a file of many cells.
 //!
 //! The limit is one `pread` for each cell that a box touches, of files that are open already.
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use futures_executor::block_on;
+use zvf_model::Level;
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{NewFile, PackOptions};
@@ -51,6 +53,69 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         page.row(contest("packed", work, bench.turns, contenders)?);
     }
+    let queries = small.iter().map(within).collect::<anyhow::Result<Vec<Query>>>()?;
+    anew(bench, page, &store, &pack, &queries)?;
+    opened(bench, page)
+}
+
+/// Each box with a handle of its own.
+fn anew(
+    bench: &Bench,
+    page: &mut Page,
+    store: &Path,
+    pack: &Path,
+    queries: &[Query],
+) -> anyhow::Result<()> {
+    let work = format!("{} boxes, a new handle for each", queries.len());
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    let each = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+        let all = || {
+            queries.iter().try_fold(0, |count, query| {
+                Ok::<_, anyhow::Error>(count + block_on(open()?.run(query))?.batch.len() as u64)
+            })
+        };
+        let count = all()?;
+        Ok(Turn::of(repeated(|| all().map(drop))?).counting(count))
+    };
+    let contenders = vec![
+        Contender::new("zvf, folder", Role::Zvf, || each(&|| open(store))),
+        Contender::new("zvf, packed", Role::Variant, || each(&|| open(pack))),
+        Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| options(pack))),
+    ];
+    page.row(contest("packed", work, bench.turns, contenders)?);
+    Ok(())
+}
+
+/// A new handle to a pack of as many cells as stores are opened with, ready to be asked.
+fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
+    let cells = u64::from(on_axis).pow(3);
+    let work = format!("open a pack of {cells} cells");
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
+    let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
+    let store = points.store(&bench.below("open")?)?;
+    let pack = store.with_extension("tet");
+    if !pack.exists() {
+        write(&store, &pack)?;
+    }
+    let ready = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+        let once = || {
+            std::hint::black_box(block_on(open()?.level(Level(0)))?);
+            Ok(())
+        };
+        Ok(Turn::of(repeated(once)?))
+    };
+    let contenders = vec![
+        Contender::new("zvf, packed and mapped", Role::Zvf, || ready(&|| options(&pack))),
+        Contender::new("zvf, packed", Role::Variant, || ready(&|| open(&pack))),
+        Contender::new("zvf, folder of shards", Role::Variant, || ready(&|| open(&store))),
+    ];
+    page.row(contest("packed", work, bench.turns, contenders)?);
     Ok(())
 }
 
