@@ -1,4 +1,5 @@
-//! A store in one mapped file against the same store in a folder: boxes and whole scans.
+//! A store in one mapped file against the same store in a folder: boxes and whole scans, with a handle that is
+//! open and with a new one each time; and opening a file of many cells.
 //!
 //! The limit is one `pread` for each cell that a box touches, of files that are open already.
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use futures_executor::block_on;
+use zvf_model::Level;
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{NewFile, PackOptions};
@@ -50,6 +52,83 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             contenders.push(Contender::new("one pread a cell", Role::Limit, || preads(cells)));
         }
         page.row(contest(bench, "packed", work, contenders)?);
+    }
+    let queries = small.iter().map(within).collect::<anyhow::Result<Vec<Query>>>()?;
+    anew(bench, page, "", [&store, &pack], &queries)?;
+    // Small cells: what a folder takes for opening files shows.
+    let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
+    let store = Points { count, chunks, shard: None }.store(&folder)?;
+    let pack = store.with_extension("tet");
+    if !pack.exists() {
+        write(&store, &pack)?;
+    }
+    anew(bench, page, " to small cells", [&store, &pack], &queries)?;
+    opened(bench, page)
+}
+
+/// Each box with a handle of its own.
+fn anew(
+    bench: &Bench,
+    page: &mut Page,
+    what: &str,
+    [store, pack]: [&Path; 2],
+    queries: &[Query],
+) -> anyhow::Result<()> {
+    let work = format!("{} boxes, a new handle{what} for each", queries.len());
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    let each = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+        let all = || {
+            queries.iter().try_fold(0, |count, query| {
+                Ok::<_, anyhow::Error>(count + block_on(open()?.run(query))?.batch.len() as u64)
+            })
+        };
+        let count = all()?;
+        Ok(Turn::of(repeated(|| all().map(drop))?).counting(count))
+    };
+    let contenders = vec![
+        Contender::new("zvf, folder", Role::Zvf, || each(&|| open(store))),
+        Contender::new("zvf, packed", Role::Variant, || each(&|| open(pack))),
+        Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| options(pack))),
+    ];
+    page.row(contest("packed", work, bench.turns, contenders)?);
+    Ok(())
+}
+
+/// A new handle to a pack of many cells, and the same ready to be asked: for which documents are parsed that
+/// list every cell, in a pack and in a folder.
+fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
+    let cells = u64::from(on_axis).pow(3);
+    let work = format!("open a pack of {cells} cells");
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
+    let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
+    let store = points.store(&bench.below("open")?)?;
+    let pack = store.with_extension("tet");
+    if !pack.exists() {
+        write(&store, &pack)?;
+    }
+    for (ready, work) in [(false, work.clone()), (true, format!("{work}, and its level"))] {
+        let turn = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+            let once = || {
+                let reader = std::hint::black_box(open()?);
+                if ready {
+                    std::hint::black_box(block_on(reader.level(Level(0)))?);
+                }
+                Ok(())
+            };
+            Ok(Turn::of(repeated(once)?))
+        };
+        let contenders = vec![
+            Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| options(&pack))),
+            Contender::new("zvf, packed", Role::Variant, || turn(&|| open(&pack))),
+            Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open(&store))),
+        ];
+        page.row(contest("packed", work, bench.turns, contenders)?);
     }
     Ok(())
 }
@@ -125,3 +204,4 @@ fn preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
 
 /// Chunks on each axis.
 const CHUNKS: u32 = 8;
+const SMALL_CHUNKS: u32 = 22;

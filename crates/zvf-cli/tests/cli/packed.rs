@@ -75,6 +75,9 @@ fn tensors_are_shown_sliced_and_verified() {
     let part = zvf(&["tensor", "get", &grid, "--slice", "1:7:2,1:4"]).clean();
     assert_eq!(part, "7.5 8.75 10\n20 21.25 22.5\n32.5 33.75 35\n");
 
+    let json = zvf(&["tensor", "get", "--json", &grid, "--slice", "1,1:3"]).json();
+    assert_eq!((&json["dtype"], &json["values"]), (&"<f4".into(), &[7.5, 8.75].into()));
+
     let frame = fixture("caterva/frames/b2_seed_2d_i4.b2nd");
     assert!(zvf(&["tensor", "info", &frame]).clean().contains("<i4"));
     assert_eq!(zvf(&["tensor", "get", &frame, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
@@ -93,6 +96,9 @@ fn tensors_are_shown_sliced_and_verified() {
     assert!(bad.out.contains(": V5: "), "{}", bad.out);
     let bad = zvf(&["tensor", "verify", &fixture("tet/reject/04_layout_version_2.tet")]);
     assert_eq!((bad.code, bad.out.contains("UnsupportedVersion")), (1, true), "{}", bad.out);
+    let folder = zvf(&["tensor", "info", &fixture("tet")]);
+    assert_eq!(folder.code, 2, "{}", folder.err);
+    assert!(folder.err.contains("is a folder without chunks.b2frame"), "{}", folder.err);
     let none = zvf(&["tensor", "get", &fixture("tet/multi_mixed.tet")]);
     assert_eq!(none.code, 2, "{}", none.err);
 }

@@ -59,8 +59,7 @@ impl<'a> Documents<'a> {
     ///
     /// When they are not a JSON object of objects, or nested more than 64 deep.
     pub fn parse(text: &'a [u8]) -> Result<Self, FormatError> {
-        json::check_object(Part::Pack, FIELD, text)?;
-        if Members::of(text).any(|(_, value)| !value.starts_with(b"{")) {
+        if !json::check_objects(Part::Pack, FIELD, text)? {
             let expected = Expected::Rule("an object for each path");
             return Err(refuse(Class::Encoding, expected, "another value"));
         }

@@ -17,6 +17,15 @@ pub(crate) fn check_object(
     field: &'static str,
     text: &[u8],
 ) -> Result<(), FormatError> {
+    check_objects(part, field, text).map(drop)
+}
+
+/// The same; and whether every member of it is an object.
+pub(crate) fn check_objects(
+    part: Part,
+    field: &'static str,
+    text: &[u8],
+) -> Result<bool, FormatError> {
     let refuse = |at: usize, rule| {
         let (class, expected) = (Class::Encoding, Expected::Rule(rule));
         FormatError::new(class, part, field, num::to_u64(at), expected, "something else")
@@ -24,7 +33,7 @@ pub(crate) fn check_object(
     if let Err(error) = core::str::from_utf8(text) {
         return Err(refuse(error.valid_up_to(), "UTF-8"));
     }
-    let mut scan = Scan { text, at: 0 };
+    let mut scan = Scan::of(text);
     scan.space();
     if scan.peek() != Some(b'{') {
         return Err(refuse(scan.at, "a JSON object"));
@@ -39,7 +48,7 @@ pub(crate) fn check_object(
         }
     }
     scan.space();
-    if scan.peek().is_some() { Err(refuse(scan.at, "the end")) } else { Ok(()) }
+    if scan.peek().is_some() { Err(refuse(scan.at, "the end")) } else { Ok(!scan.mixed) }
 }
 
 /// The members of an object in order: keys with their quotes, values without the space around them.
@@ -53,7 +62,7 @@ pub(crate) struct Members<'a> {
 impl<'a> Members<'a> {
     /// Of the object in `text`.
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        let mut scan = Scan { text, at: 0 };
+        let mut scan = Scan::of(text);
         scan.space();
         let open = scan.eat(b'{');
         Self { scan, open }
@@ -171,14 +180,32 @@ enum Fault {
     Depth,
 }
 
+/// Sets the highest bit of the first byte that ends what stands for itself: a quote, a backslash, or a control
+/// character. Bytes after that may be marked, too.
+const fn ends(word: u64) -> u64 {
+    const fn below(word: u64, limit: u64) -> u64 {
+        word.wrapping_sub(limit) & !word & ONES << 7
+    }
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const QUOTE: u64 = 0x2222_2222_2222_2222;
+    const BACKSLASH: u64 = 0x5c5c_5c5c_5c5c_5c5c;
+    const SPACE: u64 = 0x2020_2020_2020_2020;
+    below(word, SPACE) | below(word ^ QUOTE, ONES) | below(word ^ BACKSLASH, ONES)
+}
+
 /// A position in a text; after a fault, where it is.
 #[derive(Clone, Debug)]
 struct Scan<'a> {
     text: &'a [u8],
-    at: usize, // at most the length
+    at: usize,   // at most the length
+    mixed: bool, // whether a member of the outermost object was no object
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    const fn of(text: &'a [u8]) -> Self {
+        Self { text, at: 0, mixed: false }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -206,7 +233,9 @@ impl Scan<'_> {
         let mut open = Brackets { kinds: 0, depth: 0 };
         loop {
             self.space();
-            match self.peek().ok_or(Fault::Syntax)? {
+            let first = self.peek().ok_or(Fault::Syntax)?;
+            self.mixed |= open.depth == 1 && first != b'{';
+            match first {
                 b'{' => {
                     open.push(true)?;
                     self.skip();
@@ -271,9 +300,24 @@ impl Scan<'_> {
                 }
                 b'\\' => self.escape()?,
                 0..=0x1f => return Err(Fault::Syntax),
-                _ => self.skip(),
+                _ => self.plain(),
             }
         }
+    }
+
+    /// Skips what stands for itself in a string, eight bytes at a time.
+    fn plain(&mut self) {
+        let (words, tail) = self.text.get(self.at..).unwrap_or(&[]).as_chunks();
+        for word in words {
+            let ends = ends(u64::from_le_bytes(*word));
+            let plain = num::to_usize(ends.trailing_zeros() / u8::BITS);
+            self.at = self.at.saturating_add(plain);
+            if ends != 0 {
+                return;
+            }
+        }
+        let stands = |byte: &&u8| !matches!(byte, b'"' | b'\\' | 0..=0x1f);
+        self.at = self.at.saturating_add(tail.iter().take_while(stands).count());
     }
 
     fn escape(&mut self) -> Result<(), Fault> {
@@ -405,6 +449,39 @@ mod tests {
             check_object(Part::TetFooter, "json", deep(64).as_bytes()).unwrap_err().to_string(),
             "LimitExceeded in tet footer, json at byte 68: expected at most 64, found deeper nesting"
         );
+    }
+
+    #[test]
+    fn strings_end_wherever_they_end() {
+        // Every length around eight bytes, every special byte at every place.
+        for len in 0..20 {
+            for at in 0..=len {
+                let mut text = std::format!("{{\"{}\":{{}}}}", "é".repeat(len / 2)).into_bytes();
+                assert_eq!(check_objects(Part::Pack, "json", &text), Ok(true));
+                let place = 2 + (at / 2) * 2;
+                for (byte, good) in [(b"\\n", true), (b"\x1fa", false), (b"\"a", false)] {
+                    let mut text = text.clone();
+                    text.splice(place..place, *byte);
+                    let checked = check_objects(Part::Pack, "json", &text);
+                    assert_eq!(checked.is_ok(), good, "{len} {at} {byte:?}");
+                }
+                text.splice(place..place, *b" !#[]~\x7f");
+                assert_eq!(check_objects(Part::Pack, "json", &text), Ok(true));
+            }
+        }
+    }
+
+    #[test]
+    fn members_that_are_no_objects() {
+        for (text, objects) in [
+            ("{}", true),
+            (r#"{"a":{"b":1},"c":{}}"#, true),
+            (r#"{"a":{},"b":[{}]}"#, false),
+            (r#"{"a":1}"#, false),
+        ] {
+            let checked = check_objects(Part::Pack, "json", text.as_bytes());
+            assert_eq!(checked, Ok(objects), "{text}");
+        }
     }
 
     #[test]
