@@ -86,25 +86,23 @@ pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
     Ok(made)
 }
 
-/// What lies in slabs behind those that `last` touches, and the rest. Batches come by chunks, the first axis
-/// slowest, so nothing more comes of what is behind.
+/// What lies in cells of size `cell` of which nothing more comes, and the rest. Batches come by chunks, the
+/// first axis slowest: what is to come lies in slabs of size `side` that `last` touches, or ahead of them.
 pub(crate) fn swept(
     all: &Batch,
     last: Option<&Batch>,
     side: f64,
+    cell: f64,
 ) -> Result<(Batch, Batch), PyramidError> {
     let axes = place(all.positions().width()).max(1);
-    let slab = |x: f64| floor(x / side);
-    let slabs = |batch: &Batch| -> Vec<i64> {
-        floats(batch.positions())
-            .chunks_exact(axes)
-            .filter_map(|at| at.first().copied().map(slab))
-            .collect()
+    let first = |batch: &Batch| -> Vec<f64> {
+        floats(batch.positions()).into_iter().step_by(axes).collect()
     };
-    let edge = last.and_then(|last| slabs(last).into_iter().min()).unwrap_or(i64::MAX);
+    let near = last.and_then(|last| first(last).into_iter().reduce(f64::min));
+    let edge = near.map_or(i64::MAX, |x| floor((x / side).floor() * side / cell));
     let (mut behind, mut ahead) = (Vec::new(), Vec::new());
-    for (row, slab) in (0_u32..).zip(slabs(all)) {
-        if slab < edge { behind.push(row) } else { ahead.push(row) }
+    for (row, x) in (0_u32..).zip(first(all)) {
+        if floor(x / cell) < edge { behind.push(row) } else { ahead.push(row) }
     }
     Ok((some(all, &behind)?, some(all, &ahead)?))
 }
@@ -117,7 +115,10 @@ pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidE
         Value::UInt(place) => place,
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => u64::MAX,
     };
-    let places = (0..column.len()).map(place).collect();
+    let places = match column.as_slice::<u64>() {
+        Some(places) => places.to_vec(),
+        None => (0..column.len()).map(place).collect(),
+    };
     let mut plain = Batch::new(batch.kind(), batch.positions().clone());
     for field in batch.fields().iter().filter(|field| *field.name != *PLACES) {
         plain = plain.with_field(field.clone())?;
@@ -132,4 +133,37 @@ pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidE
         plain = plain.with_elements(elements.clone())?;
     }
     Ok((plain, places))
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::metadata::Dtype;
+    use zvf_model::Kind;
+
+    use super::*;
+
+    fn points(x: &[f64]) -> Batch {
+        let at: Vec<f64> = x.iter().flat_map(|x| [*x, 7.0]).collect();
+        Batch::new(Kind::PointCloud, crate::columns::column(Dtype::FLOAT32, 2, &at).unwrap())
+    }
+
+    #[test]
+    fn only_cells_of_which_nothing_more_comes_are_behind() {
+        let all = [0.5, 3.0, 9.0, 11.0, 12.5, 14.0, 29.0];
+        let split = |last: Option<&[f64]>, cell| {
+            let last = last.map(points);
+            let (behind, ahead) = swept(&points(&all), last.as_ref(), 10.0, cell).unwrap();
+            (behind.len(), ahead.len())
+        };
+        for (last, cell, want) in [
+            (Some(&[14.0, 29.0][..]), 5.0, (3, 4)), // whole cells below 10
+            (Some(&[14.0, 29.0]), 4.0, (2, 5)),     // that from 8 to 12 is not done
+            (Some(&[14.0, 29.0]), 20.0, (0, 7)),    // larger than a chunk
+            (Some(&[29.0]), 4.0, (6, 1)),
+            (Some(&[0.5]), 4.0, (0, 7)),
+            (None, 4.0, (7, 0)),
+        ] {
+            assert_eq!(split(last, cell), want, "{last:?} in cells of {cell}");
+        }
+    }
 }

@@ -135,7 +135,7 @@ impl Clusters {
     /// The row that is there most often, of each cluster.
     fn modes(&self, column: &Column) -> Column {
         let most = |rows: &[u32]| -> u32 {
-            let mut seen: HashMap<&[u8], (usize, usize)> = HashMap::new();
+            let mut seen: HashMap<&[u8], (usize, usize), Fast> = HashMap::default();
             for (at, row) in rows.iter().enumerate() {
                 let (times, _) = seen.entry(column.row(place(*row))).or_insert((0, at));
                 *times = times.saturating_add(1);
@@ -272,6 +272,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What vertices stand for, by an attribute that says so.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     let column = &field?.column;
+    if let Some(weights) = column.as_slice::<u64>() {
+        return Some(weights.to_vec());
+    }
     let weight = |row| match column.value(row, 0) {
         Value::UInt(n) => n,
         Value::Int(n) => u64::try_from(n).unwrap_or(0),

@@ -82,8 +82,9 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
 pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
-    for row in rows {
-        some.push_row(column, place(*row));
+    for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
+        let start = run.first().map_or(0, |row| place(*row));
+        some.push_rows(column, start..start.saturating_add(run.len()));
     }
     some.finish()
 }
@@ -134,6 +135,7 @@ mod tests {
     fn rows_are_gathered_and_joined() {
         let own = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(floats(&gathered(&own, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(floats(&gathered(&own, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
         assert_eq!(joined(&[&own, &own]).unwrap().len(), 4);
         assert!(joined(&[]).is_none());
     }

@@ -29,6 +29,7 @@ use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
 use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::reference::Fast;
 use crate::shape::Made;
 
 /// Which links are wanted.
@@ -214,7 +215,7 @@ struct Cells<'a> {
     ends: [Vec<i64>; 2],
     sinks: BTreeMap<Vec<i64>, CellSink>,
     chunk: u32,
-    rows: HashMap<u32, Vec<u8>>, // of the chunk, by the chunk at the other end
+    rows: HashMap<u32, Vec<u8>, Fast>, // of the chunk, by the chunk at the other end
     waiting: Vec<(Vec<i64>, ChunkKey, Vec<u8>)>,
     held: usize,
 }
@@ -243,7 +244,7 @@ impl<'a> Cells<'a> {
             low.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
             high.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
         }
-        let (sinks, rows, waiting) = (BTreeMap::new(), HashMap::new(), Vec::new());
+        let (sinks, rows, waiting) = (BTreeMap::new(), HashMap::default(), Vec::new());
         let (chunk, held) = (0, 0);
         Ok(Self {
             build,

@@ -160,6 +160,7 @@ impl Making<'_> {
         let query = self.asking(Query::all(), objects).order(Order::Storage);
         let mut batches = reader.stream(query);
         let side = self.step.chunk.first().copied().unwrap_or(1.0);
+        let cell = self.step.size.filter(|_| self.step.method == Method::Cluster).unwrap_or(side);
         let (mut held, mut error, mut first) = (Vec::<Batch>::new(), 0.0_f64, 0_u64);
         let mut most = HELD;
         while let Some(batch) = batches.next().await {
@@ -171,12 +172,15 @@ impl Making<'_> {
                 continue;
             }
             let batch = kept_of(&batch, objects)?;
+            if batch.is_empty() {
+                continue; // does not say how far the sweep is
+            }
             held.push(batch);
             if held.iter().map(Batch::len).fold(0, usize::saturating_add) < most {
                 continue;
             }
             let all = together(&held)?;
-            let (behind, ahead) = swept(&all, held.last(), side)?;
+            let (behind, ahead) = swept(&all, held.last(), side, cell)?;
             error = error.max(self.clustered(behind, taking)?);
             most = HELD.max(ahead.len().saturating_mul(2));
             held = vec![ahead];
@@ -230,13 +234,19 @@ impl Making<'_> {
             Method::Decimate => Thin::Every(whole(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
             Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
         };
-        let kept = |id: i64| objects.is_none_or(|objects| objects.keeps(id));
-        let query = self.asking(Query::all(), None).order(Order::Objects);
-        let mut batches = reader.stream(query);
+        let Some(objects) = objects else {
+            // Without an index there is no chain, or the question is refused.
+            let all = self.asking(Query::all(), None).order(Order::Objects);
+            return Ok(reader.run(&all).await.map(|_| 0.0)?);
+        };
+        let kept = objects.kept_ids();
+        let each = self.objects_at_once(kept.len()).div_ceil(CHAINS);
         let mut error = 0.0_f64;
-        while let Some(batch) = batches.next().await {
-            let (batch, places) = without_places(batch?)?;
-            let made = chain::thinned(&batch, thin, &kept, &self.rules)?;
+        for ids in kept.chunks(each) {
+            let ids = ids.iter().copied().map(zvf_model::ObjectId);
+            let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
+            let (batch, places) = without_places(batch)?;
+            let made = chain::thinned(&batch, thin, &self.rules)?;
             error = error.max(made.error);
             taking.take(&made, &places)?;
         }
@@ -383,5 +393,7 @@ impl Making<'_> {
 
 /// Where the recipe of a level stands in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
+/// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
+const CHAINS: usize = 4;
 /// Points that are held before those behind the sweep are made.
-const HELD: usize = 4_000_000;
+const HELD: usize = 500_000;

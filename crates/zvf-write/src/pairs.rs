@@ -120,7 +120,8 @@ impl PairSorter {
     pub fn finish(mut self) -> Result<Pairs, WriteError> {
         let count = self.count;
         let Some((sorter, path)) = self.spilled else {
-            self.held.par_sort_unstable();
+            // One number is compared faster than two.
+            self.held.par_sort_unstable_by_key(|(a, b)| u128::from(*a) << 64 | u128::from(*b));
             return Ok(Pairs { kept: Kept::Held(self.held), count });
         };
         sorter.finish()?;

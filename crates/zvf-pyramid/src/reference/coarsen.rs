@@ -196,11 +196,14 @@ fn passed(source: &Level, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
     kept.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
 }
 
+/// A mean: its chunk, its bin and the number of that, and where it is.
+type Laid = (ChunkKey, Bin, usize, [f32; AXES]);
+
 /// The means as rows of chunks, and the row of each; none for a bin of nothing.
 fn laid_out(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Level, Vec<u32>), PyramidError> {
     let shape = ChunkShape::new(chunk)?;
     let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
-    let rows: Result<Vec<(ChunkKey, Bin, usize, [f32; AXES])>, PyramidError> = there
+    let rows: Result<Vec<Laid>, PyramidError> = there
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
             let from = number.saturating_mul(axes);

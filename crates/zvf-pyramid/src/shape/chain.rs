@@ -23,16 +23,11 @@ pub(crate) enum Thin {
     Not,
 }
 
-/// The chains `kept`, thinned.
-pub(crate) fn thinned(
-    batch: &Batch,
-    thin: Thin,
-    kept: &(dyn Fn(i64) -> bool + Sync),
-    rules: &Rules,
-) -> Result<Made, PyramidError> {
+/// The chains, thinned.
+pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
     let at = floats(batch.positions());
-    let parts: Vec<_> = batch.parts().iter().filter(|part| kept(part.object.0)).collect();
+    let parts: Vec<_> = batch.parts().iter().collect();
     let thinned: Vec<(Vec<u32>, f64)> = parts
         .par_iter()
         .map(|part| {
@@ -143,9 +138,9 @@ mod tests {
         batch.with_field(Field::new("t", t)).unwrap()
     }
 
-    fn made(thin: Thin, kept: &(dyn Fn(i64) -> bool + Sync), named: &[(String, Rule)]) -> Made {
+    fn made(thin: Thin, named: &[(String, Rule)]) -> Made {
         let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
-        thinned(&zigzag(), thin, kept, &rules).unwrap()
+        thinned(&zigzag(), thin, &rules).unwrap()
     }
 
     fn values(made: &Made) -> Vec<f64> {
@@ -161,21 +156,19 @@ mod tests {
             (Thin::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
             (Thin::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
         ] {
-            let made = made(thin, &|_| true, &[]);
+            let made = made(thin, &[]);
             assert_eq!(values(&made), want, "{thin:?}");
             assert_eq!(made.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
         }
-        let error = made(Thin::Within(10.0), &|_| true, &[]).error;
+        let error = made(Thin::Within(10.0), &[]).error;
         assert!((error - 5.0).abs() < 1e-9, "{error}");
-        assert!(made(Thin::Every(3), &|_| true, &[]).error > 1.0);
+        assert!(made(Thin::Every(3), &[]).error > 1.0);
     }
 
     #[test]
-    fn dropped_objects_are_left_out_and_rules_see_what_goes() {
-        let only = made(Thin::Within(10.0), &|object| object == 8, &[]);
-        assert_eq!((values(&only), only.batch.len()), (vec![5.0, 6.0], 2));
+    fn rules_see_what_goes() {
         let sums = [("t".to_owned(), Rule::Sum)];
-        assert_eq!(values(&made(Thin::Within(10.0), &|_| true, &sums)), [6.0, 4.0, 5.0, 6.0]);
+        assert_eq!(values(&made(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]

@@ -88,12 +88,16 @@ impl Context {
         let known = self.warm.level.chunks().await?;
         let chunk = |key| known.find(key).map_or(u32::MAX, |at| narrow(to_u64(at)));
         let chunks: Vec<u32> = keys.iter().map(chunk).collect();
-        let place = |piece: &Piece| {
+        let rows: usize = pieces.iter().map(|piece| wide(piece.len)).sum();
+        let mut bytes = Vec::with_capacity(rows.saturating_mul(8));
+        for piece in pieces {
             let chunk = chunks.get(wide(piece.cell)).copied().unwrap_or(u32::MAX);
             let first = u64::from(chunk) << 32 | u64::from(piece.start);
-            (first..first.saturating_add(piece.len.into())).flat_map(u64::to_le_bytes)
-        };
-        places(pieces.iter().flat_map(place).collect())
+            for place in first..first.saturating_add(piece.len.into()) {
+                bytes.extend(place.to_le_bytes());
+            }
+        }
+        places(bytes)
     }
 
     /// Whether pieces must say which fragment they are of, so that this can be told.

@@ -147,7 +147,9 @@ impl Folder {
                 if leave(&key) {
                     continue;
                 }
-                if entry.path().is_dir() {
+                // Only a link has to be looked behind.
+                let kind = entry.file_type().map_err(place)?;
+                if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
                     folders.push(key);
                     continue;
                 }
