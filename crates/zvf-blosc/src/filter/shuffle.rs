@@ -189,7 +189,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_byte_at_its_place(width in 1_usize..20, block in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn each_byte_at_its_place(
+            width in prop_oneof![1_usize..20, prop::sample::select(vec![2, 4, 8, 16])],
+            block in prop::collection::vec(any::<u8>(), 0..1300),
+            part: [prop::sample::Index; 2],
+        ) {
             let mut out = vec![0; block.len()];
             undo(width, &block, &mut out);
             let n = block.len() / width;
@@ -198,6 +202,11 @@ mod tests {
                 let from = if i < n { j * n + i } else { at };
                 prop_assert_eq!(*byte, block[from]);
             }
+            let mut part = part.map(|end| end.index(block.len() + 1));
+            part.sort();
+            let mut some = vec![0; part[1] - part[0]];
+            undo_part(width, &block, part[0], &mut some);
+            prop_assert_eq!(&some, &out[part[0]..part[1]]);
             let mut again = vec![0; block.len()];
             apply(width, &out, &mut again);
             prop_assert_eq!(again, block);

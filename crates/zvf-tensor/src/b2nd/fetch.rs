@@ -10,9 +10,9 @@
 //! runs there itself; otherwise they are gathered, and put there when all are.
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use rayon::iter::{IntoParallelRefMutIterator as _, ParallelIterator as _};
 use zvf_blosc::{Decoder, Layout, Stored};
 use zvf_format::caterva::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_format::{Class, Expected};
@@ -222,18 +222,36 @@ fn apart(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     })
 }
 
-/// Does all tasks, many at once where they are worth a thread.
+/// Does all tasks, many at once where they are worth a thread. This thread takes part, so that it waits for
+/// others only at the end.
 fn each(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
     let size = u64::from(array.geometry().block_size());
     let bytes = size.saturating_mul(u64::try_from(tasks.len()).unwrap_or(u64::MAX));
-    if tasks.len() == 1 || bytes < WORTH_A_THREAD {
+    let most = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
+    let others = most.min(tasks.len()).saturating_sub(1);
+    let (rest, outcome) = (Mutex::new(tasks.iter_mut()), Mutex::new(Ok(())));
+    let work = || {
         let mut lent = array.decoder();
-        return tasks.iter_mut().try_for_each(|task| task.run(array, &mut lent.decoder));
-    }
-    tasks
-        .par_iter_mut()
-        .map_init(|| array.decoder(), |lent, task| task.run(array, &mut lent.decoder))
-        .collect()
+        loop {
+            let next = locked(&rest).next(); // the others may have theirs while it is done
+            let Some(task) = next else { return };
+            if let Err(error) = task.run(array, &mut lent.decoder) {
+                *locked(&rest) = [].iter_mut();
+                *locked(&outcome) = Err(error);
+            }
+        }
+    };
+    rayon::in_place_scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(|_| work());
+        }
+        work();
+    });
+    outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Task<'_, '_, '_> {

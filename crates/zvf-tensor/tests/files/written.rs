@@ -190,6 +190,36 @@ async fn written(case: &Case) {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
+/// Slices that are worth several threads: from blocks that fill parts of the result one after the other, and from
+/// those whose parts lie between each other. Some are read twice, with buffers of the time before.
+#[tokio::test]
+async fn many_blocks_at_once() {
+    let (shape, dir) = ([48, 64, 64], tempfile::tempdir().unwrap());
+    let plain = items(count(&shape), 4);
+    for (name, chunk, block) in
+        [("rows", [16, 64, 64], [2, 32, 64]), ("cubes", [32, 32, 32], [16, 16, 16])]
+    {
+        let path = dir.path().join(name);
+        let shuffle = Blosc2Settings { compressor: Compressor::Lz4, ..Blosc2Settings::default() };
+        let new = NewBlocks::new(&shape, &chunk, &block, 4).unwrap().coded(shuffle);
+        let mut file = BlockFile::create(&path, new, false, false).unwrap();
+        file.writer().put_array(&plain).unwrap();
+        file.publish().unwrap();
+        let array = at(&path).await;
+        for (low, high) in [
+            ([0, 0, 0], [48, 64, 64]),
+            ([0, 9, 0], [48, 10, 64]),
+            ([0, 0, 33], [48, 64, 34]),
+            ([5, 3, 7], [45, 63, 60]),
+            ([17, 0, 0], [18, 64, 64]),
+            ([0, 0, 0], [48, 64, 64]),
+        ] {
+            let part = array.slice(&Slice::between(&low, &high), &memory()).await.unwrap();
+            assert_eq!(part.bytes()[..], naive(&plain, 4, &shape, &low, &high), "{name} {low:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn arrays_of_others_keep_what_is_not_written() {
     let frames = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/caterva/frames");
