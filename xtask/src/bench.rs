@@ -29,26 +29,12 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
-    // Levels are built and files are read by the command, in a process of its own.
-    let without = ["--validate", "--tensor", "--write", "--profile"];
-    let parts = args.peek("--part") && !args.peek("pyramid") && !args.peek("files");
-    if !parts && !without.iter().any(|switch| args.peek(switch)) {
-        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
-    }
+    // Levels are built and files are read by the command, in a process of its own; built together, both
+    // take the same libraries.
+    let both = ["build", "--quiet", "--release", "-p", "bench", "-p", "zvf-cli"];
+    house.cargo(&both).args(&["--features", "bench/remote"]).run()?;
     let folder = house.target().join("bench").display().to_string();
     let page = house.path("docs/benchmarks.md").display().to_string();
-    let bench = [
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        "bench",
-        "--features",
-        "remote",
-        "--",
-        "--folder",
-        &folder,
-    ];
-    let bench = [bench.as_slice(), &["--page", &page]].concat();
-    house.cargo(&bench).forward(args).run()
+    let program = house.program(house.target().join("release/bench"));
+    program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
 }

@@ -132,6 +132,7 @@ impl Arguments {
             turns: self.turns.unwrap_or(turns),
             patience: Duration::from_secs(seconds),
             places: places.cloned().collect(),
+            disk: !self.quick,
             threads: self.threads,
             own: self.own.clone(),
             alone: false,
