@@ -105,7 +105,10 @@ fn main() -> anyhow::Result<()> {
             }
             match (part.run)(&bench, &mut page) {
                 Err(error) => match error.downcast_ref::<Held>() {
-                    Some(Held(bytes)) => return Ok(println!("{bytes}")),
+                    Some(Held(bytes)) => {
+                        println!("{bytes}");
+                        return Ok(());
+                    }
                     None => return Err(error),
                 },
                 Ok(()) => page.done(part),
@@ -123,7 +126,7 @@ fn main() -> anyhow::Result<()> {
 
 impl Arguments {
     fn bench(&self) -> Bench {
-        let (turns, seconds) = if self.quick { (2, 2) } else { (7, 20) };
+        let (turns, seconds) = if self.quick { (2, 2) } else { (7, 10) };
         let places = self.write.iter().chain(&self.pyramid).chain(&self.place);
         Bench {
             folder: self.folder.clone(),

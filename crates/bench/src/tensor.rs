@@ -71,7 +71,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Peer::start(Command::new(program).env("RAYON_NUM_THREADS", threads.to_string()))
     });
     for work in works(&folder, bench.scale)? {
-        let name = format!("{}, {threads} threads", work.name);
+        let name = format!("{}, {threads} threads", bench.scaled(work.name));
         let is_frame = matches!(work.what, What::Blocks(..));
         if !bench.wants(&name) || (is_frame && !frame.exists()) {
             continue; // the frame is made by python-blosc2

@@ -156,6 +156,11 @@ impl Bench {
         }
     }
 
+    /// The name of a work that says how much there is at scale 1.
+    pub(crate) fn scaled(&self, name: &str) -> String {
+        if self.scale == 1.0 { name.to_owned() } else { format!("{name}, {} of that", self.scale) }
+    }
+
     /// The folder of data of this scale.
     pub(crate) fn stores(&self) -> PathBuf {
         self.folder.join(format!("stores-{}", self.scale))
