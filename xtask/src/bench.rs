@@ -30,27 +30,14 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
-    // Levels are built and files are read by the command, in a process of its own.
-    let without = ["--validate", "--tensor", "--write", "--profile"];
-    let parts = args.peek("--part") && !args.peek("pyramid") && !args.peek("files");
-    if !parts && !without.iter().any(|switch| args.peek(switch)) {
-        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
-    }
-    let features = if args.flag("--fast-codecs") { "remote,fast-codecs" } else { "remote" };
+    // Levels are built and files are read by the command, in a process of its own; built together, both
+    // take the same libraries.
+    let both = ["build", "--quiet", "--release", "-p", "bench", "-p", "zvf-cli"];
+    let fast = args.flag("--fast-codecs");
+    let features = if fast { "bench/remote,bench/fast-codecs" } else { "bench/remote" };
+    house.cargo(&both).args(&["--features", features]).run()?;
     let folder = house.target().join("bench").display().to_string();
     let page = house.path("docs/benchmarks.md").display().to_string();
-    let bench = [
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        "bench",
-        "--features",
-        features,
-        "--",
-        "--folder",
-        &folder,
-    ];
-    let bench = [bench.as_slice(), &["--page", &page]].concat();
-    house.cargo(&bench).forward(args).run()
+    let program = house.program(house.target().join("release/bench"));
+    program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
 }

@@ -126,7 +126,7 @@ fn main() -> anyhow::Result<()> {
 
 impl Arguments {
     fn bench(&self) -> Bench {
-        let (turns, seconds) = if self.quick { (2, 2) } else { (7, 20) };
+        let (turns, seconds) = if self.quick { (2, 2) } else { (7, 10) };
         let places = self.write.iter().chain(&self.pyramid).chain(&self.place);
         Bench {
             folder: self.folder.clone(),
@@ -135,6 +135,7 @@ impl Arguments {
             turns: self.turns.unwrap_or(turns),
             patience: Duration::from_secs(seconds),
             places: places.cloned().collect(),
+            disk: !self.quick,
             threads: self.threads,
             own: self.own.clone(),
             alone: false,

@@ -43,23 +43,23 @@ impl Ours {
 
     /// How many rows the work gives, and what it asks of the disk.
     pub(crate) fn count(&self, work: &Work) -> anyhow::Result<(u64, Cost)> {
-        let (store, reader) = self.open(work)?;
+        let (queries, (store, reader)) = (queries(work)?, self.open(work)?);
+        if work.overlaps() {
+            forget(store, reader, &queries)?;
+        }
         let (mut count, before) = (0, store.io_stats());
-        for query in queries(work)? {
-            count += block_on(reader.run(&query))?.batch.len() as u64;
+        for query in &queries {
+            count += block_on(reader.run(query))?.batch.len() as u64;
         }
         Ok((count, Cost::between(&before, &store.io_stats())))
     }
 
     /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were
-    /// decoded before are let go of before the clock starts, and what planning needs is read again.
+    /// decoded before are let go of before the clock starts.
     pub(crate) fn run(&self, work: &Work) -> anyhow::Result<f64> {
         let (queries, (store, reader)) = (queries(work)?, self.open(work)?);
         if work.overlaps() {
-            store.clear_cache();
-            for query in &queries {
-                block_on(reader.plan(query))?;
-            }
+            forget(store, reader, &queries)?;
             return seconds(1, || answer(reader, &queries));
         }
         repeated(|| answer(reader, &queries))
@@ -97,6 +97,15 @@ impl Ours {
     fn open(&self, work: &Work) -> anyhow::Result<&(Store, Reader)> {
         self.readers.get(work.store).context("a store that was not opened")
     }
+}
+
+/// Lets go of decoded cells; what planning needs is read again.
+fn forget(store: &Store, reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
+    store.clear_cache();
+    for query in queries {
+        block_on(reader.plan(query))?;
+    }
+    Ok(())
 }
 
 fn answer(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {

@@ -34,15 +34,26 @@ impl Environment {
     pub(crate) fn of(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
         let environment = folder.join(name);
         let python = environment.join("bin/python");
-        let (ready, wanted) = (environment.join("ready"), packages.join("\n"));
+        let (ready, failed) = (environment.join("ready"), environment.join("failed"));
+        let wanted = packages.join("\n");
+        // What could not be installed once is not tried again with every run.
+        let known = std::fs::read_to_string(&failed).unwrap_or_default();
+        if let Some((_, why)) = known.split_once('\0').filter(|(what, _)| *what == wanted) {
+            bail!("{why} (to try again, remove {name} below the folder of the run)");
+        }
         if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != wanted) {
             std::fs::create_dir_all(folder)?;
             run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
             let pip = &mut Command::new(&python);
             let output = pip.args(["-m", "pip", "install", "--quiet"]).args(packages).output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().rfind(|line| line.starts_with("ERROR")).unwrap_or("it failed");
-            ensure!(output.status.success(), "pip install {}: {said}", packages.join(" "));
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said.lines().rfind(|line| line.starts_with("ERROR"));
+                let why =
+                    format!("pip install {}: {}", packages.join(" "), said.unwrap_or("it failed"));
+                std::fs::write(&failed, format!("{wanted}\0{why}"))?;
+                bail!(why);
+            }
             std::fs::write(&ready, wanted)?;
         }
         Ok(Self { python: std::path::absolute(python)? })

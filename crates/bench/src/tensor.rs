@@ -198,7 +198,7 @@ impl Ours {
 
 /// What a piece of work is called on the page.
 fn named(bench: &Bench, work: &str) -> String {
-    format!("{work}, {} threads", bench.threads)
+    format!("{}, {} threads", bench.scaled(work), bench.threads)
 }
 
 fn wanted(bench: &Bench, works: &[&str]) -> bool {

@@ -82,6 +82,9 @@ pub(crate) struct Bench {
     pub(crate) patience: Duration,
     /// Where stores are written and levels built, if not in memory and on the disk of the folder.
     pub(crate) places: Vec<PathBuf>,
+    /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
+    /// all who write to it, also for other programs, and thousands of files are slow to remove.
+    pub(crate) disk: bool,
     /// How many threads each side has for dense arrays.
     pub(crate) threads: usize,
     /// Only our side of this one work, for what it holds.
@@ -127,8 +130,8 @@ impl Bench {
             let path = folder.path().to_owned();
             places.push(Place { name: "in memory".to_owned(), path, _fleeting: Some(folder) });
         }
-        if self.alone && !places.is_empty() {
-            return Ok(places); // a sync of a disk waits for all who write to it, also for other programs
+        if !self.disk && !places.is_empty() {
+            return Ok(places);
         }
         let path = self.below("place")?;
         places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
@@ -145,11 +148,17 @@ impl Bench {
             turns,
             patience: Duration::MAX,
             places: Vec::new(),
+            disk: false,
             threads: 1,
             own: None,
             alone: true,
             filter: None,
         }
+    }
+
+    /// The name of a work that says how much there is at scale 1.
+    pub(crate) fn scaled(&self, name: &str) -> String {
+        if self.scale == 1.0 { name.to_owned() } else { format!("{name}, {} of that", self.scale) }
     }
 
     /// The folder of data of this scale.

@@ -74,7 +74,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     for (work, place) in
         bench.places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
     {
-        let name = format!("{} at scale 1, {}", work.name, place.name);
+        let name = format!("{}, {}", bench.scaled(work.name), place.name);
         if !bench.wants(&name) {
             continue;
         }

@@ -56,7 +56,7 @@ impl Sizes {
             objects: of(1e4),
             streamlines: of(2e4),
             side: (500.0 * scale.sqrt()) as usize + 1,
-            nodes: of(1e5),
+            nodes: of(1e3) * 100,
         }
     }
 }
@@ -97,9 +97,13 @@ pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
     let (corners, faces) = sheet(sizes.side);
     write("mesh.f32", corners)?;
     write("mesh_faces.i64", faces)?;
-    // Each node is joined to the next one and the third after it.
-    write("graph.f32", cube(&mut random, sizes.nodes))?;
-    let pairs = |step: usize| (0..sizes.nodes - step).flat_map(move |at| [at, at + step]);
+    // Nodes of a walk of a hundred; each is joined to the next one and the third after it.
+    let nodes = walks(sizes.nodes as u64 / 100, 100)?;
+    write("graph.f32", nodes.positions().bytes().to_vec())?;
+    let pairs = |step: usize| {
+        let firsts = (0..nodes.len()).filter(move |at| at % 100 + step < 100);
+        firsts.flat_map(move |at| [at, at + step])
+    };
     let edges = pairs(1).chain(pairs(3)).flat_map(|at| (at as i64).to_le_bytes());
     write("graph_edges.i64", edges.collect())?;
     fs::write(folder.join("done"), "")?;
