@@ -14,16 +14,16 @@ fuzz_target!(|input: ([u8; 6], &[u8])| {
         let part = chunk.decode_range(end / 2..end, CAP).unwrap();
         assert!(all.ends_with(&part), "a part is a part of all");
     }
-    use Compressor::{BloscLz, Lz4, Zlib, Zstd};
+    use Compressor::{BloscLz, Lz4, Lz4Hc, Zlib, Zstd};
     let filters =
         [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Delta, Filter::ByteDelta];
     let [compressor, level, one, two, typesize, block] = choice.map(usize::from);
     let mut settings = Blosc2Settings {
-        compressor: [BloscLz, Lz4, Zlib, Zstd][compressor % 4],
+        compressor: [BloscLz, Lz4, Lz4Hc, Zlib, Zstd][compressor % 5],
         level: (level % 6) as u8,
         typesize: (typesize % 17 + 1) as u8,
         block_size: (block * 7 + 1) as u32,
-        split: compressor & 4 != 0,
+        split: compressor & 8 != 0,
         ..Blosc2Settings::default()
     };
     settings.filters = Default::default();

@@ -8,24 +8,19 @@ pub(crate) const COMMAND: Command = Command {
     name: "bench",
     help: "measure: against the Python reference, and the inner loops alone
 
-usage: cargo xtask bench [--quick] [--part NAME] [WORKLOAD] [--turns N] [--scale X]
-       cargo xtask bench --validate [STORE] [--turns N]
-       cargo xtask bench --pyramid DIR [STORE] [--turns N]
-       cargo xtask bench --write DIR [--write DIR..] [WORKLOAD] [--turns N]
-       cargo xtask bench --tensor [WORKLOAD] [--turns N] [--scale X] [--threads N]
+usage: cargo xtask bench [--quick] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
+       cargo xtask bench --validate | --tensor [--threads N] | --pyramid DIR | --write DIR [--write DIR..]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference and what else does the same work below the target folder, makes
 the data, and runs every piece of work (or those whose name contains WORKLOAD) in turns on all sides;
-prints tables of medians and ratios, beside what the machine takes for the same bytes. Who cannot be
-installed is in the table, with the reason. When all parts ran, docs/benchmarks.md is written with its
-plots. --quick takes smaller data and five minutes. Needs python3.
-With --validate: whole stores validated instead, and the most memory that the command holds then.
-With --pyramid: levels built, of copies in a folder, and the most memory that is held then.
-With --write: writing instead, into folders of a disk or a memory file system, beside the reference and
-beside a plain program that creates the same files.
-With --tensor: slices of dense arrays instead, beside tetration and python-blosc2, which are installed
-below the target folder.
+prints tables of medians and ratios, of requests, bytes and memory, beside what the machine takes for the
+same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
+docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
+--part takes a part of the table, and is there once for each; --validate, --tensor, --pyramid and --write
+are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
+--profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
+side is built with the feature of that name.
 With --loops: every bench of zvf-format whose name contains FILTER.",
     run,
 };
@@ -35,10 +30,13 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
-    // Its memory is measured in a process of its own.
-    if args.peek("--validate") || args.peek("--pyramid") {
+    // Levels are built and files are read by the command, in a process of its own.
+    let without = ["--validate", "--tensor", "--write", "--profile"];
+    let parts = args.peek("--part") && !args.peek("pyramid") && !args.peek("files");
+    if !parts && !without.iter().any(|switch| args.peek(switch)) {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli"]).run()?;
     }
+    let features = if args.flag("--fast-codecs") { "remote,fast-codecs" } else { "remote" };
     let folder = house.target().join("bench").display().to_string();
     let page = house.path("docs/benchmarks.md").display().to_string();
     let bench = [
@@ -48,7 +46,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         "-p",
         "bench",
         "--features",
-        "remote",
+        features,
         "--",
         "--folder",
         &folder,

@@ -20,7 +20,7 @@ of the faults; this needs no network and takes seconds.
   --live                        install the reference library for Python, have it write random stores,
                                 compare answers with brute force [--seed N] [--stores N] [--boxes N]
   --live-arrays                 install tetration, python-blosc2 and caterva, trade random dense arrays
-                                with them, both ways [--seed N] [--arrays N]
+                                with them, both ways [--seed N] [--arrays N] [--format blocks|tet]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]

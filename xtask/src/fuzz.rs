@@ -44,6 +44,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let time = format!("-max_total_time={seconds}");
         house
             .nightly("fuzz", &["fuzz", "run", &target])
+            .args(if target == FAST { &["--features", "fast-codecs"] } else { &[] })
             .args(&folders)
             .args(&["--", &time, "-rss_limit_mb=512", "-timeout=2"])
             .args(&options)
@@ -52,8 +53,11 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The target that compares the codecs of the feature with others.
+const FAST: &str = "fast_codecs";
+
 /// Where good and bad blobs for a target are.
-const SEEDS: [(&str, &str); 16] = [
+const SEEDS: [(&str, &str); 19] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
     ("ragged", "testdata/hostile/ragged"),
@@ -64,8 +68,11 @@ const SEEDS: [(&str, &str); 16] = [
     ("caterva", "testdata/hostile/caterva"),
     ("caterva", "testdata/caterva/frames"),
     ("tet", "testdata/tet"),
+    ("tet", "testdata/tet/reject"),
     ("tensor_tet", "testdata/tet"),
+    ("tensor_tet", "testdata/tet/reject"),
     ("tensor_blocks", "testdata/caterva/frames"),
+    ("tensor_blocks", "testdata/caterva/reject"),
     ("blosc", "testdata/caterva/blosc1"),
     ("root_json", "testdata/documents/root"),
     ("level_json", "testdata/documents/level"),

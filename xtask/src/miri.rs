@@ -1,5 +1,5 @@
 //! `miri`: the tests of zvf-format in an interpreter that notices undefined behaviour, on the host
-//! and on a target of the other byte order.
+//! and on a target of the other byte order; and the vector code of zvf-blosc.
 
 use anyhow::ensure;
 
@@ -9,7 +9,8 @@ use crate::house::House;
 
 pub(crate) const COMMAND: Command = Command {
     name: "miri",
-    help: "interpret the tests of zvf-format, little- and big-endian
+    help:
+        "interpret the tests of zvf-format, little- and big-endian, and of the filters of zvf-blosc
 
 usage: cargo xtask miri [FILTERS AND OPTIONS OF THE TESTS]
 
@@ -36,9 +37,28 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             .env("PROPTEST_CASES", "4")
             // Properties keep failing cases in files, for which they ask where they are.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            // The benches' library has a file of C. The interpreter runs none of it, so that any
+            // compiler will do.
+            .env("CC_s390x_unknown_linux_gnu", "cc")
+            .env("AR_s390x_unknown_linux_gnu", "ar")
             .run()?;
     }
-    Ok(())
+    filters(house)
+}
+
+/// The filters of zvf-blosc with their vectors. There is no calling of C, so the codecs are not among them.
+fn filters(house: &House) -> anyhow::Result<()> {
+    let features = ["--no-default-features", "--features", "fast-codecs"];
+    let vectors = if cfg!(target_arch = "x86_64") { "-Ctarget-feature=+avx2" } else { "" };
+    house
+        .nightly("", &["miri", "test", "-p", "zvf-blosc", "--lib"])
+        .args(&features)
+        .args(&["--", "filter::"])
+        .env("PROPTEST_CASES", "8")
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        // The interpreter has the vectors that the compiler is told of.
+        .env("RUSTFLAGS", vectors)
+        .run()
 }
 
 /// A document of a million values: hours of interpretation, of code that smaller ones show as well.

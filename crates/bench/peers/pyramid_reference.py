@@ -1,9 +1,9 @@
 """The Python reference building levels: one run in a process of its own, whose memory can be told.
 
-    python pyramid_reference.py STORE LEVELS [DEPTH]
+    python pyramid_reference.py STORE LEVELS DEPTH reference|tools
 
-Gives the store so many levels, bins doubled each time, with explicit links up to DEPTH levels (0: none). Prints
-{"seconds": s, "peak": bytes, "vertices": [n, ...]}.
+Gives the store so many levels, bins doubled each time, with explicit links up to DEPTH levels (0: none), through the
+reference itself or the tools on top of it. Prints {"seconds": s, "peak": bytes}.
 """
 
 import json
@@ -12,8 +12,10 @@ import sys
 import time
 import warnings
 
-import zarr_vectors
-from zarr_vectors.multiresolution.coarsen import build_pyramid
+if sys.argv[4] == "tools":
+    from zarr_vectors_tools.multiresolution.coarsen import build_pyramid
+else:
+    from zarr_vectors.multiresolution.coarsen import build_pyramid
 
 warnings.simplefilter("ignore")
 
@@ -30,10 +32,8 @@ def main(store, levels, depth):
     )
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found = zarr_vectors.open(store)
-    counts = [int(found.level(number).store.attrs["zarr_vectors_level"]["vertex_count"]) for number in found.levels]
-    print(json.dumps({"seconds": seconds, "peak": peak, "vertices": counts}))
+    print(json.dumps({"seconds": seconds, "peak": peak}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -16,7 +16,7 @@ def serve(works):
             while times == 0 or time.perf_counter() - began < ENOUGH:
                 count = work(ask)
                 times += 1
-            answer = {"seconds": (time.perf_counter() - began) / times, "count": int(count)}
+            answer = {"seconds": (time.perf_counter() - began) / times, "count": int(count), "times": times}
         except Exception as error:  # the asking side decides what an error means
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)

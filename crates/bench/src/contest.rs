@@ -4,14 +4,22 @@
 //! once     everyone does it: answers are compared, caches are filled, who cannot says why
 //! turns    one after the other, again and again, so that a slow moment of the machine meets all
 //! after    medians
+//! memory   zvf does it once more, in a process of its own that does nothing else
 //! ```
 //!
 //! Whoever counts something else than zvf does fails the work. Who cannot be here is in the row, with the
-//! reason; zvf itself must be.
+//! reason; zvf itself must be. Work that takes long has fewer turns.
+
+use std::fmt;
+use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use zvf_store::IoStats;
 
+use crate::parts::Bench;
 use crate::report::median;
+use crate::watch::seen;
 
 /// Who a contender is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +46,23 @@ pub(crate) struct Turn {
 }
 
 /// What it took besides time, where that is known.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Requests sent, or files opened.
+    /// Requests sent; of a process that only the system can be asked about, its calls that read.
     pub(crate) requests: Option<u64>,
     /// Bytes read.
     pub(crate) bytes: Option<u64>,
     /// The most memory held.
     pub(crate) memory: Option<u64>,
+}
+
+impl Cost {
+    /// What a handle of ours asked for from one moment to another.
+    pub(crate) const fn between(before: &IoStats, after: &IoStats) -> Self {
+        let requests = Some(after.requests.saturating_sub(before.requests));
+        let bytes = Some(after.bytes_read.saturating_sub(before.bytes_read));
+        Self { requests, bytes, memory: None }
+    }
 }
 
 impl Turn {
@@ -78,6 +95,12 @@ impl<'a> Contender<'a> {
         run: impl FnMut() -> anyhow::Result<Turn> + 'a,
     ) -> Self {
         Self { name: name.into(), role, run: Ok(Box::new(run)) }
+    }
+
+    /// The same, followed by something outside the clock.
+    pub(crate) fn then(self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
+        let run = self.run.map(|mut run| -> Run<'a> { Box::new(move || after(run()?)) });
+        Self { run, ..self }
     }
 
     /// One who is not, and why.
@@ -115,14 +138,29 @@ impl Row {
     }
 }
 
-/// Has everyone do the work, `turns` times.
+/// The end of a process that only had to do one work of ours: the most memory that it held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held(pub(crate) u64);
+
+impl fmt::Display for Held {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} bytes were held", self.0)
+    }
+}
+
+impl std::error::Error for Held {}
+
+/// Has everyone do the work, again and again.
 pub(crate) fn contest(
+    bench: &Bench,
     part: &'static str,
     work: impl Into<String>,
-    turns: usize,
     mut contenders: Vec<Contender<'_>>,
 ) -> anyhow::Result<Row> {
     let work = work.into();
+    if bench.own.is_some() {
+        return Err(alone(&work, contenders)?.into());
+    }
     let mut firsts = Vec::new();
     for contender in &mut contenders {
         let first = match &mut contender.run {
@@ -135,26 +173,62 @@ pub(crate) fn contest(
         firsts.push(first);
     }
     let count = agreed(&work, &contenders, &firsts)?;
-    let mut times = vec![Vec::new(); contenders.len()];
-    for _ in 0..turns {
-        for ((contender, first), times) in contenders.iter_mut().zip(&firsts).zip(&mut times) {
+    let mut turns = vec![Vec::new(); contenders.len()];
+    let begun = Instant::now();
+    for turn in 0..bench.turns {
+        if turn > 0 && begun.elapsed() > bench.patience {
+            break;
+        }
+        for ((contender, first), turns) in contenders.iter_mut().zip(&firsts).zip(&mut turns) {
             if let (Ok(run), Ok(_)) = (&mut contender.run, first) {
-                let turn = run().with_context(|| format!("{work}: {}", contender.name))?;
-                times.push(turn.seconds);
+                turns.push(run().with_context(|| format!("{work}: {}", contender.name))?);
             }
         }
     }
-    let sides = contenders.into_iter().zip(firsts).zip(times);
-    let sides = sides.map(|((contender, first), times)| Side {
+    let sides = contenders.into_iter().zip(firsts).zip(turns);
+    let sides = sides.map(|((contender, first), turns)| Side {
         name: contender.name,
         role: contender.role,
-        // The first turn is kept where no other follows: what it took besides time does not change.
-        result: first.map(|first| match times.as_slice() {
-            [] => first,
-            _ => Turn { seconds: median(times), ..first },
-        }),
+        result: first.map(|first| settled(first, &turns)),
     });
-    Ok(Row { part, work, count, wanted: None, sides: sides.collect() })
+    let mut row = Row { part, work, count, wanted: None, sides: sides.collect() };
+    if bench.turns > 0 {
+        remember(bench, &mut row)?;
+    }
+    Ok(row)
+}
+
+/// The median time; requests and bytes of the last turn, when nothing is new; the most memory.
+fn settled(first: Turn, turns: &[Turn]) -> Turn {
+    let Some(last) = turns.last() else { return first };
+    let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
+    let seconds = median(turns.iter().map(|turn| turn.seconds).collect());
+    Turn { seconds, count: first.count, cost: Cost { memory, ..last.cost } }
+}
+
+/// Does our side of the work once, and says what this process held at most, all included.
+fn alone(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
+    let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
+    let mut run = ours.and_then(|ours| ours.run.ok()).with_context(|| format!("{work}: no zvf"))?;
+    run()?;
+    Ok(Held(seen(std::process::id()).map_or(0, |seen| seen.peak)))
+}
+
+/// Has a process of its own do our side, to see what it holds.
+fn remember(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
+    let Some(side) = row.sides.iter_mut().find(|side| side.role == Role::Zvf) else {
+        return Ok(());
+    };
+    let Ok(turn) = &mut side.result else { return Ok(()) };
+    if turn.cost.memory.is_none() {
+        let mut command = Command::new(std::env::current_exe()?);
+        let output = command.args(bench.words(row.part, &row.work)).output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let held = said.trim().parse::<u64>();
+        let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
+        turn.cost.memory = Some(held).filter(|held| *held > 0);
+    }
+    Ok(())
 }
 
 /// What all count who count.
@@ -184,10 +258,16 @@ mod tests {
         Contender::new(name, role, move || Ok(Turn::of(1.0).counting(count)))
     }
 
+    /// A turn that says what it held, so that nobody starts a process to know.
+    fn turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
+        let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory) };
+        Turn { cost, ..Turn::of(seconds) }
+    }
+
     #[test]
     fn who_counts_something_else_fails_the_work() {
         let sides = vec![counting("zvf", Role::Zvf, 3), counting("other", Role::Peer, 4)];
-        let error = contest("ask", "a box", 2, sides).unwrap_err();
+        let error = contest(&Bench::of_turns(2), "ask", "a box", sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf counts 3, other counts 4");
     }
 
@@ -196,14 +276,18 @@ mod tests {
         let mut turns = 0;
         let ours = Contender::new("zvf", Role::Zvf, || {
             turns += 1;
-            Ok(Turn::of(f64::from(turns)).counting(7))
+            let [seconds, bytes] = [[1.0, 900.0], [4.0, 30.0], [2.0, 20.0], [3.0, 10.0]][turns - 1];
+            Ok(turn(seconds, bytes as u64, turns as u64 % 3).counting(7))
         });
         let sides = vec![ours, Contender::absent("other", Role::Peer, "no wheel")];
-        let row = contest("ask", "a box", 3, sides).unwrap();
+        let row = contest(&Bench::of_turns(3), "ask", "a box", sides).unwrap();
         assert_eq!(
             (row.count, row.seconds(Role::Zvf), row.seconds(Role::Peer)),
             (Some(7), Some(3.0), None)
         );
+        // What was read the last time, when nothing was new; what was held at most.
+        let cost = Cost { requests: None, bytes: Some(10), memory: Some(2) };
+        assert_eq!(row.sides[0].result.as_ref().unwrap().cost, cost);
         assert_eq!(row.sides[1].result.as_ref().unwrap_err(), "no wheel");
         assert_eq!(turns, 4);
     }
@@ -211,7 +295,29 @@ mod tests {
     #[test]
     fn without_zvf_there_is_no_row() {
         let sides = vec![Contender::absent("zvf", Role::Zvf, "broken")];
-        let error = contest("ask", "a box", 1, sides).unwrap_err();
+        let error = contest(&Bench::of_turns(1), "ask", "a box", sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf: broken");
+    }
+
+    #[test]
+    fn who_takes_long_has_fewer_turns() {
+        let mut turns = 0;
+        let ours = Contender::new("zvf", Role::Zvf, || {
+            turns += 1;
+            Ok(turn(1.0, 0, 1))
+        });
+        let bench = Bench { patience: std::time::Duration::ZERO, ..Bench::of_turns(9) };
+        contest(&bench, "ask", "a box", vec![ours]).unwrap();
+        assert_eq!(turns, 2);
+    }
+
+    #[test]
+    fn a_process_of_our_own_does_nothing_but_our_side() {
+        let others = Contender::new("other", Role::Peer, || anyhow::bail!("not to be asked"));
+        let sides = vec![others, counting("zvf", Role::Zvf, 3)];
+        let bench = Bench { own: Some("a box".into()), ..Bench::of_turns(3) };
+        let error = contest(&bench, "ask", "a box", sides).unwrap_err();
+        let held = error.downcast_ref::<Held>().unwrap();
+        assert!(!cfg!(target_os = "linux") || held.0 > 1 << 20, "{held:?}");
     }
 }

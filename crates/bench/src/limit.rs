@@ -1,7 +1,12 @@
 //! The plain cost of the same work: opening and reading the files of the cells it must touch, each with
-//! one call into fresh memory, and nothing else.
+//! one call into fresh memory, and nothing else; or copying a whole store.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::ensure;
 
 use crate::clock::repeated;
 
@@ -17,4 +22,30 @@ pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<f64> {
         }
         Ok(())
     })
+}
+
+/// Every file below a folder.
+pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            } else {
+                files.push(entry.path());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The seconds that the system's own command takes to copy a folder; the copy is removed again.
+pub(crate) fn copied(from: &Path, to: &Path) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    let status = Command::new("cp").arg("-r").args([from, to]).status()?;
+    let seconds = start.elapsed().as_secs_f64();
+    ensure!(status.success(), "cp: {status}");
+    fs::remove_dir_all(to)?;
+    Ok(seconds)
 }

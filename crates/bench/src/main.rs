@@ -2,8 +2,8 @@
 //!
 //! Peers are installed into throw-away environments, data is made once, and every piece of work is done
 //! by all of them in turns, so that a slow moment of the machine meets each; what is kept are medians. All
-//! must count the same, or the work fails. The parts are in `parts`, one file each; writing and validating
-//! have commands of their own.
+//! must count the same, or the work fails. The parts are listed in `parts`; some have a switch as well,
+//! which says where to write.
 
 mod clock;
 mod contest;
@@ -14,18 +14,22 @@ mod parts;
 mod peer;
 mod plot;
 mod pyramid;
+mod reasons;
 mod report;
 #[cfg(feature = "remote")]
 mod server;
 mod tensor;
 mod validate;
+mod watch;
 mod write;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Parser;
 
+use crate::contest::Held;
 use crate::ours::Ours;
 use crate::page::Page;
 use crate::parts::{Bench, work};
@@ -48,6 +52,9 @@ struct Arguments {
     /// Smaller data and fewer turns: five minutes.
     #[arg(long)]
     quick: bool,
+    /// How many times larger the largest data of a series is than the smallest.
+    #[arg(long, hide = true)]
+    largest: Option<u32>,
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     part: Vec<String>,
@@ -57,88 +64,117 @@ struct Arguments {
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
     #[arg(long)]
     profile: bool,
-    /// Validate whole stores instead of asking them.
+    /// Do nothing but our own side of this work, once, and print the most memory that was held.
+    #[arg(long, hide = true, value_name = "WORK")]
+    own: Option<String>,
+    /// Only the part that validates whole stores.
     #[arg(long)]
     validate: bool,
-    /// Slices of dense arrays instead, beside tetration and python-blosc2.
+    /// Only slices of dense arrays, beside tetration and python-blosc2.
     #[arg(long)]
     tensor: bool,
-    /// With --tensor: how many threads each side has.
+    /// For dense arrays: how many threads each side has.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Build levels instead, of copies in this folder: one of a memory file system.
+    /// Only the part that builds levels, of copies in this folder: one of a memory file system.
     #[arg(long, value_name = "DIR")]
     pyramid: Option<PathBuf>,
-    #[command(flatten)]
-    write: write::Options,
+    /// Only the part that writes, into each of these folders.
+    #[arg(long, value_name = "DIR")]
+    write: Vec<PathBuf>,
+    /// Folders to write into.
+    #[arg(long, hide = true, value_name = "DIR")]
+    place: Vec<PathBuf>,
     /// Only workloads whose name contains this.
     filter: Option<String>,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let turns = arguments.turns.unwrap_or(if arguments.quick { 3 } else { 7 });
-    if !arguments.write.write.is_empty() {
-        let Arguments { write, folder, filter, profile, .. } = &arguments;
-        return write::run(write, folder, turns, filter.as_deref(), *profile);
+    let bench = arguments.bench();
+    if arguments.profile {
+        return profile(&bench, &arguments);
     }
-    if arguments.tensor {
-        let Arguments { folder, scale, threads, filter, profile, .. } = &arguments;
-        let scale = scale.unwrap_or(1.0);
-        return tensor::run(folder, turns, scale, *threads, filter.as_deref(), *profile);
-    }
-    let bench = Bench {
-        folder: arguments.folder.clone(),
-        scale: arguments.scale.unwrap_or(if arguments.quick { 0.2 } else { 1.0 }),
-        largest: if arguments.quick { 10 } else { 100 },
-        turns,
-        alone: false,
-        filter: arguments.filter.clone(),
-    };
-    if arguments.validate || arguments.profile || arguments.pyramid.is_some() {
-        return by_hand(&bench, &arguments);
-    }
-    for name in &arguments.part {
-        let known = parts::ALL.iter().any(|part| part.name == name);
-        let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
-        ensure!(known, "there is no part {name:?}: there is {}", all.join(", "));
-    }
-    let mut page = Page::default();
+    let chosen = arguments.parts()?;
+    let mut page = Page::new();
+    let begun = Instant::now();
     for part in parts::ALL {
-        if arguments.part.is_empty() || arguments.part.iter().any(|name| name == part.name) {
-            eprintln!("== {}", part.title);
-            (part.run)(&bench, &mut page)?;
+        if chosen.is_empty() || chosen.contains(&part.name) {
+            if bench.own.is_none() {
+                eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
+            }
+            match (part.run)(&bench, &mut page) {
+                Err(error) => match error.downcast_ref::<Held>() {
+                    Some(Held(bytes)) => {
+                        println!("{bytes}");
+                        return Ok(());
+                    }
+                    None => return Err(error),
+                },
+                Ok(()) => page.done(part),
+            }
         }
     }
     println!("{}", page.tables());
     match &arguments.page {
-        Some(file) if arguments.part.is_empty() && bench.filter.is_none() => {
-            let turns = bench.turns;
-            let how = format!("* data: scale {}, {turns} turns", bench.scale);
-            page.write(file, &how)
+        Some(file) if chosen.is_empty() && bench.filter.is_none() => {
+            page.write(file, &bench, begun.elapsed())
         }
         _ => Ok(()),
     }
 }
 
-/// Validating, building levels, and our own side for a profiler.
-fn by_hand(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
-    let environment = Environment::installed(&bench.folder)?;
-    let stores = bench.stores();
-    environment.make(&stores, bench.scale)?;
-    let filter = bench.filter.as_deref();
-    if let Some(place) = &arguments.pyramid {
-        return pyramid::run(&environment, &stores, place, bench.turns, filter);
+impl Arguments {
+    fn bench(&self) -> Bench {
+        let (turns, seconds) = if self.quick { (2, 2) } else { (7, 20) };
+        let places = self.write.iter().chain(&self.pyramid).chain(&self.place);
+        Bench {
+            folder: self.folder.clone(),
+            scale: self.scale.unwrap_or(if self.quick { 0.1 } else { 1.0 }),
+            largest: self.largest.unwrap_or(if self.quick { 10 } else { 100 }),
+            turns: self.turns.unwrap_or(turns),
+            patience: Duration::from_secs(seconds),
+            places: places.cloned().collect(),
+            threads: self.threads,
+            own: self.own.clone(),
+            alone: false,
+            filter: self.filter.clone(),
+        }
     }
-    match (arguments.validate, arguments.profile) {
-        (true, true) => validate::profile(&stores, bench.turns, filter),
-        (true, false) => validate::run(&environment, &stores, bench.turns, filter),
-        (false, _) => profile(&mut Ours::new(&stores), bench),
+
+    /// The parts that are asked for; none for all.
+    fn parts(&self) -> anyhow::Result<Vec<&str>> {
+        let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
+        for name in &self.part {
+            let known = all.contains(&name.as_str());
+            ensure!(known, "there is no part {name:?}: there is {}", all.join(", "));
+        }
+        let mut chosen: Vec<&str> = self.part.iter().map(String::as_str).collect();
+        let switches = [
+            ("validate", self.validate),
+            ("tensor", self.tensor),
+            ("pyramid", self.pyramid.is_some()),
+            ("write", !self.write.is_empty()),
+        ];
+        chosen.extend(switches.into_iter().filter_map(|(name, asked)| asked.then_some(name)));
+        Ok(chosen)
     }
 }
 
-/// Our side alone, each workload for its number of turns.
-fn profile(ours: &mut Ours, bench: &Bench) -> anyhow::Result<()> {
+/// Our own side and nothing else, for a profiler.
+fn profile(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
+    if !arguments.write.is_empty() {
+        return write::profile(bench);
+    }
+    if arguments.tensor {
+        return tensor::profile(bench);
+    }
+    let stores = bench.stores();
+    Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
+    if arguments.validate {
+        return validate::profile(bench);
+    }
+    let mut ours = Ours::new(&stores);
     for work in work::all(bench.scale).into_iter().filter(|work| bench.wants(work.name)) {
         ours.warm(&work)?;
         let times: Result<Vec<f64>, _> = (0..bench.turns).map(|_| ours.run(&work)).collect();

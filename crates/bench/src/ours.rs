@@ -11,6 +11,7 @@ use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::clock::{repeated, seconds};
+use crate::contest::Cost;
 use crate::parts::work::{Ask, CELL, Work};
 
 /// Open handles.
@@ -40,13 +41,14 @@ impl Ours {
         Ok(())
     }
 
-    /// How many rows the work gives.
-    pub(crate) fn count(&self, work: &Work) -> anyhow::Result<u64> {
-        let mut count = 0;
+    /// How many rows the work gives, and what it asks of the disk.
+    pub(crate) fn count(&self, work: &Work) -> anyhow::Result<(u64, Cost)> {
+        let (store, reader) = self.open(work)?;
+        let (mut count, before) = (0, store.io_stats());
         for query in queries(work)? {
-            count += block_on(self.open(work)?.1.run(&query))?.batch.len() as u64;
+            count += block_on(reader.run(&query))?.batch.len() as u64;
         }
-        Ok(count)
+        Ok((count, Cost::between(&before, &store.io_stats())))
     }
 
     /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were

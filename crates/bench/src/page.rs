@@ -1,19 +1,23 @@
-//! What was measured, as a page: a table for each part, and the machine it was measured on.
+//! What was measured, as a page: a table for each part, what held zvf back, and the machine it was
+//! measured on.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::contest::{Cost, Role, Row, Side, Turn};
-use crate::parts::{self, Part};
-use crate::plot;
+use crate::parts::{self, Bench, Part};
+use crate::{plot, reasons};
 
 /// Rows and series as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     rows: Vec<Row>,
     series: Vec<Series>,
+    /// How many wanted to run when it began, where that is known.
+    load: Option<f64>,
 }
 
 /// The same work on more and more data, by one contender.
@@ -22,15 +26,45 @@ pub(crate) struct Series {
     pub(crate) part: &'static str,
     pub(crate) work: String,
     pub(crate) who: String,
-    /// How much there was, and the seconds it took.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One amount of data, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) amount: Amount,
+    pub(crate) seconds: f64,
+    pub(crate) memory: Option<u64>,
+}
+
+/// How much data there was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Amount {
+    pub(crate) elements: u64,
+    /// Files that hold it, where they were counted.
+    pub(crate) files: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+}
+
+impl Amount {
+    /// So many elements in a folder.
+    pub(crate) fn of(elements: u64, folder: &Path) -> anyhow::Result<Self> {
+        let files = crate::limit::files(folder)?;
+        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
+        Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
+    }
 }
 
 impl Series {
+    /// Amounts and seconds.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        self.steps.iter().map(|step| (step.amount.elements as f64, step.seconds))
+    }
+
     /// By which power of the amount the time grows: the slope of the straight line through the
     /// logarithms.
     pub(crate) fn exponent(&self) -> f64 {
-        let logs: Vec<(f64, f64)> = self.points.iter().map(|(n, t)| (n.ln(), t.ln())).collect();
+        let logs: Vec<(f64, f64)> = self.points().map(|(n, t)| (n.ln(), t.ln())).collect();
         let count = logs.len() as f64;
         let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
         let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -46,23 +80,68 @@ impl Page {
         self.rows.push(row);
     }
 
-    /// Adds a series, and says so.
-    pub(crate) fn series(&mut self, series: Series) {
-        eprintln!("{} ({}): n^{:.2}", series.work, series.who, series.exponent());
-        self.series.push(series);
+    /// Adds a step to the series of everyone but limits in a row.
+    pub(crate) fn grown(&mut self, row: &Row, work: &str, amount: Amount) {
+        for side in row.sides.iter().filter(|side| side.role != Role::Limit) {
+            let Ok(turn) = &side.result else { continue };
+            let step = Step { amount, seconds: turn.seconds, memory: turn.cost.memory };
+            let mut known = self.series.iter_mut();
+            let found =
+                known.find(|one| (one.part, &*one.work, &one.who) == (row.part, work, &side.name));
+            match found {
+                Some(series) => series.steps.push(step),
+                None => self.series.push(Series {
+                    part: row.part,
+                    work: work.to_owned(),
+                    who: side.name.clone(),
+                    steps: vec![step],
+                }),
+            }
+        }
+    }
+
+    /// A page that knows how busy the machine is now.
+    pub(crate) fn new() -> Self {
+        let load = fs::read_to_string("/proc/loadavg").ok();
+        let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
+        Self { load, ..Self::default() }
+    }
+
+    /// Says how what a part measured grows.
+    pub(crate) fn done(&self, part: &Part) {
+        for one in self.growing(part) {
+            eprintln!("{} ({}): n^{:.2}", one.work, one.who, one.exponent());
+        }
+    }
+
+    fn growing(&self, part: &Part) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|one| one.part == part.name && one.steps.len() > 1)
     }
 
     /// Writes it as a file, its plots in a folder of the same name beside it.
-    pub(crate) fn write(&self, file: &Path, how: &str) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, file: &Path, bench: &Bench, took: Duration) -> anyhow::Result<()> {
         let plots = file.with_extension("");
         fs::create_dir_all(&plots)?;
-        let mut text = format!("{TITLE}\n{how}\n{}\n", machine());
+        let busy = self.load.map(|load| {
+            format!(
+                "* load of the machine when it began: {load:.1}{}\n",
+                if load > 0.5 { ", so other work ran beside it" } else { "" }
+            )
+        });
+        let mut text = format!(
+            "{TITLE}\n* data: scale {}; at most {} turns each, none begun after {} s; {:.0} minutes in all\n{}{}\n",
+            bench.scale,
+            bench.turns,
+            bench.patience.as_secs(),
+            took.as_secs_f64() / 60.0,
+            busy.unwrap_or_default(),
+            machine()
+        );
         for part in parts::ALL {
             let tables = self.tables_of(part);
             text.push_str(&tables);
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.part == part.name).collect();
-            let series: Vec<&Series> =
-                self.series.iter().filter(|one| one.part == part.name).collect();
+            let series: Vec<&Series> = self.growing(part).collect();
             for (end, svg) in [("", plot::bars(&rows)), ("-growth", plot::lines(&series))] {
                 if let Some(svg) = svg.filter(|_| !tables.is_empty()) {
                     let name = format!("{}{end}.svg", part.name);
@@ -72,7 +151,18 @@ impl Page {
                 }
             }
         }
-        Ok(fs::write(file, text)?)
+        text.push_str(&self.behind());
+        Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
+    }
+
+    /// The rows that are not where they are wanted, and what was written down of each.
+    fn behind(&self) -> String {
+        let mut text = String::from(BEHIND);
+        for row in self.rows.iter().filter(|row| !is_well(row)) {
+            let why = reasons::of(row.part, &row.work).unwrap_or("not looked into yet");
+            let _ = writeln!(text, "| {} | {} | {why} |", row.part, line(row));
+        }
+        text
     }
 
     /// The tables, as Markdown.
@@ -83,7 +173,7 @@ impl Page {
     fn tables_of(&self, part: &Part) -> String {
         let mut text = String::new();
         let mut rows = self.rows.iter().filter(|row| row.part == part.name).peekable();
-        let mut series = self.series.iter().filter(|one| one.part == part.name).peekable();
+        let mut series = self.growing(part).peekable();
         if rows.peek().is_none() && series.peek().is_none() {
             return text;
         }
@@ -166,7 +256,7 @@ fn figures(side: &Side, ours: f64, wanted: Option<f64>) -> String {
         Ok(Turn { seconds, cost: Cost { requests, bytes, memory }, .. }) => {
             let ratio = match side.role {
                 Role::Zvf => String::new(),
-                Role::Reference => match wanted {
+                Role::Reference | Role::Peer => match wanted {
                     Some(wanted) => format!("{:.2} of {wanted} wanted", seconds / ours),
                     None => format!("{:.2}", seconds / ours),
                 },
@@ -185,19 +275,38 @@ fn figures(side: &Side, ours: f64, wanted: Option<f64>) -> String {
     }
 }
 
+/// Whether zvf is ten times ahead of the reference (or of the fastest, where there is no reference), or
+/// within twice the limit, or has nobody beside it.
+fn is_well(row: &Row) -> bool {
+    let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
+    let peers = row.sides.iter().filter(|side| side.role == Role::Peer);
+    let fastest =
+        peers.filter_map(|side| Some(side.result.as_ref().ok()?.seconds)).reduce(f64::min);
+    let (rival, limit) = (row.seconds(Role::Reference).or(fastest), row.seconds(Role::Limit));
+    rival.is_some_and(|rival| rival >= 10.0 * ours)
+        || limit.is_some_and(|limit| ours <= 2.0 * limit)
+        || (rival.is_none() && limit.is_none())
+}
+
 fn growth<'a>(series: impl Iterator<Item = &'a Series>, text: &mut String) {
-    text.push_str("| work | who | amount: time | grows as |\n| --- | --- | --- | ---: |\n");
+    text.push_str(GROWTH);
     for one in series {
-        let steps: Vec<String> =
-            one.points.iter().map(|(n, seconds)| format!("{n}: {}", time(*seconds))).collect();
-        let exponent = one.exponent();
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | n^{exponent:.2} |",
-            one.work,
-            one.who,
-            steps.join(", ")
-        );
+        for (at, Step { amount, seconds, memory }) in one.steps.iter().enumerate() {
+            let (work, who) =
+                if at == 0 { (one.work.as_str(), one.who.as_str()) } else { ("", "") };
+            let last = at + 1 == one.steps.len();
+            let grows = if last { format!("n^{:.2}", one.exponent()) } else { String::new() };
+            let _ = writeln!(
+                text,
+                "| {work} | {who} | {} | {} | {} | {} | {} | {} | {grows} |",
+                amount.elements,
+                time(*seconds),
+                time(*seconds / amount.elements as f64),
+                memory.map(size).unwrap_or_default(),
+                amount.files.map(|files| files.to_string()).unwrap_or_default(),
+                amount.bytes.map(size).unwrap_or_default(),
+            );
+        }
     }
     text.push('\n');
 }
@@ -222,13 +331,34 @@ fn size(bytes: u64) -> String {
 
 const TITLE: &str = "# Benchmarks
 
-Made by `cargo xtask bench`; not written by hand. Everybody does the same work in turns, in one run on one machine,
-and must count the same; figures are medians. **zvf** is this project, what is *slanted* is a limit: what the machine
-takes for the same bytes with nothing done to them. *times zvf* is how many times as long as zvf it takes.
+Made by `cargo xtask bench` (`--quick`: smaller data and fewer turns); not written by hand. It needs python3 and a
+network once, and nothing else running. Everybody does the same work in turns, in one run on one machine, and must
+count the same; figures are medians of what is warm in the memory of the system. **zvf** is this project, what is
+*slanted* is a limit: what the machine takes for the same bytes with nothing done to them. *times zvf* is how many
+times as long as zvf it takes.
+
+*requests* and *bytes read*: of zvf what it asks the disk or server for; of others what the system counts of their
+process, calls that read and bytes they gave, or what a server counts. What is mapped is not counted. *memory* is the
+most that is held: of zvf by a process of its own that does the work once, program and input included; of others what
+their process holds when it is ready, and what the work adds to that.
 ";
 
 const HEAD: &str = "| work | counted | who | median | times zvf | requests | bytes read | memory |
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |
+";
+
+const GROWTH: &str =
+    "| work | who | elements | time | for each | memory | files | bytes | grows as |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+";
+
+const BEHIND: &str = "## Where zvf is not far ahead
+
+Work in which zvf is neither ten times as fast as the reference (where it is not there: as the fastest of the others)
+nor within twice the limit, and what holds it back, as found by whoever looked (`crates/bench/src/reasons.rs`).
+
+| part | work | why |
+| --- | --- | --- |
 ";
 
 #[cfg(test)]
@@ -251,10 +381,67 @@ mod tests {
 
     #[test]
     fn the_exponent_is_that_of_a_power() {
-        let points = [1.0, 10.0, 100.0].map(|n: f64| (n, 3.0 * n.powf(1.5))).to_vec();
-        let (work, who) = ("a box".to_owned(), "zvf".to_owned());
-        let series = Series { part: "ask", work, who, points };
-        assert!((series.exponent() - 1.5).abs() < 1e-9);
+        let mut page = Page::default();
+        for elements in [1, 10, 100_u64] {
+            let amount = Amount { elements, files: Some(7), bytes: Some(2048) };
+            let cost = Cost { memory: Some(3 << 20), ..Cost::default() };
+            let turn = Turn { cost, ..Turn::of(3e-3 * (elements as f64).powf(1.5)) };
+            let side = Side { name: "zvf".into(), role: Role::Zvf, result: Ok(turn) };
+            let limit = Side { role: Role::Limit, ..side.clone() };
+            let (work, sides) = (format!("a box of {elements}"), vec![side, limit]);
+            let row = Row { part: "ask", work, count: None, wanted: None, sides };
+            page.grown(&row, "a box", amount);
+        }
+        assert_eq!(page.series.len(), 1);
+        assert!((page.series[0].exponent() - 1.5).abs() < 1e-9);
+        let lines: Vec<String> = page.tables().lines().skip(4).map(str::to_owned).collect();
+        assert_eq!(
+            lines,
+            [
+                "| a box | zvf | 1 | 3.00 ms | 3.00 ms | 3.0 MiB | 7 | 2.0 KiB |  |",
+                "|  |  | 10 | 94.9 ms | 9.49 ms | 3.0 MiB | 7 | 2.0 KiB |  |",
+                "|  |  | 100 | 3.00 s | 30.0 ms | 3.0 MiB | 7 | 2.0 KiB | n^1.50 |",
+                "",
+            ]
+        );
+    }
+
+    #[test]
+    fn who_is_far_ahead_or_near_the_limit_is_well() {
+        let row = |sides: &[(Role, f64)]| Row {
+            part: "ask",
+            work: "2000 objects".into(),
+            count: None,
+            wanted: None,
+            sides: [(Role::Zvf, 1.0)]
+                .iter()
+                .chain(sides)
+                .map(|(role, seconds)| Side {
+                    name: format!("{role:?}"),
+                    role: *role,
+                    result: Ok(Turn::of(*seconds)),
+                })
+                .collect(),
+        };
+        for (sides, well) in [
+            (&[][..], true),
+            (&[(Role::Reference, 10.0)], true),
+            (&[(Role::Reference, 9.9)], false),
+            (&[(Role::Limit, 0.5)], true),
+            (&[(Role::Limit, 0.4)], false),
+            (&[(Role::Reference, 9.9), (Role::Limit, 0.5)], true),
+            (&[(Role::Reference, 10.0), (Role::Limit, 0.1)], true),
+            (&[(Role::Peer, 11.0), (Role::Peer, 9.0)], false),
+            (&[(Role::Peer, 11.0), (Role::Reference, 9.0)], false),
+        ] {
+            assert_eq!(is_well(&row(sides)), well, "{sides:?}");
+        }
+        let page = Page { rows: vec![row(&[(Role::Limit, 0.1)])], ..Page::default() };
+        let text = page.behind();
+        let last = text.lines().last().unwrap();
+        assert!(
+            last.starts_with("| ask | 2000 objects: 1.00 s, 10.00 times the limit | the objects")
+        );
     }
 
     #[test]
@@ -270,7 +457,7 @@ mod tests {
         let row =
             Row { part: "ask", work: "a box".into(), count: Some(5), wanted: Some(40.0), sides };
         assert_eq!(line(&row), "a box: 1.00 ms, 50.0 times faster, 2.00 times the limit");
-        let page = Page { rows: vec![row], series: Vec::new() };
+        let page = Page { rows: vec![row], ..Page::default() };
         let lines: Vec<String> = page.tables().lines().skip(4).take(4).map(str::to_owned).collect();
         assert_eq!(
             lines,

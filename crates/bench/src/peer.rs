@@ -1,4 +1,4 @@
-//! The Python reference: installed, made to write stores, and asked one request at a time.
+//! The Python reference and the others: installed or built, and asked one request at a time.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -7,13 +7,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::contest::{self, Contender, Role};
+use crate::contest::{Contender, Cost, Role, Turn};
 use crate::parts::Bench;
-use crate::parts::work::Work;
 #[cfg(feature = "remote")]
 use crate::server::Server;
+use crate::watch::{Watch, seen};
 
 const PACKAGE: &str = "zarr-vectors==0.9.2";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
@@ -66,21 +66,18 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reference as one of the contenders, started when it is first wanted; or why it is not here.
+/// The reference as one of the contenders; or why it is not here.
 pub(crate) struct Reference {
-    peer: Rc<RefCell<Result<Peer, String>>>,
+    peer: Shared,
 }
+
+type Shared = Rc<RefCell<Result<Peer, String>>>;
 
 impl Reference {
     /// That of a run.
     pub(crate) fn of(bench: &Bench) -> Self {
         let start = || Peer::start(&Environment::installed(&bench.folder)?, &bench.folder);
-        let peer = if bench.alone {
-            Err("not asked".to_owned())
-        } else {
-            start().map_err(|error| format!("{error:#}"))
-        };
-        Self { peer: Rc::new(RefCell::new(peer)) }
+        Self { peer: shared(bench, start) }
     }
 
     /// It, doing what a request says.
@@ -99,20 +96,22 @@ impl Reference {
             Ok(peer) => {
                 server.reset();
                 let turn = peer.ask(&request)?;
-                let cost = server.cost();
-                Ok(contest::Turn { seconds: turn.seconds, count: turn.count, cost })
+                let (asked, memory) = (server.cost(), turn.cost.memory);
+                Ok(Turn { cost: Cost { memory, ..asked }, ..turn })
             }
             Err(why) => bail!("{why}"),
         })
     }
 }
 
-const NAME: &str = "zarr-vectors 0.9.2";
+/// What the reference is called in tables.
+pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
 
-/// Another contender, by its script; or why it is not here.
+/// Another contender, by its script or program; or why it is not here.
 pub(crate) struct Other {
     name: &'static str,
-    peer: Rc<RefCell<Result<Peer, String>>>,
+    role: Role,
+    peer: Shared,
 }
 
 impl Other {
@@ -130,88 +129,122 @@ impl Other {
             ensure!(path.exists(), "nobody wrote how to ask it");
             Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
         };
-        let peer = if bench.alone {
-            Err("not asked".to_owned())
-        } else {
-            start().map_err(|error| format!("{error:#}"))
+        Self { name, role: Role::Peer, peer: shared(bench, start) }
+    }
+
+    /// Builds a program of its own crate, and starts it over a folder in which it keeps its files.
+    pub(crate) fn built(bench: &Bench, name: &'static str, program: &str, folder: &Path) -> Self {
+        let start = || Peer::spawn(Command::new(built(&bench.folder, program)?).arg(folder));
+        Self { name, role: Role::Peer, peer: shared(bench, start) }
+    }
+
+    /// The reference through another script than that for questions.
+    pub(crate) fn reference(bench: &Bench, script: &str, folder: &Path) -> Self {
+        let start = || -> anyhow::Result<Peer> {
+            let environment = Environment::installed(&bench.folder)?;
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
+            Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
         };
-        Self { name, peer: Rc::new(RefCell::new(peer)) }
+        Self { name: NAME, role: Role::Reference, peer: shared(bench, start) }
     }
 
     /// It, doing what a request says.
     pub(crate) fn contender(&self, request: Value) -> Contender<'static> {
-        asking(self.name, Role::Peer, &self.peer, request)
+        asking(self.name, self.role, &self.peer, request)
     }
 }
 
+/// A peer that all work of a part asks; nobody is started where nobody is to be asked.
+fn shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared {
+    let peer = if bench.alone || bench.own.is_some() {
+        Err("not asked".to_owned())
+    } else {
+        start().map_err(|error| format!("{error:#}"))
+    };
+    Rc::new(RefCell::new(peer))
+}
+
+/// A program of a crate below `peers`, which is no part of the workspace, built where it was not yet.
+pub(crate) fn built(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let target = std::path::absolute(folder)?.join(format!("{name}-peer"));
+    let manifest = format!("{}/peers/{name}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path", &manifest]);
+    let output = cargo.env("CARGO_TARGET_DIR", &target).output().context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().find(|line| line.starts_with("error")).unwrap_or("it failed");
+    ensure!(output.status.success(), "cannot build {name}: {said}");
+    Ok(target.join(format!("release/{name}-peer")))
+}
+
 /// A peer, doing what a request says.
-fn asking(
-    name: &str,
-    role: Role,
-    peer: &Rc<RefCell<Result<Peer, String>>>,
-    request: Value,
-) -> Contender<'static> {
+fn asking(name: &str, role: Role, peer: &Shared, request: Value) -> Contender<'static> {
     if let Err(why) = &*peer.borrow() {
         return Contender::absent(name, role, why);
     }
     let peer = Rc::clone(peer);
     Contender::new(name, role, move || match &mut *peer.borrow_mut() {
-        Ok(peer) => {
-            let turn = peer.ask(&request)?;
-            Ok(contest::Turn { count: turn.count, ..contest::Turn::of(turn.seconds) })
-        }
+        Ok(peer) => peer.ask(&request),
         Err(why) => bail!("{why}"),
     })
 }
 
-/// A running process of the reference.
+/// A running process that answers line by line.
 #[derive(Debug)]
 pub(crate) struct Peer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-}
-
-/// What one piece of work took, and how many rows it gave.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) seconds: f64,
-    /// Nothing where nothing is counted.
-    pub(crate) count: Option<u64>,
+    /// Memory held when it was ready to be asked, where that is known.
+    held: Option<u64>,
 }
 
 impl Peer {
-    /// Starts it over the stores in a folder.
+    /// Starts the reference, to be asked about stores.
     pub(crate) fn start(environment: &Environment, stores: &Path) -> anyhow::Result<Self> {
         Self::spawn(Command::new(&environment.python).arg(SCRIPT).arg("serve").arg(stores))
     }
 
-    /// Starts a process that answers line by line.
-    fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+    /// Starts a process, and waits until it has loaded all it needs.
+    pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
         // Their scripts lie among the sources.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let requests = process.stdin.take().context("no way to ask the reference")?;
-        let answers =
-            BufReader::new(process.stdout.take().context("no way to hear the reference")?);
-        Ok(Self { process, requests, answers })
-    }
-
-    /// Has it do one piece of work.
-    pub(crate) fn run(&mut self, work: &Work) -> anyhow::Result<Turn> {
-        self.ask(&work.request()).with_context(|| work.name)
+        let requests = process.stdin.take().context("no way to ask it")?;
+        let answers = BufReader::new(process.stdout.take().context("no way to hear it")?);
+        let mut peer = Self { process, requests, answers, held: None };
+        peer.line(&json!({"work": "ready"}))?;
+        peer.held = seen(peer.process.id()).map(|seen| seen.held);
+        Ok(peer)
     }
 
     /// Has it do what a request says.
+    ///
+    /// Its memory is what it held when it was ready, and what it held at most above what it had this
+    /// time: what earlier work left behind does not count.
     pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
+        let watch = Watch::begin(self.process.id());
+        let answer = self.line(request)?;
+        let Some(seconds) = answer["seconds"].as_f64() else {
+            bail!("it says {}", answer["error"]);
+        };
+        let times = answer["times"].as_u64().unwrap_or(1).max(1);
+        let seen = watch.and_then(|watch| watch.end());
+        let cost = seen.map(|seen| Cost {
+            requests: Some(seen.calls.div_ceil(times)),
+            bytes: Some(seen.bytes / times),
+            memory: self.held.map(|held| held + seen.peak),
+        });
+        let cost = cost.unwrap_or_default();
+        Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
+    }
+
+    /// A line of its for a line of ours.
+    fn line(&mut self, request: &Value) -> anyhow::Result<Value> {
         writeln!(self.requests, "{request}")?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        let answer: Value = serde_json::from_str(&line).context("the reference stopped")?;
-        match answer["seconds"].as_f64() {
-            Some(seconds) => Ok(Turn { seconds, count: answer["count"].as_u64() }),
-            None => bail!("the reference says {}", answer["error"]),
-        }
+        serde_json::from_str(&line).context("it stopped")
     }
 }
 

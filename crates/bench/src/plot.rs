@@ -69,7 +69,7 @@ pub(crate) fn bars(rows: &[&Row]) -> Option<String> {
 
 /// Time by amount, a line for each series.
 pub(crate) fn lines(series: &[&Series]) -> Option<String> {
-    let points = || series.iter().flat_map(|one| one.points.iter().copied());
+    let points = || series.iter().flat_map(|one| one.points());
     let span = |values: Vec<f64>| -> Option<(f64, f64)> {
         let low = values.iter().copied().reduce(f64::min)?.log10().floor();
         let high = values.iter().copied().reduce(f64::max)?.log10().ceil();
@@ -102,7 +102,7 @@ pub(crate) fn lines(series: &[&Series]) -> Option<String> {
         let colour = HUES[number % HUES.len()];
         let dash = if one.who == "zvf" { "" } else { r#" stroke-dasharray="5 3""# };
         let path: Vec<String> =
-            one.points.iter().map(|(n, t)| format!("{:.1},{:.1}", x(*n), y(*t))).collect();
+            one.points().map(|(n, t)| format!("{:.1},{:.1}", x(n), y(t))).collect();
         let _ = writeln!(
             body,
             r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"{dash}/><text x="{:.0}" y="{}" fill="{colour}">{} ({}): n^{:.2}</text>"#,
@@ -148,6 +148,7 @@ const HUES: [&str; 8] =
 mod tests {
     use super::*;
     use crate::contest::{Side, Turn};
+    use crate::page::{Amount, Step};
 
     #[test]
     fn bars_are_as_long_as_the_ratio_says() {
@@ -174,9 +175,14 @@ mod tests {
 
     #[test]
     fn lines_go_through_their_points() {
-        let points = vec![(10.0, 0.001), (100.0, 0.01)];
+        let step = |elements, seconds| Step {
+            amount: Amount { elements, ..Amount::default() },
+            seconds,
+            memory: None,
+        };
         let (work, who) = ("all".to_owned(), "zvf".to_owned());
-        let one = Series { part: "grow", work, who, points };
+        let steps = vec![step(10, 0.001), step(100, 0.01)];
+        let one = Series { part: "grow", work, who, steps };
         let svg = lines(&[&one]).unwrap();
         assert!(svg.contains(r#"<polyline points="70.0,270.0 670.0,20.0""#), "{svg}");
         assert!(svg.contains("all (zvf): n^1.00"));

@@ -7,14 +7,16 @@
 //! ```
 //!
 //! The `.tet` files are ours, since stock has no way to write them from elements; the frames are theirs, cut
-//! and coded as they choose. All sides use the same number of threads.
+//! and coded as they choose. All sides use the same number of threads. The limit is copying the bytes of
+//! the slice within memory.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_format::tet::Element;
@@ -24,7 +26,12 @@ use zvf_tensor::{
 };
 
 use crate::clock::{ENOUGH, repeated};
+use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::peer::built;
 use crate::report::median;
+use crate::watch::Watch;
 
 /// One piece of work.
 struct Work {
@@ -42,57 +49,85 @@ enum What {
     Blocks(Vec<u64>, Vec<u64>),
 }
 
-/// Runs every workload whose name contains `filter`.
-pub(crate) fn run(
-    folder: &Path,
-    turns: usize,
-    scale: f64,
-    threads: usize,
-    filter: Option<&str>,
-    profile: bool,
-) -> anyhow::Result<()> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-    let folder = std::path::absolute(folder)?.join("tensor");
-    fs::create_dir_all(&folder)?;
-    let works = works(&folder, scale)?;
-    let side = side(scale);
-    let mut blocks =
-        Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let threads = bench.threads;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let folder = std::path::absolute(bench.below("tensor")?)?;
+    let side = side(bench.scale);
     let frame = frame(&folder, side);
-    blocks.ask(&json!({"work": "make", "file": frame, "side": side}))?;
-    let mut tet = Peer::start(
-        Command::new(tetration(&folder)?).env("RAYON_NUM_THREADS", threads.to_string()),
-    )?;
-    println!("| dense arrays, {threads} threads | items | peer | zvf | ratio | wanted |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    for work in works.iter().filter(|work| filter.is_none_or(|part| work.name.contains(part))) {
-        let mut ours = Ours::open(work)?;
-        let count = ours.run()?;
-        let peer = if matches!(work.what, What::Blocks(..)) { &mut blocks } else { &mut tet };
-        let mut times = [const { Vec::new() }; 2];
-        for _ in 0..turns {
-            times[1].push(repeated(|| ours.run().map(drop))?);
-            if profile {
-                continue;
-            }
-            let answer = peer.ask(&work.request())?;
-            ensure!(
-                answer["count"] == count,
-                "{}: they give {}, we {count}",
-                work.name,
-                answer["count"]
-            );
-            times[0].push(answer["seconds"].as_f64().context("an answer without seconds")?);
+    let peers = bench.turns > 0 && bench.own.is_none() && !bench.alone;
+    let start = |wanted: bool, start: &dyn Fn() -> anyhow::Result<Peer>| {
+        let peer = if wanted { start() } else { Err(anyhow!("not asked")) };
+        RefCell::new(peer.map_err(|error| format!("{error:#}")))
+    };
+    let blocks = start(peers && wanted(bench, &B2ND), &|| {
+        let mut peer =
+            Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
+        peer.ask(&json!({"work": "make", "file": frame, "side": side}))?;
+        Ok(peer)
+    });
+    let tet = start(peers && wanted(bench, &TET), &|| {
+        let program = built(&bench.folder, "tetration")?;
+        Peer::start(Command::new(program).env("RAYON_NUM_THREADS", threads.to_string()))
+    });
+    for work in works(bench, &folder)? {
+        let name = named(bench, work.name);
+        let is_frame = matches!(work.what, What::Blocks(..));
+        if !bench.wants(&name) || (is_frame && !frame.exists()) {
+            continue; // the frame is made by python-blosc2
         }
-        let [theirs, own] = times.map(median);
-        println!(
-            "| {} | {count} | {:.3} ms | {:.3} ms | {:.2} | {} |",
-            work.name,
-            theirs * 1e3,
-            own * 1e3,
-            theirs / own,
-            work.bar
-        );
+        let mut ours = Ours::open(&work)?;
+        let (peer, who) = if is_frame { (&blocks, BLOSC) } else { (&tet, "tetration 0.8.3") };
+        let size = pool.install(|| ours.run())?.1;
+        let theirs = match &*peer.borrow() {
+            Err(why) => Contender::absent(who, Role::Peer, why),
+            Ok(_) => {
+                let request = work.request();
+                Contender::new(who, Role::Peer, move || match &mut *peer.borrow_mut() {
+                    Ok(peer) => peer.turn(&request),
+                    Err(why) => Err(anyhow!("{why}")),
+                })
+            }
+        };
+        let mut contenders = vec![
+            Contender::new("zvf", Role::Zvf, || {
+                pool.install(|| {
+                    let mut count = 0;
+                    let seconds = repeated(|| {
+                        count = ours.run()?.0;
+                        Ok(())
+                    })?;
+                    Ok(Turn::of(seconds).counting(count as u64))
+                })
+            }),
+            theirs,
+        ];
+        if size > 0 {
+            let bytes = vec![1_u8; size];
+            contenders.push(Contender::new("memcpy of the slice", Role::Limit, move || {
+                Ok(Turn::of(repeated(|| {
+                    std::hint::black_box(bytes.clone());
+                    Ok(())
+                })?))
+            }));
+        }
+        let row = contest(bench, "tensor", name, contenders)?;
+        // Bars are against the others here, not against the reference.
+        page.row(Row { wanted: Some(work.bar), ..row });
+    }
+    Ok(())
+}
+
+/// Our side alone, for a profiler.
+pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.threads).build()?;
+    let folder = std::path::absolute(bench.below("tensor")?)?;
+    let wanted = |work: &&Work| bench.wants(&named(bench, work.name));
+    for work in works(bench, &folder)?.iter().filter(wanted) {
+        let mut ours = Ours::open(work)?;
+        let times: anyhow::Result<Vec<f64>> =
+            (0..bench.turns).map(|_| pool.install(|| repeated(|| ours.run().map(drop)))).collect();
+        println!("{}: {:.3} ms", work.name, median(times?) * 1e3);
     }
     Ok(())
 }
@@ -142,25 +177,44 @@ impl Ours {
         })
     }
 
-    /// Does it once, and says how many items there are.
-    fn run(&mut self) -> anyhow::Result<usize> {
+    /// Does it once, and says how many items and bytes there are; opening gives none.
+    fn run(&mut self) -> anyhow::Result<(usize, usize)> {
         let memory = Memory::of_bytes(u32::MAX);
         Ok(match self {
-            Self::Open(path) => TensorFile::mapped_immutable(path)?.tensors().len(),
+            Self::Open(path) => (TensorFile::mapped_immutable(path)?.tensors().len(), 0),
             Self::Tet(file, slice) => {
                 let array = block_on(file.tensor("a")?.slice(slice, &memory))?;
-                array.bytes().len() / array.element().size() as usize
+                let size = array.bytes().len();
+                (size / array.element().size() as usize, size)
             }
             Self::Blocks(array, slice) => {
                 let values = block_on(array.slice(slice, &memory))?;
-                values.bytes().len() / values.item_size() as usize
+                let size = values.bytes().len();
+                (size / values.item_size() as usize, size)
             }
         })
     }
 }
 
-/// What is measured. A scale of 1 is the sizes that the bars are meant for.
-fn works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
+/// What a piece of work is called on the page.
+fn named(bench: &Bench, work: &str) -> String {
+    format!("{work}, {} threads", bench.threads)
+}
+
+fn wanted(bench: &Bench, works: &[&str]) -> bool {
+    works.iter().any(|work| bench.wants(&named(bench, work)))
+}
+
+/// All that is measured; files that nobody asks for are not made.
+fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
+    let mut works = if wanted(bench, &TET) { files(folder, bench.scale)? } else { Vec::new() };
+    let side = side(bench.scale);
+    works.extend(slices(&frame(folder, side), side));
+    Ok(works)
+}
+
+/// What is measured of `.tet` files. A scale of 1 is the sizes that the bars are meant for.
+fn files(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let n = |at_one: f64| ((at_one * scale.sqrt()) as u64).max(64);
     let (tiny, rows, large) = (n(316.0) * 16, n(4096.0), n(4096.0));
     let made = |name: &str, element, shape: u64, chunk: [u64; 2], zstd| {
@@ -173,27 +227,31 @@ fn works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let all = |side: u64| What::Tet(vec![0, 0], vec![side, side]);
     let corner = |at: u64| What::Tet(vec![at, at], vec![at + 64, at + 64]);
     let work = |name, file: &Path, what, bar| Work { name, file: file.to_owned(), what, bar };
-    let side = side(scale);
-    let frame = frame(folder, side);
+    Ok(vec![
+        work(TET[0], &many, all(tiny), 30.0),
+        work(TET[1], &many, corner(tiny / 3), 100.0),
+        work(TET[2], &row, corner(rows / 3), 50.0),
+        work(TET[3], &packed, all(large), 2.0),
+        work(TET[4], &whole, all(large), 1.0),
+        work(TET[5], &many, What::Open, 1.0),
+    ])
+}
+
+/// What is measured of the frame.
+fn slices(frame: &Path, side: u64) -> Vec<Work> {
     let plane = |axis: usize| {
         let (mut start, mut stop) = (vec![0; 3], vec![side; 3]);
         (start[axis], stop[axis]) = (side / 3, side / 3 + 1);
         What::Blocks(start, stop)
     };
-    let small = What::Blocks(vec![side / 3 + 5; 3], vec![side / 3 + 21; 3]);
-    Ok(vec![
-        work("tet: all of 10^5 chunks", &many, all(tiny), 30.0),
-        work("tet: 64 x 64 of 10^5 chunks", &many, corner(tiny / 3), 100.0),
-        work("tet: 64 x 64 of chunks of one row", &row, corner(rows / 3), 50.0),
-        work("tet: all, zstd", &packed, all(large), 2.0),
-        work("tet: all, integers", &whole, all(large), 1.0),
-        work("tet: open 10^5 chunks", &many, What::Open, 1.0),
-        work("b2nd: plane across axis 0", &frame, plane(0), 1.0),
-        work("b2nd: plane across axis 1", &frame, plane(1), 1.0),
-        work("b2nd: plane across axis 2", &frame, plane(2), 1.0),
-        work("b2nd: box of 16^3", &frame, small, 1.0 / 0.7),
-        work("b2nd: all", &frame, What::Blocks(vec![0; 3], vec![side; 3]), 1.0 / 1.4),
-    ])
+    let small = side.min(16);
+    let corner = (side / 3 + 5).min(side - small);
+    let small = What::Blocks(vec![corner; 3], vec![corner + small; 3]);
+    let all = What::Blocks(vec![0; 3], vec![side; 3]);
+    let what = [plane(0), plane(1), plane(2), small, all];
+    let bars = [1.0, 1.0, 1.0, 1.0 / 0.7, 1.0 / 1.4];
+    let work = |((name, what), bar)| Work { name, file: frame.to_owned(), what, bar };
+    B2ND.into_iter().zip(what).zip(bars).map(work).collect()
 }
 
 fn side(scale: f64) -> u64 {
@@ -245,18 +303,6 @@ fn python(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// The program that asks tetration, built once.
-fn tetration(folder: &Path) -> anyhow::Result<PathBuf> {
-    let target = folder.join("tetration");
-    let program = target.join("release/tetration-peer");
-    if !program.exists() {
-        let cargo = &mut Command::new("cargo");
-        let manifest = ["build", "--quiet", "--release", "--locked", "--manifest-path", TETRATION];
-        done(cargo.args(manifest).env("CARGO_TARGET_DIR", &target))?;
-    }
-    Ok(program)
-}
-
 fn done(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(status.success(), "{command:?} failed: {status}");
@@ -286,6 +332,19 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// One piece of work, and what it added to what the process held.
+    fn turn(&mut self, request: &Value) -> anyhow::Result<Turn> {
+        let watch = Watch::begin(self.process.id());
+        let answer = self.ask(request)?;
+        let seconds = answer["seconds"].as_f64().context("an answer without seconds")?;
+        let seen = watch.and_then(|watch| Some((watch.before.held, watch.end()?)));
+        let memory = seen.map(|(before, seen)| before + seen.peak);
+        let cost = Cost { memory, ..Cost::default() };
+        Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.process.kill());
@@ -293,5 +352,20 @@ impl Drop for Peer {
     }
 }
 
+const TET: [&str; 6] = [
+    "tet: all of 10^5 chunks",
+    "tet: 64 x 64 of 10^5 chunks",
+    "tet: 64 x 64 of chunks of one row",
+    "tet: all, zstd",
+    "tet: all, integers",
+    "tet: open 10^5 chunks",
+];
+const B2ND: [&str; 5] = [
+    "b2nd: plane across axis 0",
+    "b2nd: plane across axis 1",
+    "b2nd: plane across axis 2",
+    "b2nd: box of 16^3",
+    "b2nd: all",
+];
 const BLOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/blocks.py");
-const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/tetration/Cargo.toml");
+const BLOSC: &str = "python-blosc2 4.14.1";

@@ -90,6 +90,9 @@ struct Conformance {
     /// With --live-arrays: how many, each way.
     #[arg(long, value_name = "N", default_value_t = 200)]
     arrays: usize,
+    /// With --live-arrays: only one format.
+    #[arg(long, value_name = "FORMAT", value_parser = ["blocks", "tet"])]
+    format: Option<String>,
     /// Of the live parts only that of coarser levels.
     #[arg(long)]
     pyramids: bool,
@@ -171,7 +174,8 @@ impl Conformance {
         if self.live_arrays {
             let arrays = self.arrays;
             tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
-            arrays_part::run(arrays_part::Effort { seed, arrays }, &runtime, tally)?;
+            let effort = arrays_part::Effort { seed, arrays, format: self.format.as_deref() };
+            arrays_part::run(effort, &runtime, tally)?;
         }
         if self.live || self.pyramids {
             tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;

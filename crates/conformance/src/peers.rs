@@ -5,12 +5,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 
 /// A virtual environment of Python with these packages; made once.
 pub(crate) fn python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
@@ -97,6 +99,15 @@ pub(crate) fn tetration() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
+/// The program that asks the library of tetration, built by cargo; made once, in minutes.
+pub(crate) fn tetration_library() -> anyhow::Result<PathBuf> {
+    let target = home()?.join("tetration-peer");
+    let cargo = &mut Command::new("cargo");
+    let cargo = cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]);
+    run(cargo.arg(TETRATION).env("CARGO_TARGET_DIR", &target))?;
+    Ok(target.join("release/tetration-peer"))
+}
+
 /// One of the scripts beside this program.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
@@ -119,6 +130,41 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let last = complaint.lines().last().unwrap_or_default();
     ensure!(output.status.success(), "{shown} ended with {}: {last}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A process that answers one line with another.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    process: Child,
+    asks: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    /// Starts it.
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let shown = command.get_program().to_string_lossy().into_owned();
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().with_context(|| format!("cannot start {shown}"))?;
+        let asks = process.stdin.take().context("no way to ask")?;
+        let answers = BufReader::new(process.stdout.take().context("no way to hear")?);
+        Ok(Self { process, asks, answers })
+    }
+
+    /// Says a line and hears one.
+    pub(crate) fn ask(&mut self, ask: &Value) -> anyhow::Result<Value> {
+        writeln!(self.asks, "{ask}")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        serde_json::from_str(&line).with_context(|| format!("no answer to {ask}"))
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
 }
 
 /// A server on loopback that ends with this value.
@@ -175,3 +221,6 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// That program, beside the one that is measured with it.
+const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/peers/tetration/Cargo.toml");

@@ -9,6 +9,7 @@ use zvf_format::caterva::Codec;
 
 use crate::blosclz;
 use crate::error::BloscError;
+use crate::lz4;
 
 /// The codec of one chunk, and states that are kept from chunk to chunk.
 #[derive(Default)]
@@ -50,12 +51,8 @@ impl Codecs {
     pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match self.current? {
             Codec::BloscLz => blosclz::decode(data, out),
-            Codec::Lz4 if self.dictionary.is_empty() => {
-                lz4_flex::block::decompress_into(data, out).ok()
-            }
-            Codec::Lz4 => {
-                lz4_flex::block::decompress_into_with_dict(data, out, &self.dictionary).ok()
-            }
+            Codec::Lz4 if self.dictionary.is_empty() => lz4::decode(data, out),
+            Codec::Lz4 => lz4::decode_after(&self.dictionary, data, out),
             Codec::Zlib => zlib(self.zlib.as_mut()?, data, out),
             Codec::Zstd => self.zstd.decode(data, out),
             Codec::Snappy | Codec::Other(_) | Codec::Reserved(_) => None, // refused by `start`

@@ -11,7 +11,7 @@
 
 use core::ops::Range;
 
-use zvf_format::caterva::{Body, Filter, Special};
+use zvf_format::caterva::{Body, Filter, FilterSlot, Special};
 use zvf_format::{Class, Expected};
 
 use crate::codec::Codecs;
@@ -19,6 +19,7 @@ use crate::error::BloscError;
 use crate::filter;
 use crate::layout::Layout;
 use crate::num;
+use crate::opened::Opened;
 use crate::stored::Stored;
 use crate::stream;
 
@@ -49,6 +50,7 @@ struct Buffers {
     filtered: Vec<u8>, // a block on its way through the filters
     partial: Vec<u8>,  // a decoded block of which a part is wanted
     first: Vec<u8>,    // the decoded block 0
+    opened: Vec<u8>,   // what parts are taken from; as long as the range
 }
 
 impl Decoder {
@@ -137,6 +139,53 @@ impl Decoder {
         Ok(())
     }
 
+    /// The decoded bytes `range`, to take parts from: quicker than decoding them when the range is one block
+    /// of which a part is wanted, or which goes to more than one place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode_range`].
+    pub fn open_range<'d>(
+        &'d mut self,
+        layout: &Layout,
+        stored: &Stored<'_>,
+        range: Range<u64>,
+    ) -> Result<Opened<'d>, BloscError> {
+        layout.check_range(&range)?;
+        let len = range.end.saturating_sub(range.start);
+        let len = self.within_cap("decoded bytes", len)?;
+        let mut bytes = core::mem::take(&mut self.buffers.opened);
+        bytes.resize(len, 0);
+        let width = match shuffled_block(layout, &range) {
+            None => self.decode_into(layout, stored, range, &mut bytes).map(|()| 1),
+            Some((j, slot)) => self.decode_shuffled(layout, stored, j, slot, &mut bytes),
+        };
+        self.buffers.opened = bytes;
+        Ok(Opened::new(&self.buffers.opened, width?))
+    }
+
+    /// Block `j` but for its shuffle in `slot`, and the width of that.
+    fn decode_shuffled(
+        &mut self,
+        layout: &Layout,
+        stored: &Stored<'_>,
+        j: u32,
+        slot: usize,
+        out: &mut [u8],
+    ) -> Result<usize, BloscError> {
+        let dictionary = layout.dictionary().map_or(Ok(&[][..]), |span| stored.need(span))?;
+        self.start(layout, dictionary)?;
+        let span = layout.span(j).unwrap_or_default();
+        let (start, stored) = (span.start, stored.need(span)?);
+        let Self { buffers, codecs, item_size, .. } = self;
+        let block = Block { layout, item_size: *item_size, j, start, stored, first: None };
+        let (slots, after) = (layout.header().filters(), slot.saturating_add(1));
+        let after = slots.get(after..).unwrap_or_default();
+        block.decode_filtered(after, codecs, &mut buffers.filtered, out)?;
+        let slot = slots.get(slot).copied().unwrap_or_default();
+        Ok(block.about().shuffled_width(slot))
+    }
+
     /// Block `j` from its own stored bytes, without filters that need another block, and without a
     /// dictionary.
     ///
@@ -184,7 +233,8 @@ impl Decoder {
         }
         let dictionary = layout.dictionary().map_or(Ok(&[][..]), |span| stored.need(span))?;
         let size = self.start(layout, dictionary)?;
-        let Self { buffers: Buffers { filtered, partial, first }, codecs, item_size, .. } = self;
+        let Self { buffers: Buffers { filtered, partial, first, .. }, codecs, item_size, .. } =
+            self;
         let mut decode = |j, first: Option<&[u8]>, out: &mut [u8]| {
             let span = layout.span(j).unwrap_or_default();
             let (start, stored) = (span.start, stored.need(span)?);
@@ -251,8 +301,17 @@ impl Block<'_> {
         filtered: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
-        let header = self.layout.header();
-        let slots = header.filters();
+        self.decode_filtered(&self.layout.header().filters(), codecs, filtered, out)
+    }
+
+    /// Decodes as far as undoing the filters of `slots`, which are the last ones.
+    fn decode_filtered(
+        &self,
+        slots: &[FilterSlot],
+        codecs: &mut Codecs,
+        filtered: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<(), BloscError> {
         let moves = slots.iter().filter(|slot| filter::moves(slot.filter)).count();
         filtered.resize(if moves > 0 { out.len() } else { 0 }, 0);
 
@@ -262,14 +321,9 @@ impl Block<'_> {
         } else {
             (filtered.as_mut_slice(), &mut *out)
         };
-        stream::decode(codecs, header, self.j, self.stored, from)
+        stream::decode(codecs, self.layout.header(), self.j, self.stored, from)
             .map_err(|fault| fault.in_block(self.j, self.start))?;
-        let block = filter::Block {
-            version: header.fields().version,
-            typesize: num::to_usize(header.fields().typesize.into()),
-            item_size: self.item_size.map(num::to_usize),
-            first: self.first,
-        };
+        let block = self.about();
         for slot in slots.iter().rev() {
             if filter::moves(slot.filter) {
                 block.undo_moving(*slot, from, to);
@@ -280,6 +334,32 @@ impl Block<'_> {
         }
         Ok(())
     }
+
+    /// What filters want to know.
+    fn about(&self) -> filter::Block<'_> {
+        let fields = self.layout.header().fields();
+        filter::Block {
+            version: fields.version,
+            typesize: num::to_usize(fields.typesize.into()),
+            item_size: self.item_size.map(num::to_usize),
+            first: self.first,
+        }
+    }
+}
+
+/// The block that `range` is, and the slot of its first filter, when that is a shuffle and the block is decoded
+/// by itself.
+fn shuffled_block(layout: &Layout, range: &Range<u64>) -> Option<(u32, usize)> {
+    let header = layout.header();
+    let j = u32::try_from(range.start.checked_div(header.blocksize().into())?).ok()?;
+    let start = u64::from(j).saturating_mul(header.blocksize().into());
+    let whole = start..start.saturating_add(header.block_len(j)?.into());
+    if header.body() != Body::Blocks || whole != *range || header.needs_first_block() {
+        return None;
+    }
+    let slots = header.filters();
+    let first = slots.iter().position(|slot| slot.filter != Filter::None)?;
+    slots.get(first).filter(|slot| slot.filter == Filter::Shuffle).map(|_shuffle| (j, first))
 }
 
 /// Which bytes of a block of `len` bytes, `before` bytes into the chunk, lie in `range`.

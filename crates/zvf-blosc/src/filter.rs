@@ -8,6 +8,7 @@ mod difference;
 mod shuffle;
 mod truncate;
 
+pub(crate) use self::shuffle::undo_part as undo_shuffle_part;
 pub(crate) use self::truncate::cut_precision;
 
 use zvf_format::caterva::{Filter, FilterSlot};
@@ -78,6 +79,11 @@ impl Block<'_> {
         } else {
             bitshuffle::undo(self.typesize, from, to);
         }
+    }
+
+    /// The size of what a shuffle in `slot` took apart.
+    pub(crate) fn shuffled_width(self, slot: FilterSlot) -> usize {
+        self.width(slot.meta, self.typesize)
     }
 
     /// Undoes a filter that leaves bytes where they are.

@@ -28,7 +28,10 @@
 //! # Features
 //!
 //! `zstd` (default) decodes Zstandard with its C library. `ruzstd` does it in Rust where `zstd` is off.
-#![forbid(unsafe_code)]
+//! `fast-codecs` is LZ4 through its C library and vector code for shuffles, with the few lines of unsafe code that
+//! takes; without it there are none. Chunks are read alike with it and without; those of LZ4 are written in other
+//! bytes.
+#![cfg_attr(not(feature = "fast-codecs"), forbid(unsafe_code))]
 
 mod blosclz;
 mod chunk;
@@ -38,7 +41,9 @@ mod encode;
 mod error;
 mod filter;
 mod layout;
+mod lz4;
 mod num;
+mod opened;
 mod stored;
 mod stream;
 
@@ -47,4 +52,5 @@ pub use decode::Decoder;
 pub use encode::{Blosc2Settings, Compressor, Encoder, Settings, Shuffle, constant_chunk};
 pub use error::{BlockFault, BloscError, RequestFault};
 pub use layout::{Layout, parse_header};
+pub use opened::Opened;
 pub use stored::Stored;

@@ -91,7 +91,7 @@ impl RangedFile {
                 let key = Key::root().child(name.unwrap_or_default())?;
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(std::path::Path::new("."));
-                Self::begin(Source::folder(folder, &budget)?, key).await
+                Self::begin(Source::passing(folder, &budget)?, key).await
             }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, options)?;

@@ -47,6 +47,7 @@ mod cache;
 mod codec;
 mod docs;
 mod error;
+mod exchange;
 mod file;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -75,6 +76,7 @@ pub use build::{
 };
 pub use codec::{Codecs, Partial};
 pub use error::{Op, Seen, StoreError};
+pub use exchange::exchange_names;
 pub use file::RangedFile;
 pub use key::Key;
 pub use layout::{Cells, Dense, KeyTable, Rows};

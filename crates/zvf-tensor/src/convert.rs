@@ -28,6 +28,7 @@ use crate::b2nd::{BlockFile, NewBlocks};
 use crate::error::TensorError;
 use crate::memory::Memory;
 use crate::num::to_usize;
+use crate::pause::pause;
 use crate::publish::NewFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
 
@@ -211,6 +212,7 @@ pub async fn gather(
             writer.put_chunk(&little(items, array.dtype()))?;
             done = done.saturating_add(1);
             told(done, total);
+            pause().await;
         }
     }
     writer.finish(None)?;
@@ -234,7 +236,10 @@ async fn to_blocks(
     let mut coding = Blosc2Settings {
         compressor: options.compressor.unwrap_or(Compressor::Lz4),
         level: if options.compressor.is_none() { 0 } else { options.level },
-        split: matches!(options.compressor, Some(Compressor::Lz4 | Compressor::BloscLz)),
+        split: matches!(
+            options.compressor,
+            Some(Compressor::Lz4 | Compressor::Lz4Hc | Compressor::BloscLz)
+        ),
         ..*new.coding()
     };
     if let Some(last) = coding.filters.last_mut() {
@@ -257,6 +262,7 @@ async fn to_blocks(
         file.writer().put_chunk(&items)?;
         done = done.saturating_add(1);
         told(done, total);
+        pause().await;
     }
     file.publish()
 }
@@ -309,6 +315,7 @@ async fn to_zarr(
             zarr.close_shard(&index)?;
         }
         told(number.saturating_add(1), total);
+        pause().await;
     }
     zarr.finish()?;
     Ok(build.publish_text(text).await?)

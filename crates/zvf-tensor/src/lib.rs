@@ -53,6 +53,7 @@ mod error;
 mod memory;
 mod num;
 mod pack;
+mod pause;
 mod publish;
 mod region;
 mod slice;

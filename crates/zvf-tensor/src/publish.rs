@@ -5,9 +5,10 @@
 //! there -> fsync of the folder
 //! ```
 //!
-//! A folder is made the same way, of files that are synced one by one. Where it replaces another, that one is
-//! renamed first and removed last: a reader that opens files in between does not find some, and never finds
-//! a mixture.
+//! A folder is made the same way, of files that are synced one by one. Where it replaces another, the two
+//! exchange their names in one step where the system can; elsewhere the old one is renamed first,
+//! and who opens it in between finds nothing. The old one is removed last: a reader that opens its files one by
+//! one does not find some, and never finds a mixture.
 //!
 //! What is dropped before is removed. Listings of stores skip such names.
 
@@ -16,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zvf_store::{Op, StoreError};
+use zvf_store::{Op, StoreError, exchange_names};
 
 use crate::error::TensorError;
 
@@ -55,9 +56,7 @@ impl NewFile {
     /// written.
     pub fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
         let failed = |error| TensorError::from(StoreError::io(Op::Write, error));
-        if !replace && path.symlink_metadata().is_ok() {
-            return Err(failed(io::ErrorKind::AlreadyExists.into()));
-        }
+        may_take(path, replace)?;
         let temporary = beside(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary);
         let file = file.map_err(failed)?;
@@ -108,9 +107,7 @@ impl NewFolder {
     /// Begins the folder at `path`; what is there is replaced only when `replace` says so.
     pub(crate) fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
         let failed = |error| TensorError::from(StoreError::io(Op::Write, error));
-        if !replace && path.symlink_metadata().is_ok() {
-            return Err(failed(io::ErrorKind::AlreadyExists.into()));
-        }
+        may_take(path, replace)?;
         let temporary = beside(path);
         fs::create_dir(&temporary).map_err(failed)?;
         Ok(Self { temporary, path: path.to_owned(), replace })
@@ -129,6 +126,10 @@ impl NewFolder {
         if there && !self.replace {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
+        if there && exchange_names(&self.temporary, &self.path).map_err(failed)? {
+            // The old one has the temporary name now, and goes with this value.
+            return sync_folder(folder(&self.path)).map_err(failed);
+        }
         let old = beside(&self.path);
         if there {
             fs::rename(&self.path, &old).map_err(failed)?;
@@ -141,8 +142,7 @@ impl NewFolder {
         }
         sync_folder(folder(&self.path)).map_err(failed)?;
         if there {
-            // What cannot be removed stays, under a name that nobody reads.
-            let _gone = fs::remove_dir_all(&old);
+            remove(&old);
         }
         Ok(())
     }
@@ -150,9 +150,33 @@ impl NewFolder {
 
 impl Drop for NewFolder {
     fn drop(&mut self) {
-        // After publishing there is nothing of that name.
-        let _gone = fs::remove_dir_all(&self.temporary);
+        // After publishing there is nothing of that name, or what was replaced.
+        remove(&self.temporary);
     }
+}
+
+/// Whether something new may get this name: what is no file and no folder (a device, a pipe) is never
+/// replaced, for nobody could make it again.
+fn may_take(path: &Path, replace: bool) -> Result<(), TensorError> {
+    let Ok(there) = path.symlink_metadata() else { return Ok(()) };
+    if !replace {
+        return Err(StoreError::io(Op::Write, io::ErrorKind::AlreadyExists.into()).into());
+    }
+    let kind = there.file_type();
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        return Ok(());
+    }
+    Err(TensorError::request(
+        "output",
+        "a file, a folder or nothing yet",
+        "a device, pipe or socket",
+    ))
+}
+
+/// Removes a folder, or the file that was in its place.
+fn remove(path: &Path) {
+    // What cannot be removed stays, under a name that nobody reads.
+    let _gone = fs::remove_dir_all(path).or_else(|_no_folder| fs::remove_file(path));
 }
 
 /// A name in the same folder that nobody else has.
@@ -209,6 +233,20 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let told = "a file, a folder or nothing yet";
+        let file = NewFile::create(&path, true).unwrap_err();
+        let folder = NewFolder::create(&path, true).unwrap_err();
+        assert!(file.to_string().contains(told), "{file}");
+        assert!(folder.to_string().contains(told), "{folder}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
     #[test]
     fn a_folder_is_replaced_as_a_whole() {
         let dir = tempfile::tempdir().unwrap();
@@ -231,6 +269,34 @@ mod tests {
         assert_eq!(make(false, "two").unwrap_err().class(), Class::AlreadyExists);
         make(true, "three").unwrap();
         assert_eq!(names(), ["three"]);
+
+        // Who looks all the time never finds nothing, where names can be exchanged.
+        let other = dir.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let never =
+            exchange_names(&path, &other).unwrap() && exchange_names(&path, &other).unwrap();
+        fs::remove_dir(&other).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut missing = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    missing += usize::from(!path.exists());
+                }
+                missing
+            });
+            let made: Result<Vec<()>, _> = (0..50).map(|_| make(true, "three")).collect();
+            stop.store(true, Ordering::Relaxed);
+            made.unwrap();
+            assert!(looking.join().unwrap() == 0 || !never);
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+
+        // A file that is in the way is replaced, too.
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "a file").unwrap();
+        make(true, "four").unwrap();
+        assert_eq!((names(), fs::read_dir(dir.path()).unwrap().count()), (vec!["four".into()], 1));
 
         fs::remove_dir_all(&path).unwrap();
         let late = NewFolder::create(&path, false).unwrap();

@@ -16,24 +16,31 @@ use crate::WriteError;
 use crate::chunks::{ChunkTable, Fast};
 use crate::num::{place, to_u32, to_u64};
 
-/// The chunk of every row, and its bin there.
+/// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// `rank` components a row.
-    pub(crate) chunks: Vec<i64>,
+    /// Numbers of chunks.
+    pub(crate) numbers: Vec<u32>,
     /// The flat bin index of each row; empty where bins were not asked for.
     pub(crate) bins: Vec<u64>,
 }
 
 /// Finds the chunk of each position: by its bin, which is then found too, or by its coordinates.
-pub(crate) fn route(positions: &Column, bins: &Bins, by_bin: bool) -> Result<Routes, WriteError> {
+/// `leading` are components that come before those of space, one for each row or none at all.
+pub(crate) fn route(
+    positions: &Column,
+    leading: &[i64],
+    bins: &Bins,
+    by_bin: bool,
+    table: &mut ChunkTable,
+) -> Result<Routes, WriteError> {
     if let Some(values) = positions.as_slice::<f32>() {
-        return axes(values, bins, by_bin);
+        return axes(values, leading, bins, by_bin, table);
     }
     if let Some(values) = positions.as_slice::<f64>() {
-        return axes(values, bins, by_bin);
+        return axes(values, leading, bins, by_bin, table);
     }
-    axes(&floats(positions), bins, by_bin)
+    axes(&floats(positions), leading, bins, by_bin, table)
 }
 
 /// All values of a column as floats, rounded where they are large integers.
@@ -51,41 +58,63 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
 
 fn axes<T: Element + Into<f64> + Sync>(
     values: &[T],
+    leading: &[i64],
     bins: &Bins,
     by_bin: bool,
+    table: &mut ChunkTable,
 ) -> Result<Routes, WriteError> {
     match bins.chunk_shape().axes() {
-        1 => assign::<T, 1>(values, bins, by_bin),
-        2 => assign::<T, 2>(values, bins, by_bin),
-        3 => assign::<T, 3>(values, bins, by_bin),
-        4 => assign::<T, 4>(values, bins, by_bin),
-        5 => assign::<T, 5>(values, bins, by_bin),
-        6 => assign::<T, 6>(values, bins, by_bin),
-        7 => assign::<T, 7>(values, bins, by_bin),
-        _ => assign::<T, 8>(values, bins, by_bin),
+        1 => assign::<T, 1>(values, leading, bins, by_bin, table),
+        2 => assign::<T, 2>(values, leading, bins, by_bin, table),
+        3 => assign::<T, 3>(values, leading, bins, by_bin, table),
+        4 => assign::<T, 4>(values, leading, bins, by_bin, table),
+        5 => assign::<T, 5>(values, leading, bins, by_bin, table),
+        6 => assign::<T, 6>(values, leading, bins, by_bin, table),
+        7 => assign::<T, 7>(values, leading, bins, by_bin, table),
+        _ => assign::<T, 8>(values, leading, bins, by_bin, table),
     }
 }
 
+/// Keys of chunks are several times as large as positions: they are made for some rows at a time, in
+/// the same room, and turned into numbers there.
 fn assign<T: Element + Into<f64> + Sync, const D: usize>(
     values: &[T],
+    leading: &[i64],
     bins: &Bins,
     by_bin: bool,
+    table: &mut ChunkTable,
 ) -> Result<Routes, WriteError> {
     let (rows, _) = values.as_chunks::<D>();
-    let mut chunks = vec![[0; D]; rows.len()];
-    let mut numbers = vec![0; if by_bin { rows.len() } else { 0 }];
-    let blocks = rows.par_chunks(BLOCK).zip(chunks.par_chunks_mut(BLOCK));
-    if by_bin {
-        let blocks = blocks.zip(numbers.par_chunks_mut(BLOCK));
-        blocks.try_for_each(|((rows, chunks), bin)| bins.assign(rows, chunks, bin))?;
-    } else {
-        blocks.try_for_each(|(rows, chunks)| bins.chunk_shape().assign(rows, chunks))?;
+    let mut numbers = Vec::with_capacity(rows.len());
+    let mut in_bins = vec![0; if by_bin { rows.len() } else { 0 }];
+    let mut keys = vec![[0; D]; rows.len().min(AT_ONCE)];
+    let (mut leading, mut flat) = (leading.chunks(AT_ONCE), in_bins.chunks_mut(AT_ONCE));
+    for rows in rows.chunks(AT_ONCE) {
+        let keys = keys.get_mut(..rows.len()).unwrap_or_default();
+        let blocks = rows.par_chunks(BLOCK).zip(keys.par_chunks_mut(BLOCK));
+        if let Some(flat) = flat.next() {
+            let blocks = blocks.zip(flat.par_chunks_mut(BLOCK));
+            blocks.try_for_each(|((rows, keys), bin)| bins.assign(rows, keys, bin))?;
+        } else {
+            blocks.try_for_each(|(rows, keys)| bins.chunk_shape().assign(rows, keys))?;
+        }
+        match leading.next() {
+            None => number(keys.as_flattened(), table, &mut numbers)?,
+            Some(leading) => {
+                let keys = leading.iter().zip(&*keys);
+                let keys = keys.flat_map(|(bin, key)| [bin].into_iter().chain(key)).copied();
+                number(&keys.collect::<Vec<_>>(), table, &mut numbers)?;
+            }
+        }
     }
-    Ok(Routes { chunks: chunks.into_flattened(), bins: numbers })
+    Ok(Routes { numbers, bins: in_bins })
 }
 
-/// Rows that are routed together.
+/// Rows that one thread routes together.
 const BLOCK: usize = 1 << 14;
+
+/// Rows that are routed in one go: their keys stay near the processor.
+const AT_ONCE: usize = BLOCK << 3;
 
 /// The rows of one chunk in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,19 +127,18 @@ pub(crate) struct Segment {
     pub(crate) count: u32,
 }
 
-/// The number of each row's chunk, given the components of all: `table.rank()` a row.
-pub(crate) fn number(chunks: &[i64], table: &mut ChunkTable) -> Result<Vec<u32>, WriteError> {
+/// Appends the number of each row's chunk, given the components of all: `table.rank()` a row.
+fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<(), WriteError> {
     let rank = table.rank();
-    let rows = chunks.chunks_exact(rank);
-    let mut numbers = Vec::with_capacity(rows.len());
-    let Some(lines) = Lines::over(chunks, rank) else {
+    let rows = keys.chunks_exact(rank);
+    let Some(lines) = Lines::over(keys, rank) else {
         for key in rows {
             numbers.push(table.number(key)?);
         }
-        return Ok(numbers);
+        return Ok(());
     };
     let mut known = match lines.known(rows.len()) {
-        Known::Dense(mut known) => return lines.dense(chunks, &mut known, table),
+        Known::Dense(mut known) => return lines.dense(keys, &mut known, table, numbers),
         Known::Sparse(known) => known,
     };
     let mut last = (u64::MAX, 0); // no cell has this line
@@ -125,7 +153,7 @@ pub(crate) fn number(chunks: &[i64], table: &mut ChunkTable) -> Result<Vec<u32>,
         }
         numbers.push(last.1);
     }
-    Ok(numbers)
+    Ok(())
 }
 
 /// The rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
@@ -228,12 +256,14 @@ impl Lines {
         chunks: &[i64],
         known: &mut [u32],
         table: &mut ChunkTable,
-    ) -> Result<Vec<u32>, WriteError> {
+        numbers: &mut Vec<u32>,
+    ) -> Result<(), WriteError> {
         let rank = table.rank();
+        let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
-        let mut numbers: Vec<u32> =
-            lines.map(|key| u32::try_from(self.of(key)).unwrap_or(u32::MAX)).collect();
-        for (number, key) in numbers.iter_mut().zip(chunks.chunks_exact(rank)) {
+        numbers.par_extend(lines.map(|key| u32::try_from(self.of(key)).unwrap_or(u32::MAX)));
+        let new = numbers.get_mut(first..).unwrap_or_default();
+        for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
             match known.get_mut(place(*number)) {
                 Some(known) if *known != u32::MAX => *number = *known,
                 Some(known) => {
@@ -243,7 +273,7 @@ impl Lines {
                 None => *number = table.number(key)?,
             }
         }
-        Ok(numbers)
+        Ok(())
     }
 
     fn known(&self, rows: usize) -> Known {
@@ -290,17 +320,25 @@ mod tests {
         let whole = [-1_i16, 0, 10, 19].map(i16::to_le_bytes).concat();
         for (dtype, bytes) in [("float64", wide), ("float32", narrow), ("int16", whole)] {
             let column = Column::new(Dtype::parse(dtype).unwrap(), 2, bytes.into()).unwrap();
-            let routes = route(&column, &bins, true).unwrap();
-            assert_eq!((routes.chunks, routes.bins), (vec![-1, 0, 1, 1], vec![2, 1]), "{dtype}");
-            assert_eq!(route(&column, &bins, false).unwrap().bins, [0; 0], "{dtype}");
+            let mut table = ChunkTable::new(2);
+            let routes = route(&column, &[], &bins, true, &mut table).unwrap();
+            assert_eq!((routes.numbers, routes.bins), (vec![0, 1], vec![2, 1]), "{dtype}");
+            assert_eq!((table.components(0), table.components(1)), (&[-1, 0][..], &[1, 1][..]));
+            let plain = route(&column, &[], &bins, false, &mut table).unwrap();
+            assert_eq!((plain.numbers, plain.bins), (vec![0, 1], vec![]), "{dtype}");
+            let mut table = ChunkTable::new(3);
+            let led = route(&column, &[4, 9], &bins, false, &mut table).unwrap();
+            assert_eq!((led.numbers, table.components(1)), (vec![0, 1], &[9, 1, 1][..]), "{dtype}");
         }
     }
 
     #[test]
     fn chunks_are_numbered_as_they_are_met_however_many_rows_there_are() {
-        let rows = 3 * BLOCK + 5;
-        let key = |row: usize| [(row * row % 7) as i64 - 3, (row % 5) as i64];
-        let chunks: Vec<i64> = (0..rows).flat_map(key).collect();
+        let rows = 2 * AT_ONCE + BLOCK + 5;
+        let key = |row: usize| [(row * row % 7) as i64 - 3, (row / BLOCK) as i64];
+        let at: Vec<u8> =
+            (0..rows).flat_map(key).flat_map(|at| (at as f32 * 10.0 + 1.0).to_le_bytes()).collect();
+        let positions = Column::new(Dtype::parse("float32").unwrap(), 2, at.into()).unwrap();
         let mut met: Vec<[i64; 2]> = Vec::new();
         let wanted: Vec<u32> = (0..rows)
             .map(|row| {
@@ -312,14 +350,16 @@ mod tests {
             })
             .collect();
         let mut table = ChunkTable::new(2);
-        assert_eq!(number(&chunks, &mut table).unwrap(), wanted);
+        let bins = bins(&[10.0, 10.0], &[10.0, 10.0]);
+        assert_eq!(route(&positions, &[], &bins, false, &mut table).unwrap().numbers, wanted);
         assert_eq!(table.components(1), met[1]);
     }
 
     #[test]
     fn rows_of_a_chunk_keep_their_order() {
         let mut table = ChunkTable::new(1);
-        let numbers = number(&[7, -2, 7, 1 << 40, -2], &mut table).unwrap();
+        let mut numbers = Vec::new();
+        number(&[7, -2, 7, 1 << 40, -2], &mut table, &mut numbers).unwrap();
         assert_eq!(numbers, [0, 1, 0, 2, 1]);
         let (rows, segments) = sorted(&numbers, 0..5, table.len());
         assert_eq!(rows, [0, 2, 1, 4, 3]);
@@ -329,7 +369,8 @@ mod tests {
         assert_eq!(sorted(&numbers, 0..5, 1000), (rows, segments));
         // Cells that cannot be numbered in one line.
         let mut far = ChunkTable::new(2);
-        let numbers = number(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX], &mut far).unwrap();
+        let mut numbers = Vec::new();
+        number(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX], &mut far, &mut numbers).unwrap();
         assert_eq!((numbers, far.len()), (vec![0, 1], 2));
     }
 }

@@ -42,8 +42,8 @@
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
 //! `write` what makes stores, `pyramid` their coarser levels, `render` pictures, `validate` the rules of the format,
 //! `repair` what can be mended, `migrate` what brings older stores along, `tensor` dense arrays in one
-//! file and packed stores, `more-codecs` steps of codec chains that few writers use. A feature adds
-//! items and changes none.
+//! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
+//! Blosc with some code that is not safe Rust. A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -3,42 +3,46 @@
 //! The reference answers one request at a time from a process of its own. The limit is reading the files
 //! of the cells that must be touched, each with one call into fresh memory, and nothing else.
 
+use serde_json::json;
+
 use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
 use crate::limit;
 use crate::ours::Ours;
 use crate::page::Page;
 use crate::parts::{Bench, work};
-use crate::peer::{Environment, Peer};
+use crate::peer::{Environment, Reference};
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone {
         return Ok(()); // its stores are made by the reference
     }
     let stores = bench.stores();
-    let environment = Environment::installed(&bench.folder)?;
-    environment.make(&stores, bench.scale)?;
+    if bench.own.is_none() {
+        Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
+    }
     let mut ours = Ours::new(&stores);
-    let mut reference = Peer::start(&environment, &stores)?;
+    let mut reference = Reference::of(bench);
     for work in work::all(bench.scale) {
         if !bench.wants(work.name) {
             continue;
         }
         ours.warm(&work)?;
-        let (count, files) = (ours.count(&work)?, ours.files(&work)?);
+        let ((count, cost), files) = (ours.count(&work)?, ours.files(&work)?);
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
         let limit =
             Cost { requests: Some(files.len() as u64), bytes: Some(bytes.sum()), memory: None };
+        let mut ask = work.request();
+        ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
         let contenders = vec![
-            Contender::new("zvf", Role::Zvf, || Ok(Turn::of(ours.run(&work)?).counting(count))),
-            Contender::new("zarr-vectors 0.9.2", Role::Reference, || {
-                let turn = reference.run(&work)?;
-                Ok(Turn { count: turn.count, ..Turn::of(turn.seconds) })
+            Contender::new("zvf", Role::Zvf, || {
+                Ok(Turn { cost, ..Turn::of(ours.run(&work)?).counting(count) })
             }),
+            reference.contender(ask),
             Contender::new("reading the same files", Role::Limit, || {
                 Ok(Turn { cost: limit, ..Turn::of(limit::read(&files)?) })
             }),
         ];
-        let row = contest("ask", work.name, bench.turns, contenders)?;
+        let row = contest(bench, "ask", work.name, contenders)?;
         page.row(Row { wanted: Some(work.bar), ..row });
     }
     Ok(())

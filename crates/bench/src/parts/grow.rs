@@ -4,99 +4,156 @@
 //! Chunks grow in number, not in size, as they would in a real store. A box of a fixed size keeps the
 //! number of points in it by shrinking with the data; all else looks at everything.
 
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::Axis;
+use zvf_model::{Bounds, ObjectId};
 use zvf_query::{Columns, Query};
 use zvf_validate::{Observer, Options, validate};
+use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Role, Turn, contest};
-use crate::page::{Page, Series};
+use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::page::{Amount, Page};
 use crate::parts::Bench;
-use crate::parts::made::{Points, boxes, open, within};
+use crate::parts::made::{Points, SIDE, boxes, open, text, walks, within};
 use crate::parts::packed::turn;
 use crate::peer::Reference;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::of(bench);
-    let mut grown: Vec<Series> = Vec::new();
     let mut times = 1;
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
-        for row in rows(bench, &mut reference, Points { count, chunks, shard: None })? {
-            for side in &row.sides {
-                let Ok(turn) = &side.result else { continue };
-                let work = row.work.split(", of ").next().unwrap_or_default();
-                let point = (count as f64, turn.seconds);
-                match grown.iter_mut().find(|one| one.work == work && one.who == side.name) {
-                    Some(one) => one.points.push(point),
-                    None => grown.push(Series {
-                        part: "grow",
-                        work: work.to_owned(),
-                        who: side.name.clone(),
-                        points: vec![point],
-                    }),
-                }
-            }
-            page.row(row);
-        }
+        points(bench, page, &mut reference, Points { count, chunks, shard: None })?;
+        streamlines(bench, page, &mut reference, (count / 100).max(10), chunks)?;
         times *= 10;
     }
-    grown.into_iter().filter(|one| one.points.len() > 1).for_each(|one| page.series(one));
     Ok(())
 }
 
-/// Every work on one amount of data.
-fn rows(
+/// Every work on one number of points.
+fn points(
     bench: &Bench,
+    page: &mut Page,
     reference: &mut Reference,
     points: Points,
-) -> anyhow::Result<Vec<crate::contest::Row>> {
+) -> anyhow::Result<()> {
     let count = points.count;
     let folder = bench.below("grow")?;
     let store = points.store(&folder)?;
+    let amount = Amount::of(count, &store)?;
     let reader = open(&store)?;
     // A thousand points, however many there are.
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
     let one = vec![within(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
-    let mut rows = Vec::new();
     let new = folder.join("new.zarrvectors");
-    let mut wanted = |work: &str, contenders: Vec<Contender<'_>>| -> anyhow::Result<()> {
-        let work = format!("{work}, of {count} points");
-        if bench.wants(&work) {
-            rows.push(contest("grow", work, bench.turns, contenders)?);
-        }
-        Ok(())
-    };
     let written = || {
         if new.exists() {
-            std::fs::remove_dir_all(&new)?;
+            fs::remove_dir_all(&new)?;
         }
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         points.write(&new)?;
         Ok(Turn::of(start.elapsed().as_secs_f64()))
     };
-    wanted("make and write", vec![Contender::new("zvf", Role::Zvf, written)])?;
-    let ask = json!({"work": "boxes", "path": store, "boxes": small});
-    let ours = Contender::new("zvf", Role::Zvf, || turn(&reader, &one));
-    wanted("a box of a thousand points", vec![ours, reference.contender(ask)])?;
-    let ask = json!({"work": "scan", "path": store});
-    let ours = Contender::new("zvf", Role::Zvf, || turn(&reader, &all));
-    wanted("all points", vec![ours, reference.contender(ask)])?;
-    let ask = json!({"work": "validate", "path": store, "level": 5});
     let checked = || {
-        let mut sound = 0;
+        let (mut sound, mut cost) = (0, Cost::default());
         let seconds = repeated(|| {
             let store = open(&store)?.store().clone();
             let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
-            sound = u64::from(report.is_clean());
+            (sound, cost) = (
+                u64::from(report.is_clean()),
+                Cost::between(&Default::default(), &store.io_stats()),
+            );
             Ok(())
         })?;
-        Ok(Turn::of(seconds).counting(sound))
+        Ok(Turn { cost, ..Turn::of(seconds).counting(sound) })
     };
-    let ours = Contender::new("zvf", Role::Zvf, checked);
-    wanted("validate all levels", vec![ours, reference.contender(ask)])?;
-    Ok(rows)
+    let zvf = |run| Contender::new("zvf", Role::Zvf, run);
+    let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
+    let writer = Contender::new("zvf", Role::Zvf, written);
+    let checker = Contender::new("zvf", Role::Zvf, checked);
+    let [some, whole] = [&one, &all].map(|queries| {
+        let reader = &reader;
+        zvf(move || turn(reader, queries))
+    });
+    for (work, sides) in [
+        ("make and write points", vec![writer]),
+        ("a box of a thousand points", vec![some, reference.contender(ask("boxes"))]),
+        ("all points", vec![whole, reference.contender(ask("scan"))]),
+        ("validate points", vec![checker, reference.contender(ask("validate"))]),
+    ] {
+        step(bench, page, work, &format!("{count} points"), amount, sides)?;
+    }
+    Ok(())
+}
+
+/// Every work on so many streamlines of a hundred vertices; they are counted by vertices.
+fn streamlines(
+    bench: &Bench,
+    page: &mut Page,
+    reference: &mut Reference,
+    count: u64,
+    chunks: u32,
+) -> anyhow::Result<()> {
+    let store = bench.below("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
+    if !store.exists() {
+        made(&store, count, chunks)?;
+    }
+    let amount = Amount::of(count * 100, &store)?;
+    let reader = open(&store)?;
+    let query = |ids: &[u64]| {
+        let ids = ids.iter().map(|id| ObjectId(*id as i64));
+        vec![Query::objects(ids).columns(Columns::None).uncached()]
+    };
+    let ids: Vec<u64> = (0..100).map(|at| at * 7919 % count).collect();
+    for (work, ids) in [("one streamline", &ids[1..2]), ("100 streamlines", &ids)] {
+        let queries = query(ids);
+        let sides = vec![
+            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)),
+            reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
+        ];
+        step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
+    }
+    Ok(())
+}
+
+fn made(store: &Path, count: u64, chunks: u32) -> anyhow::Result<()> {
+    let batch = walks(count, 100)?;
+    let axes = Axis::spatial(3).context("three axes")?;
+    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
+    let schema = Schema::new(batch.kind(), axes, shape)?;
+    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+    block_on(async {
+        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        writer.push(&batch)?;
+        writer.finish().await?;
+        Ok(())
+    })
+}
+
+/// One work on one amount of data.
+fn step(
+    bench: &Bench,
+    page: &mut Page,
+    work: &str,
+    of: &str,
+    amount: Amount,
+    sides: Vec<Contender<'_>>,
+) -> anyhow::Result<()> {
+    let name = format!("{work}, of {of}");
+    if bench.wants(&name) {
+        let row = contest(bench, "grow", name, sides)?;
+        page.grown(&row, work, amount);
+        page.row(row);
+    }
+    Ok(())
 }

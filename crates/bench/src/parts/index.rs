@@ -48,7 +48,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             })
         }),
     ];
-    page.row(contest("index", work, bench.turns, contenders)?);
+    page.row(contest(bench, "index", work, contenders)?);
     Ok(())
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         let mut contenders = vec![Contender::new("zvf", Role::Zvf, || turn(&reader, &queries))];
         contenders.extend(others.iter().map(|other| other.contender(request.clone())));
-        page.row(contest("lines", work, bench.turns, contenders)?);
+        page.row(contest(bench, "lines", work, contenders)?);
     }
     Ok(())
 }

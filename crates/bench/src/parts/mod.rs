@@ -5,20 +5,25 @@
 //! tests run.
 
 mod ask;
+mod files;
 mod grow;
 mod index;
 mod lines;
-mod made;
+pub(crate) mod made;
 mod open;
-mod packed;
+pub(crate) mod packed;
 mod points;
 #[cfg(feature = "remote")]
 mod remote;
+mod shapes;
 pub(crate) mod work;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::page::Page;
+use crate::{pyramid, tensor, validate, write};
 
 /// A part.
 pub(crate) struct Part {
@@ -34,13 +39,33 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "ask", title: "Questions to stores of the reference", run: ask::run },
     Part { name: "points", title: "Points, as people keep them otherwise", run: points::run },
     Part { name: "lines", title: "Streamlines, as people keep them otherwise", run: lines::run },
+    Part {
+        name: "shapes",
+        title: "Skeletons and meshes, as people keep them otherwise",
+        run: shapes::run,
+    },
     Part { name: "open", title: "Opening a store", run: open::run },
     Part { name: "index", title: "Fragment indexes", run: index::run },
     Part { name: "packed", title: "One file against a folder", run: packed::run },
     #[cfg(feature = "remote")]
     Part { name: "remote", title: "Over HTTP, 20 ms away", run: remote::run },
+    Part { name: "write", title: "Writing", run: write::run },
+    Part { name: "files", title: "Stores of files of other formats", run: files::run },
+    Part { name: "pyramid", title: "Building levels", run: pyramid::run },
+    Part { name: "validate", title: "Validating", run: validate::run },
+    Part { name: "tensor", title: "Dense arrays", run: tensor::run },
     Part { name: "grow", title: "Growth", run: grow::run },
 ];
+
+/// Where something is written.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// What tables call it.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// What removes it again.
+    _fleeting: Option<tempfile::TempDir>,
+}
 
 /// How a run is done.
 #[derive(Debug)]
@@ -53,6 +78,14 @@ pub(crate) struct Bench {
     pub(crate) largest: u32,
     /// Turns for each piece of work; none only compares answers.
     pub(crate) turns: usize,
+    /// After so long, a piece of work gets no more turns.
+    pub(crate) patience: Duration,
+    /// Where stores are written and levels built, if not in memory and on the disk of the folder.
+    pub(crate) places: Vec<PathBuf>,
+    /// How many threads each side has for dense arrays.
+    pub(crate) threads: usize,
+    /// Only our side of this one work, for what it holds.
+    pub(crate) own: Option<String>,
     /// Without anybody who would have to be installed.
     pub(crate) alone: bool,
     /// Only work whose name contains this.
@@ -62,7 +95,61 @@ pub(crate) struct Bench {
 impl Bench {
     /// Whether work of that name is wanted.
     pub(crate) fn wants(&self, work: &str) -> bool {
-        self.filter.as_ref().is_none_or(|part| work.contains(part.as_str()))
+        match &self.own {
+            Some(own) => work == own,
+            None => self.filter.as_ref().is_none_or(|part| work.contains(part.as_str())),
+        }
+    }
+
+    /// What to tell this program for our side of one work, on the same data.
+    pub(crate) fn words(&self, part: &str, work: &str) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["--folder".into(), self.folder.clone().into()];
+        let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
+        let threads = self.threads.to_string();
+        let told = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
+        words.extend(told.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
+        words.extend(self.places.iter().flat_map(|place| ["--place".into(), place.clone().into()]));
+        words
+    }
+
+    /// Where to write: what was asked for; else a memory file system where there is one, and the disk.
+    pub(crate) fn places(&self) -> anyhow::Result<Vec<Place>> {
+        let told = |path: &PathBuf| Place {
+            name: format!("in {}", path.display()),
+            path: path.clone(),
+            _fleeting: None,
+        };
+        if !self.places.is_empty() {
+            return Ok(self.places.iter().map(told).collect());
+        }
+        let mut places = Vec::new();
+        if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
+            let path = folder.path().to_owned();
+            places.push(Place { name: "in memory".to_owned(), path, _fleeting: Some(folder) });
+        }
+        if self.alone && !places.is_empty() {
+            return Ok(places); // a sync of a disk waits for all who write to it, also for other programs
+        }
+        let path = self.below("place")?;
+        places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
+        Ok(places)
+    }
+
+    /// Nothing but turns, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_turns(turns: usize) -> Self {
+        Self {
+            folder: PathBuf::new(),
+            scale: 0.01,
+            largest: 1,
+            turns,
+            patience: Duration::MAX,
+            places: Vec::new(),
+            threads: 1,
+            own: None,
+            alone: true,
+            filter: None,
+        }
     }
 
     /// The folder of data of this scale.
@@ -86,15 +173,28 @@ mod tests {
     #[test]
     fn answers_agree() {
         let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().to_owned();
-        let bench = Bench { folder, scale: 0.01, largest: 1, turns: 0, alone: true, filter: None };
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(0) };
         let mut page = Page::default();
         for part in ALL {
             (part.run)(&bench, &mut page).unwrap();
         }
         let text = page.tables();
-        for part in ALL.iter().filter(|part| part.name != "ask") {
+        // Their stores are made by the reference, or the command is not built for tests.
+        let absent = ["ask", "pyramid", "files"];
+        for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }
+    }
+
+    #[test]
+    fn another_process_is_told_all_that_matters() {
+        let places = vec!["there".into()];
+        let bench = Bench { folder: "here".into(), scale: 0.25, places, ..Bench::of_turns(7) };
+        let words = bench.words("ask", "a box");
+        let text: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(
+            text.join(" "),
+            "--folder here --scale 0.25 --largest 1 --threads 1 --part ask --own a box --place there"
+        );
     }
 }

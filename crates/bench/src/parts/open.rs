@@ -10,16 +10,15 @@ use serde_json::json;
 use zvf_model::Level;
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Role, Turn, contest};
+use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::limit;
-use crate::page::{Page, Series};
+use crate::page::{Amount, Page};
 use crate::parts::Bench;
 use crate::parts::made::{Points, open};
 use crate::peer::Reference;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::of(bench);
-    let mut grown: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for &on_axis in chunks(bench.largest) {
         let chunks = u64::from(on_axis).pow(3);
         let work = format!("open a store of {chunks} chunks");
@@ -33,28 +32,21 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let ask = json!({"work": "open", "path": store});
         let contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
-                let seconds = repeated(|| ours(&store))?;
-                Ok(Turn::of(seconds))
+                let mut cost = Cost::default();
+                let seconds = repeated(|| {
+                    cost = ours(&store)?;
+                    Ok(())
+                })?;
+                Ok(Turn { cost, ..Turn::of(seconds) })
             }),
             reference.contender(ask),
             Contender::new("reading its documents", Role::Limit, || {
                 Ok(Turn::of(limit::read(&documents)?))
             }),
         ];
-        let row = contest("open", work, bench.turns, contenders)?;
-        for side in &row.sides {
-            if let (Ok(turn), Role::Zvf | Role::Reference) = (&side.result, side.role) {
-                let point = (chunks as f64, turn.seconds);
-                match grown.iter_mut().find(|(name, _)| *name == side.name) {
-                    Some((_, points)) => points.push(point),
-                    None => grown.push((side.name.clone(), vec![point])),
-                }
-            }
-        }
+        let row = contest(bench, "open", work, contenders)?;
+        page.grown(&row, "open, by chunks", Amount { elements: chunks, ..Amount::default() });
         page.row(row);
-    }
-    for (who, points) in grown.into_iter().filter(|(_, points)| points.len() > 1) {
-        page.series(Series { part: "open", work: "open, by chunks".into(), who, points });
     }
     Ok(())
 }
@@ -68,10 +60,10 @@ fn chunks(largest: u32) -> &'static [u32] {
     }
 }
 
-fn ours(store: &Path) -> anyhow::Result<()> {
+fn ours(store: &Path) -> anyhow::Result<Cost> {
     let reader = open(store)?;
     std::hint::black_box(block_on(reader.level(Level(0)))?);
-    Ok(())
+    Ok(Cost::between(&Default::default(), &reader.store().io_stats()))
 }
 
 fn documents(store: &Path) -> Vec<PathBuf> {

@@ -49,7 +49,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if let Some(cells) = &cells {
             contenders.push(Contender::new("one pread a cell", Role::Limit, || preads(cells)));
         }
-        page.row(contest("packed", work, bench.turns, contenders)?);
+        page.row(contest(bench, "packed", work, contenders)?);
     }
     Ok(())
 }
@@ -80,9 +80,8 @@ pub(crate) fn turn(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
         }
         Ok(())
     })?;
-    let requests = Some(after.requests.saturating_sub(before.requests));
-    let bytes = Some(after.bytes_read.saturating_sub(before.bytes_read));
-    Ok(Turn { seconds, count: Some(count), cost: Cost { requests, bytes, memory: None } })
+    let cost = Cost::between(&before, &after);
+    Ok(Turn { seconds, count: Some(count), cost })
 }
 
 /// The cells of positions that the boxes touch.

@@ -1,8 +1,10 @@
-//! Points as people keep them otherwise: Parquet asked through DuckDB, and LAZ.
+//! Points as people keep them otherwise: Parquet asked through DuckDB, LAZ, and COPC.
 //!
 //! All hold the same points, with one attribute. Boxes are those of 1/1000 and of 1 % of the volume; a box
 //! gives the coordinates of its points as arrays. Parquet is sorted by the chunks of the store and has
-//! statistics for groups of rows, so that a box reads some of them; LAZ without an index is read whole.
+//! statistics for groups of rows, so that a box reads some of them (a column of geometries, as GeoParquet
+//! has, would be slower for points than plain columns); LAZ without an index is read whole; COPC is LAZ
+//! ordered by an octree.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +28,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let others = [
         Other::new(bench, "Parquet, DuckDB", "columns", &["duckdb", "pyarrow", "numpy"], &folder),
         Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder),
-        // Its wheel needs the library, which is no package of Python's.
+        Other::built(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
+        // Its package for Python is built against the library, which no package brings.
         Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
     ];
     let reader = open(&store)?;
@@ -47,7 +50,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let mut contenders = vec![Contender::new("zvf", Role::Zvf, || turn(&reader, &queries))];
         let request = json!({"work": ask, "boxes": query});
         contenders.extend(others.iter().map(|other| other.contender(request.clone())));
-        page.row(contest("points", work, bench.turns, contenders)?);
+        page.row(contest(bench, "points", work, contenders)?);
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if bench.turns > 0 {
             contenders.insert(2, reference.counted(ask, &server));
         }
-        page.row(contest("remote", work, bench.turns.min(5), contenders)?);
+        page.row(contest(bench, "remote", work, contenders)?);
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! Building levels: the reference and zvf, on copies of the same stores, in turns.
 //!
 //! ```text
-//! reference    build_pyramid, bins doubled with each level, in a process of its own
-//! same         `zvf pyramid --reference`: the same levels, value for value
-//! default      `zvf pyramid`: levels that keep attributes and topology
+//! reference       build_pyramid, bins doubled with each level, in a process of its own
+//! tools           the same call of zarr-vectors-tools, which chooses other vertices
+//! as the reference    `zvf pyramid --reference`: the same levels, value for value
+//! its own levels      `zvf pyramid`: levels that keep attributes and topology
 //! ```
 //!
 //! Each run starts from a store with one level, copied outside the clock, in a process of its own, so that
-//! the most memory it held can be told. Sizes are those of the levels with their links.
+//! the most memory it held can be told. Of the others the start of Python does not count; of the command
+//! it does. The limit is copying the store once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,8 +19,12 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::peer::Environment;
-use crate::report::median;
+use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
+use crate::limit;
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::peer::{Environment, NAME};
+use crate::watch::{Seen, seen};
 
 /// A store, how many levels it gets, and links how far up.
 struct Work {
@@ -58,51 +64,44 @@ const WORKS: [Work; 3] = [
     },
 ];
 
-/// What a run took.
-#[derive(Clone, Copy, Debug)]
-struct Ran {
-    seconds: f64,
-    peak: f64,
-    size: f64,
-}
-
-/// Runs the workloads whose name contains `filter`, with copies in `place`.
-pub(crate) fn run(
-    environment: &Environment,
-    stores: &Path,
-    place: &Path,
-    turns: usize,
-    filter: Option<&str>,
-) -> anyhow::Result<()> {
-    println!(
-        "| levels of | side | seconds | times faster | wanted | peak | part of theirs | levels |"
-    );
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for work in WORKS.iter().filter(|work| filter.is_none_or(|part| work.name.contains(part))) {
-        let from = stores.join(format!("{}.zarrvectors", work.store));
-        let mut sides = [const { Vec::new() }; 3];
-        for _ in 0..turns {
-            sides[0].push(theirs(environment, work, &from, place)?);
-            sides[1].push(ours(work, &reference_words(work), &from, place)?);
-            sides[2].push(ours(work, &own_words(work), &from, place)?);
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // its stores are made by the reference; every side has a process of its own
+    }
+    let (environment, stores) = (Environment::installed(&bench.folder)?, bench.stores());
+    environment.make(&stores, bench.scale)?;
+    let tools = Environment::of(&bench.folder, "tools", &[TOOLS]);
+    for (work, place) in
+        bench.places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
+    {
+        let name = format!("{} at scale 1, {}", work.name, place.name);
+        if !bench.wants(&name) {
+            continue;
         }
-        let sides = sides.map(|runs| Ran {
-            seconds: median(runs.iter().map(|run| run.seconds).collect()),
-            peak: median(runs.iter().map(|run| run.peak).collect()),
-            size: median(runs.iter().map(|run| run.size).collect()),
-        });
-        for (side, run) in ["reference", "same", "default"].iter().zip(&sides) {
-            println!(
-                "| {} | {side} | {:.3} | {:.1} | {} | {:.0} MiB | {:.2} | {:.1} MiB |",
-                work.name,
-                run.seconds,
-                sides[0].seconds / run.seconds,
-                work.bar,
-                run.peak / MIB,
-                run.peak / sides[0].peak,
-                run.size / MIB,
-            );
-        }
+        let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
+        let python = environment.python();
+        let mut sides = vec![
+            Contender::new("zvf, as the reference", Role::Zvf, || {
+                ours(work, &reference_words(work), &from, to)
+            }),
+            Contender::new("zvf, its own levels", Role::Variant, || {
+                Ok(Turn { count: None, ..ours(work, &own_words(work), &from, to)? })
+            }),
+            Contender::new(NAME, Role::Reference, || theirs(python, "reference", work, &from, to)),
+            Contender::new("cp -r of the store", Role::Limit, || {
+                Ok(Turn::of(limit::copied(&from, &to.join("bench-copy.zarrvectors"))?))
+            }),
+        ];
+        let tools = match &tools {
+            // They choose other vertices for their levels.
+            Ok(tools) => Contender::new(TOOLS, Role::Peer, || {
+                Ok(Turn { count: None, ..theirs(tools.python(), "tools", work, &from, to)? })
+            }),
+            Err(error) => Contender::absent(TOOLS, Role::Peer, format!("{error:#}")),
+        };
+        sides.insert(3, tools);
+        let row = contest(bench, "pyramid", name, sides)?;
+        page.row(Row { wanted: Some(work.bar), ..row });
     }
     Ok(())
 }
@@ -121,45 +120,62 @@ fn own_words(work: &Work) -> Vec<String> {
 }
 
 fn theirs(
-    environment: &Environment,
+    python: &Path,
+    whose: &str,
     work: &Work,
     from: &Path,
     place: &Path,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<Turn> {
     let store = fresh(from, place)?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pyramid_reference.py");
-    let mut command = Command::new(environment.python());
+    let mut command = Command::new(python);
     command.arg(script).arg(&store).args([work.levels.to_string(), work.depth.to_string()]);
-    let output = command.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "the reference: {}", output.status);
+    let output = command.arg(whose).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", said.lines().last().unwrap_or("it failed"));
     let told: Value = serde_json::from_slice(&output.stdout)?;
-    let number = |name: &str| told[name].as_f64().context("no number");
-    let run = Ran { seconds: number("seconds")?, peak: number("peak")?, size: levels(&store)? };
+    let seconds = told["seconds"].as_f64().context("no number")?;
+    let cost = Cost { memory: told["peak"].as_u64(), ..Cost::default() };
+    let turn = Turn { cost, ..Turn::of(seconds).counting(levels(&store)?) };
     fs::remove_dir_all(&store)?;
-    Ok(run)
+    Ok(turn)
 }
 
-fn ours(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Ran> {
+fn ours(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
     let store = fresh(from, place)?;
+    let mut command = Command::new(zvf()?);
+    command.arg("pyramid").arg("-q").arg(&store).args(words).stdout(Stdio::null());
+    let turn = timed(&mut command)
+        .with_context(|| format!("zvf pyramid, {}", work.name))?
+        .counting(levels(&store)?);
+    fs::remove_dir_all(&store)?;
+    Ok(turn)
+}
+
+/// The command, built beside this program.
+pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
     let command = std::env::current_exe()?.with_file_name("zvf");
     ensure!(command.exists(), "there is no {}: build zvf-cli", command.display());
-    let mut command = Command::new(command);
-    command.arg("pyramid").arg("-q").arg(&store).args(words).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// What a command takes from its start to its end, and the most that it holds.
+pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
     let begun = Instant::now();
     let mut child = command.spawn()?;
-    let mut peak = 0;
+    let mut most = Seen::default();
     let status = loop {
-        peak = peak.max(crate::validate::held(&child).unwrap_or(0));
+        // What is read is known as long as the process is there: the last look is a little early.
+        most = seen(child.id()).unwrap_or(most);
         if let Some(status) = child.try_wait()? {
             break status;
         }
         std::thread::sleep(std::time::Duration::from_micros(200));
     };
     let seconds = begun.elapsed().as_secs_f64();
-    ensure!(status.success(), "zvf pyramid, {}: {status}", work.name);
-    let run = Ran { seconds, peak: peak as f64, size: levels(&store)? };
-    fs::remove_dir_all(&store)?;
-    Ok(run)
+    ensure!(status.success(), "{status}");
+    let memory = Some(most.peak).filter(|peak| *peak > 0);
+    Ok(Turn { cost: Cost { memory, ..Cost::default() }, ..Turn::of(seconds) })
 }
 
 /// A copy of a store.
@@ -186,26 +202,20 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of all levels above the first, and of links to them.
-fn levels(store: &Path) -> anyhow::Result<f64> {
+/// Vertices of all levels above the first, as their documents say.
+fn levels(store: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(store)? {
         let path = entry?.path();
         let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-        sum += match number {
-            Some(0) => size(&path.join("links/+1"))?,
-            Some(_) => size(&path)?,
-            None => 0,
-        };
+        if number.is_some_and(|number| number > 0) {
+            let document: Value = serde_json::from_slice(&fs::read(path.join("zarr.json"))?)?;
+            let count = &document["attributes"]["zarr_vectors_level"]["vertex_count"];
+            sum += count.as_u64().context("a level that does not count its vertices")?;
+        }
     }
-    Ok(sum as f64)
+    Ok(sum)
 }
 
-fn size(path: &Path) -> anyhow::Result<u64> {
-    if !path.is_dir() {
-        return Ok(fs::metadata(path).map_or(0, |about| about.len()));
-    }
-    fs::read_dir(path)?.map(|entry| size(&entry?.path())).sum()
-}
-
-const MIB: f64 = 1024.0 * 1024.0;
+/// What people build levels with beside the reference itself, on top of it.
+const TOOLS: &str = "zarr-vectors-tools==0.3.0";

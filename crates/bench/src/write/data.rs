@@ -1,55 +1,86 @@
 //! What is written: the same numbers each time, kept in plain files that both sides read.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use zvf_format::metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
+use crate::parts::made::walks;
+
 /// A piece of work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Work {
     /// Its name, which the reference knows as well.
     pub(crate) id: &'static str,
     /// What it is.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// At least how many times faster than the reference we want to be in memory; on disk it is 10.
     pub(crate) bar: f64,
     kind: Kind,
 }
 
-/// All of it.
-pub(crate) const ALL: [Work; 4] = [
-    Work { id: "points", name: "2 M points, two attributes", bar: 10.0, kind: Kind::PointCloud },
-    Work { id: "objects", name: "1 M points in 10 000 objects", bar: 20.0, kind: Kind::PointCloud },
-    Work {
-        id: "streamlines",
-        name: "20 000 streamlines of 100 vertices",
-        bar: 15.0,
-        kind: Kind::Streamline,
-    },
-    Work { id: "mesh", name: "500 000 triangles", bar: 10.0, kind: Kind::Mesh },
-];
+/// All of it, for a scale.
+pub(crate) fn all(scale: f64) -> Vec<Work> {
+    let Sizes { points, objects, streamlines, side, nodes } = Sizes::of(scale);
+    let triangles = 2 * (side - 1).pow(2);
+    let work = |id, name, bar, kind| Work { id, name, bar, kind };
+    let clouds = format!("{} points in {objects} objects", objects * 100);
+    let lines = format!("{streamlines} streamlines of 100 vertices");
+    vec![
+        work("points", format!("{points} points, two attributes"), 10.0, Kind::PointCloud),
+        work("objects", clouds, 20.0, Kind::PointCloud),
+        work("streamlines", lines, 15.0, Kind::Streamline),
+        work("mesh", format!("{triangles} triangles"), 10.0, Kind::Mesh),
+        work("graph", format!("a graph of {nodes} nodes"), 10.0, Kind::Graph),
+    ]
+}
 
-/// Writes the inputs, unless they are there.
-pub(crate) fn make(folder: &Path) -> anyhow::Result<()> {
-    if folder.join("done").exists() {
-        return Ok(());
+/// How many of each there are.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    points: usize,
+    objects: usize,
+    streamlines: usize,
+    /// Corners on a side of the mesh.
+    side: usize,
+    nodes: usize,
+}
+
+impl Sizes {
+    fn of(scale: f64) -> Self {
+        let of = |amount: f64| ((amount * scale) as usize).max(10);
+        Self {
+            points: of(2e6),
+            objects: of(1e4),
+            streamlines: of(2e4),
+            side: (500.0 * scale.sqrt()) as usize + 1,
+            nodes: of(1e5),
+        }
     }
-    fs::create_dir_all(folder)?;
+}
+
+/// The folder of the inputs of a scale; they are written unless they are there.
+pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
+    let folder = folder.join(format!("inputs-{scale}"));
+    if folder.join("done").exists() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&folder)?;
+    let sizes = Sizes::of(scale);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes);
     let cube = |random: &mut Random, n: usize| -> Vec<u8> {
         (0..n * 3).flat_map(|_| (random.unit() * SIDE).to_le_bytes()).collect()
     };
-    write("points.f32", cube(&mut random, 2_000_000))?;
-    write("points_a.f32", (0..2_000_000).flat_map(|_| random.unit().to_le_bytes()).collect())?;
+    write("points.f32", cube(&mut random, sizes.points))?;
+    write("points_a.f32", (0..sizes.points).flat_map(|_| random.unit().to_le_bytes()).collect())?;
     let label = |random: &mut Random| ((random.unit() * 50.0) as i32).to_le_bytes();
-    write("points_n.i32", (0..2_000_000).flat_map(|_| label(&mut random)).collect())?;
+    write("points_n.i32", (0..sizes.points).flat_map(|_| label(&mut random)).collect())?;
     // Objects are clouds around a place, and come one after the other.
     let (mut positions, mut ids) = (Vec::new(), Vec::new());
-    for object in 0..10_000_i64 {
+    for object in 0..sizes.objects as i64 {
         let centre = [(); 3].map(|()| random.unit() * SIDE);
         for _ in 0..100 {
             for x in centre {
@@ -61,27 +92,22 @@ pub(crate) fn make(folder: &Path) -> anyhow::Result<()> {
     }
     write("objects.f32", positions)?;
     write("objects_id.i64", ids)?;
-    let mut paths = Vec::new();
-    for _ in 0..20_000 {
-        let mut at = [(); 3].map(|()| random.unit() * SIDE);
-        let mut heading = [(); 3].map(|()| random.unit() - 0.5);
-        for _ in 0..100 {
-            for (x, step) in at.iter_mut().zip(&mut heading) {
-                *step += (random.unit() - 0.5) * 0.2;
-                *x = (*x + *step).clamp(0.0, SIDE);
-                paths.extend(x.to_le_bytes());
-            }
-        }
-    }
-    write("streamlines.f32", paths)?;
-    let (corners, faces) = sheet(501);
+    let paths = walks(sizes.streamlines as u64, 100)?;
+    write("streamlines.f32", paths.positions().bytes().to_vec())?;
+    let (corners, faces) = sheet(sizes.side);
     write("mesh.f32", corners)?;
     write("mesh_faces.i64", faces)?;
-    Ok(fs::write(folder.join("done"), "")?)
+    // Each node is joined to the next one and the third after it.
+    write("graph.f32", cube(&mut random, sizes.nodes))?;
+    let pairs = |step: usize| (0..sizes.nodes - step).flat_map(move |at| [at, at + step]);
+    let edges = pairs(1).chain(pairs(3)).flat_map(|at| (at as i64).to_le_bytes());
+    write("graph_edges.i64", edges.collect())?;
+    fs::write(folder.join("done"), "")?;
+    Ok(folder)
 }
 
 /// A wavy square of `2 (side - 1)²` triangles.
-fn sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut corners, mut faces) = (Vec::new(), Vec::new());
     for i in 0..side {
         for j in 0..side {
@@ -129,11 +155,13 @@ impl Work {
                 let ids = (0..(batch.len() / 100) as i64).map(ObjectId).collect();
                 batch.with_parts(Parts::new(offsets, ids)?)?
             }
-            _ => {
-                let faces = column("mesh_faces.i64", "int64", 3)?;
-                let rows = faces.as_slice::<i64>().context("int64")?;
+            id => {
+                let (name, width) =
+                    if id == "mesh" { ("mesh_faces.i64", 3) } else { ("graph_edges.i64", 2) };
+                let rows = column(name, "int64", width)?;
+                let rows = rows.as_slice::<i64>().context("int64")?;
                 let rows = rows.iter().map(|row| *row as usize).collect();
-                batch.with_elements(Elements::new(3, rows)?)?
+                batch.with_elements(Elements::new(width as usize, rows)?)?
             }
         })
     }

@@ -1,172 +1,135 @@
 //! Writing: the reference, zvf, and a plain program that creates the same files, in turns.
 //!
 //! ```text
-//! default          shards, as `zvf create` derives them for such a grid
+//! in shards        as `zvf create` derives them for such a grid
 //! a file a cell    one object for each cell, as the reference writes
 //! plain            the files of the latter, created from memory with the same syncs, and nothing else
+//! cp -r            the latter, copied by the system's command, without syncs
 //! ```
 //!
 //! Each side writes a store that was not there; it is removed outside the clock. The input is in memory.
-//! Places are told apart by what they are called: a folder of a memory file system, a folder of a disk.
+//! What the reference wrote must hold as many vertices as what we wrote, read by zvf.
 
-mod data;
+pub(crate) mod data;
 mod plain;
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
-use clap::Args;
-use serde_json::{Value, json};
+use anyhow::Context;
+use futures_executor::block_on;
+use serde_json::json;
 use zvf_format::grid::ChunkShape;
 use zvf_format::metadata::Axis;
 use zvf_model::{Batch, Bounds};
+use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::peer::Environment;
+use crate::contest::{Contender, Role, Row, Turn, contest};
+use crate::limit;
+use crate::page::Page;
+use crate::parts::made::{open, text};
+use crate::parts::{Bench, Place};
+use crate::peer::Other;
 use crate::report::median;
+use crate::watch::seen;
 use data::Work;
 
-/// How writing is measured.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
-    /// Measure writing, into each of these folders.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) write: Vec<PathBuf>,
-}
-
-/// Runs the workloads whose name contains `filter`.
-pub(crate) fn run(
-    options: &Options,
-    folder: &Path,
-    turns: usize,
-    filter: Option<&str>,
-    profile: bool,
-) -> anyhow::Result<()> {
-    let inputs = folder.join("write-inputs");
-    data::make(&inputs)?;
-    let works = data::ALL.iter().filter(|work| filter.is_none_or(|part| work.name.contains(part)));
-    if profile {
-        for (work, to) in works.flat_map(|work| options.write.iter().map(move |to| (work, to))) {
-            let batch = work.batch(&inputs)?;
-            let bare = peak()?;
-            for shard in [true, false] {
-                let times: Result<Vec<f64>, _> =
-                    (0..turns).map(|_| ours(*work, &batch, to, shard)).collect();
-                let time = median(times?) * 1e3;
-                println!("{}: {time:.1} ms, {} MiB above the input", work.name, peak()? - bare);
-            }
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let inputs = data::make(&bench.folder, bench.scale)?;
+    let reference = Other::reference(bench, "write_reference", &inputs);
+    let places = bench.places()?;
+    for work in data::all(bench.scale) {
+        let wanted: Vec<&Place> = places
+            .iter()
+            .filter(|place| bench.wants(&format!("{}, {}", work.name, place.name)))
+            .collect();
+        if wanted.is_empty() {
+            continue;
         }
-        return Ok(());
-    }
-    let environment = Environment::installed(folder)?;
-    let mut peer = Reference::start(&environment, &inputs)?;
-    println!(
-        "| work | place | reference | default | ratio | wanted | a file a cell | ratio | times the plain files |"
-    );
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for work in works {
         let batch = work.batch(&inputs)?;
-        for to in &options.write {
-            let mut times = [const { Vec::new() }; 4];
-            for turn in 0..=turns {
-                let theirs = peer.write(*work, to)?;
-                let sharded = ours(*work, &batch, to, true)?;
-                let (cells, plain) =
-                    (ours(*work, &batch, to, false)?, plain::same(*work, &batch, to)?);
-                // The first turn only warms caches.
-                for (times, time) in times.iter_mut().zip([theirs, sharded, cells, plain]) {
-                    times.extend((turn > 0).then_some(time));
-                }
-            }
-            let [theirs, sharded, cells, plain] = times.map(median);
-            println!(
-                "| {} | {} | {:.0} ms | {:.0} ms | {:.1} | {} | {:.0} ms | {:.1} | {:.2} |",
-                work.name,
-                to.display(),
-                theirs * 1e3,
-                sharded * 1e3,
-                theirs / sharded,
-                work.bar,
-                cells * 1e3,
-                theirs / cells,
-                cells / plain,
-            );
+        for place in wanted {
+            let name = format!("{}, {}", work.name, place.name);
+            let row = contest(bench, "write", name, sides(&work, &batch, &place.path, &reference))?;
+            page.row(Row { wanted: Some(work.bar), ..row });
         }
     }
     Ok(())
 }
 
-/// The seconds in which we write; the store is removed again.
-fn ours(work: Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<f64> {
-    let store = to.join("bench-ours.zarrvectors");
+/// Everyone who writes into a folder.
+fn sides<'a>(
+    work: &'a Work,
+    batch: &'a Batch,
+    to: &'a Path,
+    reference: &Other,
+) -> Vec<Contender<'a>> {
+    let theirs = to.join("bench-theirs.zarrvectors");
+    let request = json!({"work": work.id, "to": theirs});
+    let model = to.join("bench-model.zarrvectors");
+    let copy = to.join("bench-copy.zarrvectors");
+    vec![
+        Contender::new("zvf, in shards", Role::Zvf, || ours(work, batch, to, true)),
+        Contender::new("zvf, a file a cell", Role::Variant, || ours(work, batch, to, false)),
+        reference.contender(request).then(move |turn| Ok(turn.counting(vertices(&theirs)?))),
+        Contender::new("creating the files of its cells", Role::Limit, || {
+            Ok(Turn::of(plain::same(work, batch, to)?))
+        }),
+        Contender::new("cp -r of the same", Role::Limit, move || {
+            write(work, batch, &model, false)?;
+            let seconds = limit::copied(&model, &copy)?;
+            fs::remove_dir_all(&model)?;
+            Ok(Turn::of(seconds))
+        }),
+    ]
+}
+
+/// How many vertices a store holds, by zvf; the store is removed.
+pub(crate) fn vertices(store: &Path) -> anyhow::Result<u64> {
+    let all = Query::all().columns(Columns::None).uncached();
+    let answer = block_on(open(store)?.run(&all))?;
+    fs::remove_dir_all(store)?;
+    Ok(answer.batch.len() as u64)
+}
+
+/// Our side alone, for a profiler.
+pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
+    let inputs = data::make(&bench.folder, bench.scale)?;
+    for work in data::all(bench.scale).into_iter().filter(|work| bench.wants(&work.name)) {
+        let batch = work.batch(&inputs)?;
+        let held = || seen(std::process::id()).map_or(0, |seen| seen.peak >> 20);
+        let bare = held();
+        for (to, shard) in bench.places.iter().flat_map(|to| [(to, true), (to, false)]) {
+            let times: anyhow::Result<Vec<f64>> =
+                (0..bench.turns).map(|_| Ok(ours(&work, &batch, to, shard)?.seconds)).collect();
+            let time = median(times?) * 1e3;
+            println!("{}: {time:.1} ms, {} MiB above the input", work.name, held() - bare);
+        }
+    }
+    Ok(())
+}
+
+/// We write; the store is removed again.
+fn ours(work: &Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
+    let store: PathBuf = to.join("bench-ours.zarrvectors");
     let seconds = write(work, batch, &store, shard)?;
-    std::fs::remove_dir_all(&store)?;
-    Ok(seconds)
+    Ok(Turn::of(seconds).counting(vertices(&store)?))
 }
 
 /// Writes `store`, which is not there.
-fn write(work: Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
+fn write(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
     let axes = Axis::spatial(3).context("three axes")?;
     let bounds = Bounds::new(&[0.0; 3], &[100.0; 3])?;
     let schema =
         Schema::new(work.kind(), axes, ChunkShape::new(&[12.5; 3])?)?.with_bounds(bounds)?;
     let schema = if shard { schema.sharded(&[4; 3])? } else { schema };
-    let address = store.to_str().context("a folder whose name is not UTF-8")?;
+    let address = text(store)?;
     let start = Instant::now();
-    futures_executor::block_on(async {
+    block_on(async {
         let mut writer = Writer::create(address, schema, WriteOptions::default()).await?;
         writer.push(batch)?;
         writer.finish().await
     })?;
     Ok(start.elapsed().as_secs_f64())
 }
-
-/// The most memory that this process had, in MiB.
-fn peak() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: u64 =
-        line.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?.parse()?;
-    Ok(kib / 1024)
-}
-
-/// The reference as a writer.
-struct Reference {
-    process: std::process::Child,
-    answers: BufReader<std::process::ChildStdout>,
-}
-
-impl Reference {
-    fn start(environment: &Environment, inputs: &Path) -> anyhow::Result<Self> {
-        let mut command = Command::new(environment.python());
-        command.arg(SCRIPT).arg(inputs).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn()?;
-        let answers = process.stdout.take().context("no way to hear the reference")?;
-        Ok(Self { process, answers: BufReader::new(answers) })
-    }
-
-    fn write(&mut self, work: Work, to: &Path) -> anyhow::Result<f64> {
-        let store = to.join("bench-theirs.zarrvectors");
-        let requests = self.process.stdin.as_mut().context("no way to ask the reference")?;
-        writeln!(requests, "{}", json!({"work": work.id, "to": store}))?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        let answer: Value = serde_json::from_str(&line).context("the reference stopped")?;
-        std::fs::remove_dir_all(&store)?;
-        let seconds = answer["seconds"].as_f64();
-        ensure!(seconds.is_some(), "{}: the reference says {}", work.name, answer["error"]);
-        Ok(seconds.unwrap_or_default())
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        drop(self.process.kill()); // it may have ended already
-        drop(self.process.wait());
-    }
-}
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/write_reference.py");

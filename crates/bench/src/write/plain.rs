@@ -10,7 +10,7 @@ use zvf_model::Batch;
 use super::data::Work;
 
 /// The seconds in which the files that we write for `work`, one for each cell, are created again.
-pub(crate) fn same(work: Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
+pub(crate) fn same(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
     super::write(work, batch, &model, false)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());

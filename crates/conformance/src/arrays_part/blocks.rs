@@ -24,7 +24,7 @@ use crate::report::Report;
 use crate::tally::Tally;
 
 pub(super) fn run(
-    effort: Effort,
+    effort: Effort<'_>,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
@@ -170,11 +170,11 @@ async fn after(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::R
 }
 
 fn coding(random: &mut Random) -> Blosc2Settings {
-    use Compressor::{BloscLz, Lz4, Zlib, Zstd};
+    use Compressor::{BloscLz, Lz4, Lz4Hc, Zlib, Zstd};
     let filters: [&[Filter]; 4] =
         [&[], &[Filter::Shuffle], &[Filter::Bitshuffle], &[Filter::Shuffle, Filter::ByteDelta]];
     let mut coding = Blosc2Settings {
-        compressor: [BloscLz, Lz4, Zlib, Zstd][random.below(4)],
+        compressor: [BloscLz, Lz4, Lz4Hc, Zlib, Zstd][random.below(5)],
         level: random.below(10) as u8,
         split: random.below(2) == 0,
         ..Blosc2Settings::default()

@@ -3,7 +3,8 @@
 //! ```text
 //! blocks    python-blosc2 and caterva: what they write we read; what we write they read, change and make
 //!           longer, and we read that again
-//! tet       tetration: what it converts we read; what we write it verifies, and spills slices of
+//! tet       tetration: what it writes and converts we read; what we write it verifies, and cuts slices of;
+//!           so it does with packs of the golden stores
 //! ```
 //!
 //! What an array holds is known from the items alone, so nothing depends on how either side reads. Stock
@@ -21,21 +22,28 @@ use zvf_tensor::Memory;
 use crate::random::Random;
 use crate::tally::Tally;
 
-/// How much is traded.
+/// How much is traded, and in which format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
+pub(crate) struct Effort<'a> {
     pub(crate) seed: u64,
     pub(crate) arrays: usize,
+    pub(crate) format: Option<&'a str>,
 }
 
 /// Trades arrays with all of them.
 pub(crate) fn run(
-    effort: Effort,
+    effort: Effort<'_>,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    blocks::run(effort, runtime, tally)?;
-    tet::run(effort, runtime, tally)
+    let wanted = |name: &str| effort.format.is_none_or(|format| format == name);
+    if wanted("blocks") {
+        blocks::run(effort, runtime, tally)?;
+    }
+    if wanted("tet") {
+        tet::run(effort, runtime, tally)?;
+    }
+    Ok(())
 }
 
 /// An array that nobody has yet.
@@ -76,6 +84,11 @@ impl Case {
 
     /// The items of the box, one by one.
     fn part(&self, size: usize) -> Vec<u8> {
+        self.every(size, &vec![1; self.shape.len()])
+    }
+
+    /// Those items of the box that are so many steps from its start, one by one.
+    fn every(&self, size: usize, steps: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         for (place, item) in self.items.chunks_exact(size).enumerate() {
             let mut rest = place as u64;
@@ -83,7 +96,8 @@ impl Case {
             for axis in (0..self.shape.len()).rev() {
                 let at = rest % self.shape[axis];
                 rest /= self.shape[axis];
-                inside &= (self.start[axis]..self.stop[axis]).contains(&at);
+                inside &= (self.start[axis]..self.stop[axis]).contains(&at)
+                    && (at - self.start[axis]).is_multiple_of(steps[axis]);
             }
             if inside {
                 out.extend_from_slice(item);

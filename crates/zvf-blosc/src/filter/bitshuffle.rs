@@ -7,6 +7,8 @@
 //! `n` is the number of items, rounded down to a multiple of 8. Eight items at a time, each byte of them is
 //! a matrix of 8 x 8 bits that is turned over.
 
+use core::array;
+
 use super::shuffle::eights;
 
 /// Brings the bits of each item together again.
@@ -22,7 +24,11 @@ pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
     // Eight rows are the bits of one byte of the items.
     for (j, rows) in rows.chunks_exact(groups.saturating_mul(8)).enumerate() {
-        for (group, bits) in items.chunks_exact_mut(group_len).zip(eights(rows, groups)) {
+        let row = |k: usize| {
+            let start = k.saturating_mul(groups);
+            rows.get(start..start.saturating_add(groups)).unwrap_or_default()
+        };
+        for (group, bits) in items.chunks_exact_mut(group_len).zip(eights(array::from_fn(row))) {
             let turned = turn(u64::from_le_bytes(bits)).to_le_bytes();
             for (byte, turned) in group.iter_mut().skip(j).step_by(typesize).zip(turned) {
                 *byte = turned;

@@ -4,23 +4,109 @@
 //! lane j, of n bytes: byte j of item 0, of item 1, ... of item n - 1
 //! ```
 //!
-//! Widths of 2, 4 and 8 are written out, because those loops become vector code.
+//! Widths of 2, 4 and 8 are written out, because those loops become vector code. With the feature `fast-codecs`
+//! those and 16 take wider vectors where the machine has them.
 
-use core::iter;
+#[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
+mod avx2;
+
+use core::ops::Range;
+use core::{array, iter};
 
 /// Brings the bytes of each item together again.
 pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
-    let n = from.len().checked_div(width).unwrap_or(0);
-    let whole = n.saturating_mul(width);
-    let (lanes, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
-    let (items, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
-    tail.copy_from_slice(rest);
-    match width {
-        0 | 1 => items.copy_from_slice(lanes),
-        2 => join(items, pairs(lanes, n)),
-        4 => join(items, fours(lanes, n)),
-        8 => join(items, eights(lanes, n)),
-        _ => strided(width, lanes, n, items),
+    undo_part(width, from, 0, to);
+}
+
+/// The bytes from `at` on of what [`undo`] makes of `from`: as many as `to` has, and no more than there are.
+pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
+    let lanes = Lanes::of(from, width);
+    // Up to the first item that begins here, items that are whole, and what is left.
+    let begun = at.checked_rem(lanes.width).filter(|begun| *begun > 0);
+    let head = begun.map_or(0, |begun| lanes.width.saturating_sub(begun));
+    let (head, rest) = to.split_at_mut_checked(head.min(to.len())).unwrap_or_default();
+    let first = at.saturating_add(head.len());
+    lanes.single(at, head);
+    let items = first.checked_div(lanes.width).unwrap_or(0);
+    let room = rest.len().checked_div(lanes.width).unwrap_or(0);
+    let items = items..items.saturating_add(room).min(lanes.n.max(items));
+    let whole = items.len().saturating_mul(lanes.width);
+    let (whole, tail) = rest.split_at_mut_checked(whole).unwrap_or_default();
+    lanes.single(first.saturating_add(whole.len()), tail);
+    lanes.join(items, whole);
+}
+
+/// A block of shuffled items.
+#[derive(Clone, Copy)]
+struct Lanes<'a> {
+    block: &'a [u8],
+    width: usize, // not 0
+    n: usize,     // bytes of a lane
+}
+
+impl<'a> Lanes<'a> {
+    fn of(block: &'a [u8], width: usize) -> Self {
+        let width = width.max(1);
+        Self { block, width, n: block.len().checked_div(width).unwrap_or(0) }
+    }
+
+    /// Byte `j` of each of `items`.
+    fn lane(self, j: usize, items: &Range<usize>) -> &'a [u8] {
+        let start = j.saturating_mul(self.n);
+        let lane = start.saturating_add(items.start)..start.saturating_add(items.end);
+        self.block.get(lane).unwrap_or_default()
+    }
+
+    /// The bytes from `at` on, one by one.
+    fn single(self, at: usize, to: &mut [u8]) {
+        for (at, byte) in (at..).zip(to) {
+            let item = at.checked_div(self.width).filter(|item| *item < self.n);
+            let place = item.map_or(at, |item| {
+                let j = at.checked_rem(self.width).unwrap_or(0);
+                j.saturating_mul(self.n).saturating_add(item)
+            });
+            *byte = self.block.get(place).copied().unwrap_or(0);
+        }
+    }
+
+    /// Fills `to` with `items`, which it is as long as.
+    fn join(self, items: Range<usize>, to: &mut [u8]) {
+        let done = wide::join(self, &items, to);
+        let items = items.start.saturating_add(done)..items.end;
+        let done = done.saturating_mul(self.width);
+        let to = to.get_mut(done..).unwrap_or_default();
+        let lane = |j| self.lane(j, &items);
+        match self.width {
+            1 => to.copy_from_slice(lane(0)),
+            2 => put(to, pairs(array::from_fn(lane))),
+            4 => put(to, fours(array::from_fn(lane))),
+            8 => put(to, eights(array::from_fn(lane))),
+            width => {
+                for j in 0..width {
+                    for (byte, from) in to.iter_mut().skip(j).step_by(width).zip(lane(j)) {
+                        *byte = *from;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Vectors wider than those that every machine of its kind has.
+#[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
+use self::avx2 as wide;
+
+/// No vectors but those that the compiler makes.
+#[cfg(not(all(feature = "fast-codecs", target_arch = "x86_64")))]
+mod wide {
+    /// Does none of the items.
+    pub(super) fn join(_: super::Lanes<'_>, _: &core::ops::Range<usize>, _: &mut [u8]) -> usize {
+        0
+    }
+
+    /// Does none of the items.
+    pub(super) fn part(_: usize, _: &[u8], _: &mut [u8], _: usize) -> usize {
+        0
     }
 }
 
@@ -31,11 +117,12 @@ pub(super) fn apply(width: usize, from: &[u8], to: &mut [u8]) {
     let (items, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
     let (lanes, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
     tail.copy_from_slice(rest);
+    let done = wide::part(width, items, lanes, n);
     match width {
         0 | 1 => lanes.copy_from_slice(items),
-        2 => part::<2>(items, lanes, n),
-        4 => part::<4>(items, lanes, n),
-        8 => part::<8>(items, lanes, n),
+        2 => part::<2>(items, lanes, n, done),
+        4 => part::<4>(items, lanes, n, done),
+        8 => part::<8>(items, lanes, n, done),
         _ => {
             for (j, lane) in lanes.chunks_exact_mut(n.max(1)).enumerate() {
                 for (byte, from) in lane.iter_mut().zip(items.iter().skip(j).step_by(width)) {
@@ -46,43 +133,34 @@ pub(super) fn apply(width: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-fn part<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize) {
+/// Takes apart the items from number `done` on.
+fn part<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize, done: usize) {
+    let items = items.as_chunks::<W>().0.get(done..).unwrap_or_default();
     for (j, lane) in lanes.chunks_exact_mut(n.max(1)).enumerate() {
-        for (byte, item) in lane.iter_mut().zip(items.as_chunks::<W>().0) {
+        for (byte, item) in lane.iter_mut().skip(done).zip(items) {
             *byte = item.get(j).copied().unwrap_or(0); // j is below W
         }
     }
 }
 
-fn join<const W: usize>(items: &mut [u8], joined: impl Iterator<Item = [u8; W]>) {
+fn put<const W: usize>(items: &mut [u8], joined: impl Iterator<Item = [u8; W]>) {
     for (item, joined) in items.as_chunks_mut::<W>().0.iter_mut().zip(joined) {
         *item = joined;
     }
 }
 
-fn pairs(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 2]> {
-    let (a, b) = lanes.split_at_checked(n).unwrap_or_default();
+fn pairs([a, b]: [&[u8]; 2]) -> impl Iterator<Item = [u8; 2]> {
     iter::zip(a, b).map(|(a, b)| [*a, *b])
 }
 
-fn fours(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 4]> {
-    let (ab, cd) = lanes.split_at_checked(n.saturating_mul(2)).unwrap_or_default();
-    iter::zip(pairs(ab, n), pairs(cd, n)).map(|([a, b], [c, d])| [a, b, c, d])
+fn fours([a, b, c, d]: [&[u8]; 4]) -> impl Iterator<Item = [u8; 4]> {
+    iter::zip(pairs([a, b]), pairs([c, d])).map(|([a, b], [c, d])| [a, b, c, d])
 }
 
-/// The first bytes of eight lanes of `n` bytes, then the second ones, and so on.
-pub(super) fn eights(lanes: &[u8], n: usize) -> impl Iterator<Item = [u8; 8]> {
-    let (low, high) = lanes.split_at_checked(n.saturating_mul(4)).unwrap_or_default();
-    iter::zip(fours(low, n), fours(high, n))
+/// The first bytes of eight lanes, then the second ones, and so on.
+pub(super) fn eights([a, b, c, d, e, f, g, h]: [&[u8]; 8]) -> impl Iterator<Item = [u8; 8]> {
+    iter::zip(fours([a, b, c, d]), fours([e, f, g, h]))
         .map(|([a, b, c, d], [e, f, g, h])| [a, b, c, d, e, f, g, h])
-}
-
-fn strided(width: usize, lanes: &[u8], n: usize, items: &mut [u8]) {
-    for (j, lane) in lanes.chunks_exact(n.max(1)).enumerate() {
-        for (byte, from) in items.iter_mut().skip(j).step_by(width).zip(lane) {
-            *byte = *from;
-        }
-    }
 }
 
 #[cfg(test)]

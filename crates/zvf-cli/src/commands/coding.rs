@@ -21,7 +21,7 @@ pub(crate) struct Coding {
     /// to 9 (5 unless told).
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = codec)]
     codec: Option<Codec>,
-    /// What compresses the blocks of blosc: blosclz, lz4, zlib or zstd.
+    /// What compresses the blocks of blosc: blosclz, lz4, lz4hc, zlib or zstd.
     #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = compressor)]
     compressor: BloscCompressor,
     /// What is done to the blocks of blosc before: noshuffle, shuffle or bitshuffle.
@@ -100,7 +100,8 @@ where
 }
 
 fn compressor(name: &str) -> Result<BloscCompressor, String> {
-    BloscCompressor::named(name).ok_or_else(|| "blosclz, lz4, zlib or zstd is wanted".to_owned())
+    BloscCompressor::named(name)
+        .ok_or_else(|| "blosclz, lz4, lz4hc, zlib or zstd is wanted".to_owned())
 }
 
 fn shuffle(name: &str) -> Result<BloscShuffle, String> {

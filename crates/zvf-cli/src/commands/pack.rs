@@ -10,6 +10,7 @@ use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{Compression, NewFile, PackOptions, Packed, Unpacked};
 use zvf::{Error, Timeouts};
 
+use crate::interrupt::{Interrupted, Watched};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
@@ -63,6 +64,10 @@ impl Pack {
         if self.file.extension().is_none_or(|extension| extension != "tet") {
             return Err(Usage::new("the name of a packed store ends in .tet").into());
         }
+        if self.file.is_dir() {
+            let usage = Usage::new(format!("{} is a folder", self.file.display()));
+            return Err(usage.with_hint("name a file").into());
+        }
         let mut options = PackOptions::default();
         if let Some(level) = self.zstd {
             if !(-7..=22).contains(&level) {
@@ -77,8 +82,12 @@ impl Pack {
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));
-        let buffered = BufWriter::with_capacity(BUFFER, new.file());
+        let watched = Watched::new(new.file(), session.interrupt().clone());
+        let buffered = BufWriter::with_capacity(BUFFER, watched);
         let packed = zvf::tensor::pack(&store, buffered, &options, told).await;
+        if session.interrupt().is_stopped() {
+            return Err(Interrupted.into());
+        }
         let (buffered, packed) = packed.map_err(Error::from).with_context(failed)?;
         drop(buffered); // what it held was flushed
         session.check_maps()?;

@@ -1,9 +1,10 @@
 //! `zvf tensor`: dense arrays in `.tet` files and Caterva or B2ND frames.
 
 mod convert;
+mod values;
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -11,10 +12,11 @@ use serde_json::{Value, json};
 use zvf::format::Class;
 use zvf::format::tet::{Codec, EscapedName};
 use zvf::store::RangedFile;
-use zvf::tensor::{Array, BlockArray, BlockValues, Memory, Slice, TensorFile, Weight};
+use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
 use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
+use self::values::Values;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
@@ -143,12 +145,21 @@ impl Tensor {
 }
 
 async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
+    let folder = Path::new(address);
+    if folder.is_dir() && !folder.join(FRAME).is_file() {
+        let usage = Usage::new(format!("{address} is a folder without {FRAME}"));
+        return Err(usage
+            .with_hint("name a .tet file, a frame, or the folder of a sparse one")
+            .into());
+    }
     let options = session.options(Timeouts::Interactive);
     let opened = async {
         match RangedFile::open(address, &options).await {
             Ok(file) => {
                 let front = file.read(0..file.len().min(4)).await?;
-                if front.starts_with(b"TETR") || front.len() < 4 {
+                // What is called so and is not is told what it lacks.
+                let called = folder.extension().is_some_and(|extension| extension == "tet");
+                if front.starts_with(b"TETR") || called {
                     return Ok(File::Tet(TensorFile::of_file(file).await?));
                 }
                 Ok(File::Blocks(BlockArray::of_file(file).await?))
@@ -377,111 +388,10 @@ impl Get {
             return file.finish();
         }
         if session.json() {
-            let elements: Vec<String> = values.texts().collect();
-            let value = json!({ "shape": values.shape, "dtype": values.descr, "values": elements });
-            return table::json(&value, out);
+            return table::json(&values.json(), out);
         }
         values.print(out)?;
         Ok(())
-    }
-}
-
-/// Elements of a known or unknown type, and how they are called.
-struct Values<'a> {
-    shape: &'a [u64],
-    descr: String, // as NumPy has it
-    item: usize,
-    bytes: &'a [u8],
-}
-
-impl<'a> Values<'a> {
-    fn of_array(array: &'a Array) -> Self {
-        use zvf::format::tet::Element;
-        let descr = match array.element() {
-            Element::F16 => "<f2",
-            Element::F32 => "<f4",
-            Element::F64 => "<f8",
-            Element::I16 => "<i2",
-            Element::I32 => "<i4",
-            Element::I64 => "<i8",
-            Element::U8 => "|u1",
-            Element::U16 => "<u2",
-            Element::U32 => "<u4",
-            Element::U64 => "<u8",
-        };
-        let item = usize::try_from(array.element().size()).unwrap_or(1);
-        Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
-    }
-
-    fn of_blocks(values: &'a BlockValues) -> Self {
-        let item = usize::try_from(values.item_size()).unwrap_or(1);
-        let descr = values.dtype().map_or_else(|| format!("|V{item}"), str::to_owned);
-        Self { shape: values.shape(), descr, item, bytes: values.bytes() }
-    }
-
-    /// A file of NumPy: magic, version, header with the shape, elements.
-    fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
-        let comma = if self.shape.len() == 1 { "," } else { "" };
-        let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
-        let quoted = if self.descr.starts_with('[') {
-            self.descr.clone()
-        } else {
-            format!("'{}'", self.descr)
-        };
-        let mut header = format!(
-            "{{'descr': {quoted}, 'fortran_order': False, 'shape': ({}{comma}), }}",
-            shape.join(", ")
-        );
-        let fixed = 10_usize; // magic, version, length
-        let used = fixed.saturating_add(header.len()).saturating_add(1);
-        let padding = used.next_multiple_of(64).saturating_sub(used);
-        header.extend(std::iter::repeat_n(' ', padding));
-        header.push('\n');
-        let len = u16::try_from(header.len()).map_err(|_long| io::ErrorKind::InvalidData)?;
-        out.write_all(b"\x93NUMPY\x01\x00")?;
-        out.write_all(&len.to_le_bytes())?;
-        out.write_all(header.as_bytes())?;
-        out.write_all(self.bytes)
-    }
-
-    /// Elements as text, in order.
-    fn texts(&self) -> impl Iterator<Item = String> {
-        self.bytes.chunks_exact(self.item.max(1)).map(|item| text(&self.descr, item))
-    }
-
-    /// One line for each run along the last axis.
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let width = self.shape.last().copied().unwrap_or(1).max(1);
-        let width = usize::try_from(width).unwrap_or(usize::MAX);
-        let mut texts = self.texts().peekable();
-        while texts.peek().is_some() {
-            let line: Vec<String> = texts.by_ref().take(width).collect();
-            writeln!(out, "{}", line.join(" "))?;
-        }
-        Ok(())
-    }
-}
-
-/// One element as text; bytes in hexadecimal where the type is not one of numbers.
-fn text(descr: &str, item: &[u8]) -> String {
-    match (descr, item) {
-        ("<f4", &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
-        ("<f8", &[a, b, c, d, e, f, g, h]) => {
-            f64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
-        }
-        ("<i2", &[a, b]) => i16::from_le_bytes([a, b]).to_string(),
-        ("<i4", &[a, b, c, d]) => i32::from_le_bytes([a, b, c, d]).to_string(),
-        ("<i8", &[a, b, c, d, e, f, g, h]) => {
-            i64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
-        }
-        ("|u1" | "<u1", &[a]) => a.to_string(),
-        ("|i1" | "<i1", &[a]) => i8::from_le_bytes([a]).to_string(),
-        ("<u2", &[a, b]) => u16::from_le_bytes([a, b]).to_string(),
-        ("<u4", &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).to_string(),
-        ("<u8", &[a, b, c, d, e, f, g, h]) => {
-            u64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string()
-        }
-        _ => item.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 
@@ -543,6 +453,9 @@ fn told(
     }
     Ok(if faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
 }
+
+/// What the folder of a sparse frame has in it.
+const FRAME: &str = "chunks.b2frame";
 
 const EXAMPLES: &str = "Examples:
   zvf tensor info volume.tet --chunks

@@ -57,7 +57,7 @@ fn requests_that_make_no_sense_are_told() {
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--compressor", "snappy"],
             2,
-            "blosclz, lz4, zlib or zstd is wanted",
+            "blosclz, lz4, lz4hc, zlib or zstd is wanted",
         ),
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--shuffle", "x"],

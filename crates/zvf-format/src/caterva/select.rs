@@ -221,6 +221,28 @@ impl BlockPart<'_> {
     pub fn runs(&self) -> impl Iterator<Item = Run> + use<> {
         Runs::new(self)
     }
+
+    /// Bytes of all runs together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let items = self.corners.extent().product().unwrap_or(u64::MAX); // at most those of a block
+        items.saturating_mul(self.geometry.item_size().into())
+    }
+
+    /// The bytes of the result from the first one of the first run to the last one of the last.
+    #[must_use]
+    pub fn reach(&self) -> Range<u64> {
+        let item = u64::from(self.geometry.item_size());
+        let (mut start, mut end, mut step) = (0_u64, item, item);
+        let extent = self.corners.extent();
+        let axes = extent.as_slice().iter().zip(self.target.at.as_slice());
+        for ((n, at), result) in axes.zip(self.target.extent.as_slice()).rev() {
+            start = start.saturating_add(at.saturating_mul(step));
+            end = end.saturating_add(n.saturating_sub(1).saturating_mul(step));
+            step = step.saturating_mul(*result);
+        }
+        start..start.saturating_add(end)
+    }
 }
 
 impl Corners {

@@ -60,6 +60,12 @@ impl Level {
         self.references.get(start..end).unwrap_or(&[])
     }
 
+    /// The same without its vertices and objects: how rows lie in chunks.
+    pub(super) fn emptied(self) -> Self {
+        let Self { keys, starts, bin, chunk, .. } = self;
+        Self { keys, starts, bin, chunk, ..Self::default() }
+    }
+
     /// The chunk a row lies in, by its place, and the row in it.
     pub(super) fn locate(&self, row: u32) -> (usize, u64) {
         let row = place(row);
@@ -67,14 +73,6 @@ impl Level {
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         (chunk, to_u64(row.saturating_sub(start)))
     }
-}
-
-/// The vertices of a bin, while they come.
-#[derive(Clone, Debug)]
-struct Mean {
-    bin: Bin,
-    sums: [f64; AXES],
-    count: u64,
 }
 
 /// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept`; and for each row of
@@ -85,89 +83,152 @@ pub(super) fn coarsen(
     bin: Vec<f64>,
     chunk: Vec<f64>,
 ) -> Result<(Level, Vec<u32>), PyramidError> {
-    let axes = source.axes();
-    let bins: Vec<Bin> =
-        source.positions.par_chunks_exact(axes.max(1)).map(|at| Bin::of(at, &bin)).collect();
-    let mut numbers: HashMap<Bin, u32, Fast> = HashMap::default();
-    let mut means: Vec<Mean> = Vec::new();
-    let (mut passed, mut ends) = (Vec::new(), Vec::with_capacity(kept.len()));
-    for row in kept {
-        let mut last = NONE;
-        for reference in source.object(*row) {
-            let at = place(*reference);
-            let Some(own) = bins.get(at) else { continue };
-            let next = to_u32(means.len());
-            let number = *numbers.entry(*own).or_insert(next);
-            if number == next {
-                means.push(Mean { bin: *own, sums: [0.0; AXES], count: 0 });
-            }
-            if let Some(mean) = means.get_mut(place(number)) {
-                let start = at.saturating_mul(axes);
-                let from = source.positions.get(start..start.saturating_add(axes)).unwrap_or(&[]);
-                mean.sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
-                mean.count = mean.count.saturating_add(1);
-            }
-            if number != last {
-                passed.push(number);
-            }
-            last = number;
-        }
-        ends.push(passed.len());
-    }
-    let (mut level, row_of) = laid_out(&means, axes, &chunk)?;
+    let (mut of, bins) = binned(source, &bin);
+    let (means, passed) =
+        rayon::join(|| Means::of(source, kept, &of, bins), || passed(source, kept, &of));
+    let (mut level, row_of) = laid_out(&means, source.axes(), &chunk)?;
     let place_of = |number: &u32| row_of.get(place(*number)).copied().unwrap_or(NONE);
-    let parent = bins.par_iter().map(|bin| numbers.get(bin).map_or(NONE, place_of)).collect();
+    of.par_iter_mut().for_each(|number| *number = place_of(number));
+    (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
         // Nothing says what was passed in which order: the level is one object of all its rows.
-        let references: Vec<u32> = (0..to_u32(means.len())).collect();
-        let offsets = vec![0, references.len()];
-        return Ok((Level { references, offsets, bin, chunk, ..level }, parent));
+        level.references = (0..to_u32(level.rows())).collect();
+        level.offsets = vec![0, level.references.len()];
+        return Ok((level, of));
     }
-    let (mut offsets, mut start, mut of) = (vec![0], 0_usize, kept.iter().zip(ends).peekable());
+    level.offsets.push(0);
+    let mut kept = kept.iter().zip(passed.iter().flatten()).peekable();
     for row in 0..source.objects() {
-        if let Some((_, end)) = of.next_if(|(kept, _)| **kept == row) {
-            let own = passed.get(start..end).unwrap_or(&[]);
-            level.references.extend(own.iter().map(place_of));
-            start = end;
+        if let Some((_, bins)) = kept.next_if(|(kept, _)| **kept == row) {
+            level.references.extend(bins.iter().map(place_of));
         }
-        offsets.push(level.references.len());
+        level.offsets.push(level.references.len());
     }
-    let ids = source.ids.clone();
-    Ok((Level { offsets, ids, bin, chunk, ..level }, parent))
+    level.ids.clone_from(&source.ids);
+    Ok((level, of))
 }
 
-/// The means as rows of chunks, and the row of each.
-fn laid_out(means: &[Mean], axes: usize, chunk: &[f64]) -> Result<(Level, Vec<u32>), PyramidError> {
-    let shape = ChunkShape::new(chunk)?;
-    let rows: Result<Vec<(ChunkKey, Vec<f32>)>, PyramidError> = means
-        .par_iter()
-        .map(|mean| {
-            let count = to_f64(mean.count);
-            let at: Vec<f32> = mean.sums.iter().take(axes).map(|sum| to_f32(sum / count)).collect();
-            let wide: Vec<f64> = at.iter().map(|x| f64::from(*x)).collect();
-            Ok((shape.chunk_of(&wide)?, at))
+/// The bin of each row by its number, and the bins.
+fn binned(source: &Level, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
+    let axes = source.axes().max(1);
+    let mut of = vec![NONE; source.rows()];
+    let parts = of.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
+    let parts: Vec<Vec<Bin>> = parts
+        .map(|(of, positions)| {
+            let mut seen = Seen::default();
+            for (to, at) in of.iter_mut().zip(positions.chunks_exact(axes)) {
+                *to = seen.number(Bin::of(at, size));
+            }
+            seen.bins
         })
         .collect();
-    let rows = rows?;
-    let mut order: Vec<usize> = (0..means.len()).collect();
-    order.par_sort_unstable_by(|a, b| {
-        let key = |at: &usize| rows.get(*at).map(|(key, _)| key.components());
-        let bin = |at: &usize| means.get(*at).map(|mean| mean.bin);
-        key(a).cmp(&key(b)).then_with(|| bin(a).cmp(&bin(b)))
+    let mut all = Seen::default();
+    let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
+    let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
+    of.par_chunks_mut(ROWS).zip(&numbers).for_each(|(of, numbers)| {
+        of.iter_mut().for_each(|to| *to = numbers.get(place(*to)).copied().unwrap_or(NONE));
     });
-    let (mut level, mut row_of) = (Level::default(), vec![NONE; means.len()]);
-    for (row, number) in order.into_iter().enumerate() {
-        let Some((key, at)) = rows.get(number) else { continue };
+    (of, all.bins)
+}
+
+/// Bins, numbered as they are met.
+#[derive(Debug, Default)]
+struct Seen {
+    known: HashMap<Bin, u32, Fast>,
+    bins: Vec<Bin>,
+    last: u32,
+}
+
+impl Seen {
+    fn number(&mut self, bin: Bin) -> u32 {
+        if self.bins.get(place(self.last)) != Some(&bin) {
+            let next = to_u32(self.bins.len());
+            self.last = *self.known.entry(bin).or_insert(next);
+            if self.last == next {
+                self.bins.push(bin);
+            }
+        }
+        self.last
+    }
+}
+
+/// What the vertices of each bin come to.
+#[derive(Debug)]
+struct Means {
+    bins: Vec<Bin>,
+    sums: Vec<f64>, // by bin and axis
+    counts: Vec<u64>,
+}
+
+impl Means {
+    /// Sums up object by object: in another order they would not come out the same to the last bit.
+    fn of(source: &Level, kept: &[usize], of: &[u32], bins: Vec<Bin>) -> Self {
+        let axes = source.axes();
+        let mut sums = vec![0.0; bins.len().saturating_mul(axes)];
+        let mut counts = vec![0_u64; bins.len()];
+        for reference in kept.iter().flat_map(|row| source.object(*row)) {
+            let at = place(*reference);
+            let number = of.get(at).map_or(usize::MAX, |number| place(*number));
+            let Some(count) = counts.get_mut(number) else { continue };
+            *count = count.saturating_add(1);
+            let to = number.saturating_mul(axes);
+            let to = sums.get_mut(to..to.saturating_add(axes)).unwrap_or_default();
+            let from = at.saturating_mul(axes);
+            let from = source.positions.get(from..from.saturating_add(axes)).unwrap_or_default();
+            to.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
+        }
+        Self { bins, sums, counts }
+    }
+}
+
+/// The bins that each of the objects `kept` passes, repeats in a row left out; some objects at a time.
+fn passed(source: &Level, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
+    if source.ids.is_none() {
+        return Vec::new();
+    }
+    let bins = |row: &usize| {
+        let bin = |row: &u32| of.get(place(*row)).copied();
+        let mut bins: Vec<u32> = source.object(*row).iter().filter_map(bin).collect();
+        bins.dedup();
+        bins.shrink_to_fit();
+        bins
+    };
+    kept.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
+}
+
+/// The means as rows of chunks, and the row of each; none for a bin of nothing.
+fn laid_out(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Level, Vec<u32>), PyramidError> {
+    let shape = ChunkShape::new(chunk)?;
+    let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
+    let rows: Result<Vec<(ChunkKey, Bin, usize, [f32; AXES])>, PyramidError> = there
+        .map(|(number, count)| {
+            let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
+            let from = number.saturating_mul(axes);
+            let sums = means.sums.get(from..from.saturating_add(axes)).unwrap_or_default();
+            for ((at, wide), sum) in at.iter_mut().zip(&mut wide).zip(sums) {
+                *at = to_f32(sum / to_f64(*count));
+                *wide = f64::from(*at);
+            }
+            let bin = means.bins.get(number).copied().unwrap_or(Bin([0; AXES]));
+            Ok((shape.chunk_of(wide.get(..axes).unwrap_or_default())?, bin, number, at))
+        })
+        .collect();
+    let mut rows = rows?;
+    rows.par_sort_unstable_by(|a, b| {
+        a.0.components().cmp(b.0.components()).then_with(|| a.1.cmp(&b.1))
+    });
+    let (mut level, mut row_of) = (Level::default(), vec![NONE; means.counts.len()]);
+    for (row, (key, _, number, at)) in rows.iter().enumerate() {
         if level.keys.last() != Some(key) {
             level.keys.push(*key);
             level.starts.push(row);
         }
-        level.positions.extend(at);
-        if let Some(to) = row_of.get_mut(number) {
+        level.positions.extend(at.iter().take(axes));
+        if let Some(to) = row_of.get_mut(*number) {
             *to = to_u32(row);
         }
     }
-    level.starts.push(means.len());
+    level.starts.push(rows.len());
     Ok((level, row_of))
 }
 
@@ -235,6 +296,10 @@ impl Hasher for Multiply {
 pub(super) const NONE: u32 = u32::MAX;
 /// Axes that a store may have here.
 pub(super) const AXES: usize = 8;
+/// Rows whose bins are looked for together.
+const ROWS: usize = 65_536;
+/// Objects that are followed together.
+const OBJECTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {

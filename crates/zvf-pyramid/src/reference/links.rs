@@ -1,20 +1,20 @@
 //! Links from each vertex to the one that stands for it, and back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::Offsets;
+use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
 use zvf_format::metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_format::metadata::{GroupDoc, LinkStore, Root};
 use zvf_format::ragged;
-use zvf_store::Build;
+use zvf_store::{Build, CellSink};
 
 use super::coarsen::{Level, NONE};
 use super::write::plan as plan_of;
 use crate::PyramidError;
-use crate::num::{place, to_i64, to_u64};
+use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
 
 /// Parents some levels up, of those of each level on the way.
 pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
@@ -36,120 +36,150 @@ pub(super) struct Pair<'a> {
     pub(super) gap: usize,
 }
 
-/// Where a row lies: the place of its chunk in the level, and its row in that.
-type Place = [u32; 2];
-
 impl Pair<'_> {
     /// Writes the links upwards, and those downwards where `both` are wanted.
+    ///
+    /// A cell of either direction holds the links between one chunk and one other, in the order of the
+    /// finer one: so both are made chunk by chunk.
     pub(super) async fn write(
         &self,
         build: &Build,
         parents: &[u32],
         both: bool,
     ) -> Result<(), PyramidError> {
-        let (fine, coarse) = (places(self.fine), places(self.coarse));
-        let linked = fine.iter().zip(parents).filter_map(|(own, parent)| {
-            let parent = coarse.get(place(*parent))?; // none where there is no parent
-            Some([*own, *parent])
-        });
-        let mut links: Vec<[Place; 2]> = linked.collect();
-        let (at, gap) = (self.at, to_i64(to_u64(self.gap)));
-        self.family(build, at, gap, (self.fine, self.coarse), &links).await?;
+        let gap = to_i64(to_u64(self.gap));
+        let mut families = vec![Family::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
-            links.iter_mut().for_each(|link| link.reverse());
-            let at = at.saturating_add(self.gap);
+            let at = self.at.saturating_add(self.gap);
             let levels = (self.coarse, self.fine);
-            self.family(build, at, gap.saturating_neg(), levels, &links).await?;
+            families.push(Family::new(self, at, gap.saturating_neg(), levels)?);
+        }
+        let chunks: Vec<u32> = (0..to_u32(self.fine.keys.len())).collect();
+        let targets = |chunk: &u32| self.targets(parents, *chunk);
+        let pairs: Vec<[u32; 2]> = chunks
+            .par_iter()
+            .flat_map_iter(|chunk| targets(chunk).into_keys().map(|target| [*chunk, target]))
+            .collect();
+        let sinks: Result<Vec<Sinks>, PyramidError> =
+            families.iter().map(|family| family.sinks(build, &pairs)).collect();
+        let sinks = sinks?;
+        let count = chunks.par_iter().map(|chunk| -> Result<usize, PyramidError> {
+            let mut count = 0_usize;
+            for (target, mut rows) in targets(chunk) {
+                count = count.saturating_add(rows.len());
+                for (family, sinks) in families.iter().zip(&sinks) {
+                    family.put(sinks, [*chunk, target], &rows)?;
+                    rows.iter_mut().for_each(|row| row.reverse());
+                }
+            }
+            Ok(count)
+        });
+        let count = count.try_reduce(|| 0, |a, b| Ok(a.saturating_add(b)))?;
+        for (family, sinks) in families.iter().zip(sinks) {
+            for sink in sinks.into_values() {
+                sink.finish(|_| {}).await?;
+            }
+            family.announce(build, to_u64(count)).await?;
         }
         Ok(())
     }
 
-    /// Writes one family: the links of level `at`, in the order given.
-    async fn family(
-        &self,
-        build: &Build,
-        at: usize,
-        delta: i64,
-        (own, other): (&Level, &Level),
-        links: &[[Place; 2]],
-    ) -> Result<(), PyramidError> {
-        let rank = own.axes();
-        let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
-        let path = format!("{at}/links/{word}");
-        for (offset, cells) in self.segments((own, other), links)? {
-            let name = Offsets::new(rank, &[&offset])?;
-            let attributes = LinkSegment::new(vec![offset], false, 2, delta, Vec::new());
-            let plan = plan_of(self.root, own, attributes.to_attributes())?;
-            let sink = build.cells(&format!("{path}/{name}"), plan)?;
-            let cells: Vec<(u32, Vec<u8>)> = cells.into_iter().collect();
-            cells.par_iter().try_for_each(|(chunk, rows)| -> Result<(), PyramidError> {
-                let Some(key) = own.keys.get(place(*chunk)) else { return Ok(()) };
-                Ok(sink.put(key, ragged::encode(&[rows], ROW, COLUMNS)?.into())?)
-            })?;
-            sink.finish(|_| {}).await?;
-        }
-        let count = Some(to_u64(links.len()));
-        let family = LinksFamily {
-            sid_ndim: Some(to_u64(rank)),
-            num_links: count,
-            num_physical_records: count,
-            ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
-        };
-        Ok(build.group(&path, &GroupDoc::new(family.to_attributes())).await?)
-    }
-
-    /// The rows of each cell, by how far the ends are apart and by the chunk they start in.
-    fn segments(
-        &self,
-        (own, other): (&Level, &Level),
-        links: &[[Place; 2]],
-    ) -> Result<Segments, PyramidError> {
-        let root = ChunkShape::new(&self.root.zarr_vectors.chunk_shape)?;
-        let ratio = |level: &Level| ChunkShape::new(&level.chunk)?.ratio_to(&root);
-        let anchor = Anchor::between(&ratio(own)?, &ratio(other)?, own.axes())?;
-        let (mut numbers, mut cells) = (HashMap::new(), Vec::<(u32, u32, Vec<u8>)>::new());
-        let mut last = (NONE, NONE, 0_usize); // chunks and cell of the link before
-        for [[chunk, row], [target, end]] in links {
-            if (last.0, last.1) != (*chunk, *target) {
-                let next = cells.len();
-                let number = *numbers.entry((*chunk, *target)).or_insert(next);
-                if number == next {
-                    cells.push((*chunk, *target, Vec::new()));
-                }
-                last = (*chunk, *target, number);
-            }
-            if let Some((.., rows)) = cells.get_mut(last.2) {
-                rows.extend(i64::from(*row).to_le_bytes());
-                rows.extend(i64::from(*end).to_le_bytes());
+    /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
+    fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
+        let start = self.fine.starts.get(place(chunk)).copied().unwrap_or(0);
+        let end = self.fine.starts.get(place(chunk).saturating_add(1)).copied().unwrap_or(start);
+        let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
+        let parents = parents.get(start..end).unwrap_or_default();
+        let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
+        while let Some((_, first)) = own.peek() {
+            let (target, row) = self.coarse.locate(**first);
+            let from = first.saturating_sub(to_u32(to_usize(row)));
+            let end = self.coarse.starts.get(target.saturating_add(1)).copied().unwrap_or(0);
+            let rows = targets.entry(to_u32(target)).or_default();
+            let near = |parent: &u32| *parent >= from && place(*parent) < end;
+            while let Some((row, parent)) = own.next_if(|(_, parent)| near(parent)) {
+                rows.push([row, parent.saturating_sub(from)]);
             }
         }
-        // Several targets are as far from their chunks only where these differ, so a cell is one of these.
-        let mut segments = Segments::new();
-        for (chunk, target, rows) in cells {
-            let (Some(from), Some(to)) =
-                (own.keys.get(place(chunk)), other.keys.get(place(target)))
-            else {
-                continue;
-            };
-            let anchor = anchor.of(from)?;
-            let apart = to.components().iter().zip(anchor.components());
-            let offset = apart.map(|(to, from)| to.saturating_sub(*from)).collect();
-            segments.entry(offset).or_default().insert(chunk, rows);
-        }
-        Ok(segments)
+        targets
     }
 }
 
-/// Cells by offsets, then by the place of their chunk.
-type Segments = BTreeMap<Vec<i64>, BTreeMap<u32, Vec<u8>>>;
+/// The links of one level to another one.
+struct Family<'a> {
+    pair: &'a Pair<'a>,
+    levels: (&'a Level, &'a Level),
+    anchor: Anchor,
+    path: String,
+    delta: i64,
+}
 
-/// Where each row of a level lies.
-fn places(level: &Level) -> Vec<Place> {
-    let spans = level.starts.iter().zip(level.starts.iter().skip(1));
-    let rows = (0_u32..).zip(spans).flat_map(|(chunk, (start, end))| {
-        (0_u32..).take(end.saturating_sub(*start)).map(move |row| [chunk, row])
-    });
-    rows.collect()
+/// The arrays of a family, by how far the ends of its links are apart.
+type Sinks = BTreeMap<Vec<i64>, CellSink>;
+
+impl<'a> Family<'a> {
+    fn new(
+        pair: &'a Pair<'a>,
+        at: usize,
+        delta: i64,
+        levels: (&'a Level, &'a Level),
+    ) -> Result<Self, PyramidError> {
+        let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
+        let ratio = |level: &Level| ChunkShape::new(&level.chunk)?.ratio_to(&root);
+        let (own, other) = levels;
+        let anchor = Anchor::between(&ratio(own)?, &ratio(other)?, own.axes())?;
+        let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
+        Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
+    }
+
+    /// The chunk of this family that links between these two are stored with, and how far the other is.
+    fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
+        let (own, other) = self.levels;
+        let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
+        let (Some(from), Some(to)) = (own.keys.get(place(from)), other.keys.get(place(to))) else {
+            return Ok(None);
+        };
+        let anchor = self.anchor.of(from)?;
+        let apart = to.components().iter().zip(anchor.components());
+        Ok(Some((*from, apart.map(|(to, from)| to.saturating_sub(*from)).collect())))
+    }
+
+    /// An array for each distance between two chunks that are linked.
+    fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks, PyramidError> {
+        let (own, rank) = (self.levels.0, self.levels.0.axes());
+        let mut sinks = Sinks::new();
+        for pair in pairs {
+            let Some((_, offset)) = self.cell(*pair)? else { continue };
+            if sinks.contains_key(&offset) {
+                continue;
+            }
+            let name = Offsets::new(rank, &[&offset])?;
+            let segment = LinkSegment::new(vec![offset.clone()], false, 2, self.delta, Vec::new());
+            let plan = plan_of(self.pair.root, own, segment.to_attributes())?;
+            sinks.insert(offset, build.cells(&format!("{}/{name}", self.path), plan)?);
+        }
+        Ok(sinks)
+    }
+
+    /// Writes a cell.
+    fn put(&self, sinks: &Sinks, pair: [u32; 2], rows: &[[u32; 2]]) -> Result<(), PyramidError> {
+        let Some((key, offset)) = self.cell(pair)? else { return Ok(()) };
+        let Some(sink) = sinks.get(&offset) else { return Ok(()) };
+        let wide = rows.as_flattened().iter().flat_map(|row| i64::from(*row).to_le_bytes());
+        let wide: Vec<u8> = wide.collect();
+        Ok(sink.put(&key, ragged::encode(&[&wide], ROW, COLUMNS)?.into())?)
+    }
+
+    /// Says how many links there are.
+    async fn announce(&self, build: &Build, count: u64) -> Result<(), PyramidError> {
+        let family = LinksFamily {
+            sid_ndim: Some(to_u64(self.levels.0.axes())),
+            num_links: Some(count),
+            num_physical_records: Some(count),
+            ..LinksFamily::new(self.delta, 2, true, LinkStore::Canonical)
+        };
+        Ok(build.group(&self.path, &GroupDoc::new(family.to_attributes())).await?)
+    }
 }
 
 /// Bytes of a number, and numbers of a row.
@@ -168,8 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_in_their_chunks() {
-        let level = Level { starts: vec![0, 2, 2, 3], ..Level::default() };
-        assert_eq!(places(&level), [[0, 0], [0, 1], [2, 0]]);
+    fn links_of_a_chunk_by_the_chunk_they_lead_to() {
+        let level = |starts: &[usize]| Level { starts: starts.to_vec(), ..Level::default() };
+        let (fine, coarse) = (level(&[0, 2, 7]), level(&[0, 2, 2, 5]));
+        let root = Root::new(
+            zvf_format::metadata::ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]),
+            zvf_format::metadata::Axis::spatial(1).unwrap(),
+        );
+        let pair = Pair { root: &root, fine: &fine, coarse: &coarse, at: 0, gap: 1 };
+        let parents = [0, 0, 4, NONE, 1, 0, 2];
+        let found: Vec<_> = pair.targets(&parents, 1).into_iter().collect();
+        assert_eq!(found, [(0, vec![[2, 1], [3, 0]]), (2, vec![[0, 2], [4, 0]])]);
+        assert_eq!(pair.targets(&parents, 0)[&0], [[0, 0], [1, 0]]);
     }
 }

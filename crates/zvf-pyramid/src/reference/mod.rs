@@ -116,6 +116,7 @@ async fn write_levels(
     let mut root = Root::of(store);
     let mut source = read::level(store).await?;
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
+    let gaps = reference.gaps();
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
         let number = crate::num::to_u32(at).saturating_add(1);
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
@@ -139,11 +140,12 @@ async fn write_levels(
             bytes: 0,
             error: None,
         });
-        all.push(std::mem::replace(&mut source, level));
-        parents.push(parent);
+        all.push(std::mem::replace(&mut source, level).emptied());
+        if !gaps.is_empty() {
+            parents.push(parent);
+        }
     }
-    all.push(source);
-    let gaps = reference.gaps();
+    all.push(source.emptied());
     for gap in gaps.clone() {
         for (at, fine) in all.iter().enumerate() {
             let Some(coarse) = all.get(at.saturating_add(gap)) else { break };

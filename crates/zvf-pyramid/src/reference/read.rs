@@ -1,14 +1,16 @@
 //! Level 0 as the reference looks at it: positions in 32 bits, and the rows of each object.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_model::{ChunkFragments, Column, Level as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, Level};
 use crate::PyramidError;
-use crate::num::{place, to_f32, to_u32};
+use crate::num::{place, to_f32, to_u32, to_u64, to_usize};
 
 /// Reads level 0.
 pub(super) async fn level(store: &Store) -> Result<Level, PyramidError> {
@@ -60,21 +62,53 @@ fn push(positions: &mut Vec<f32>, column: &Column) {
     }
 }
 
+/// The fragments of a chunk, and where its rows are in the level.
+struct Chunk<'a> {
+    view: FragmentIndex<'a>,
+    ranks: RankTable,
+    rows: Range<u64>,
+}
+
+/// The fragments of each chunk.
+fn chunks<'a>(
+    level: &Level,
+    fragments: &'a [ChunkFragments],
+) -> Result<Vec<Chunk<'a>>, PyramidError> {
+    let spans = level.starts.iter().zip(level.starts.iter().skip(1));
+    let chunk = |(chunk, (start, end)): (&'a ChunkFragments, (&usize, &usize))| {
+        let view = chunk.view()?;
+        Ok(Chunk { view, ranks: RankTable::new(&view), rows: to_u64(*start)..to_u64(*end) })
+    };
+    fragments.iter().zip(spans).map(chunk).collect()
+}
+
+impl Chunk<'_> {
+    /// Adds the rows of a fragment.
+    fn push(&self, fragment: u64, to: &mut Vec<u32>) -> Result<(), zvf_model::ModelError> {
+        let count = self.rows.end.saturating_sub(self.rows.start);
+        if let Some(fragment) = self.ranks.get(&self.view, fragment) {
+            let own = fragment.rows_within(count)?.filter(|row| *row < count);
+            to.extend(own.map(|row| to_u32(to_usize(self.rows.start.saturating_add(row)))));
+        }
+        Ok(())
+    }
+}
+
 /// The objects of the index.
 async fn indexed(
     level: &mut Level,
     index: &ObjectIndex,
     fragments: &[ChunkFragments],
 ) -> Result<(), PyramidError> {
-    let places: HashMap<ChunkKey, usize> =
-        level.keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
-    let (mut references, mut offsets) = (Vec::new(), vec![0]);
+    let chunks: HashMap<ChunkKey, Chunk> =
+        level.keys.iter().copied().zip(chunks(level, fragments)?).collect();
+    let (mut references, mut offsets) = (Vec::with_capacity(level.rows()), vec![0]);
     index
         .scan(|manifest| {
-            for (chunk, fragment) in manifest.references()? {
+            for (key, fragment) in manifest.references()? {
                 // One that names nothing is passed over, as the reference does.
-                let Some(at) = places.get(&chunk) else { continue };
-                rows(level, fragments, *at, fragment, &mut references)?;
+                let Some(chunk) = chunks.get(&key) else { continue };
+                chunk.push(fragment, &mut references)?;
             }
             offsets.push(references.len());
             Ok(())
@@ -89,33 +123,13 @@ async fn indexed(
 /// One object of all fragments, where there is no index.
 fn all_as_one(level: &mut Level, fragments: &[ChunkFragments]) -> Result<(), PyramidError> {
     let mut references = Vec::with_capacity(level.rows());
-    for (at, chunk) in fragments.iter().enumerate() {
-        for fragment in 0..chunk.view()?.len() {
-            rows(level, fragments, at, fragment, &mut references)?;
+    for chunk in chunks(level, fragments)? {
+        for fragment in 0..chunk.view.len() {
+            chunk.push(fragment, &mut references)?;
         }
     }
     level.offsets = vec![0, references.len()];
     level.references = references;
-    Ok(())
-}
-
-/// Adds the rows of a fragment.
-fn rows(
-    level: &Level,
-    fragments: &[ChunkFragments],
-    at: usize,
-    fragment: u64,
-    to: &mut Vec<u32>,
-) -> Result<(), zvf_model::ModelError> {
-    let (Some(chunk), Some(start)) = (fragments.get(at), level.starts.get(at)) else {
-        return Ok(());
-    };
-    let end = level.starts.get(at.saturating_add(1)).copied().unwrap_or(*start);
-    let count = crate::num::to_u64(end.saturating_sub(*start));
-    if let Some(fragment) = chunk.view()?.get(fragment) {
-        let own = fragment.rows_within(count)?.filter(|row| *row < count);
-        to.extend(own.map(|row| to_u32(start.saturating_add(crate::num::to_usize(row)))));
-    }
     Ok(())
 }
 

@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::exchange::exchange_names;
+
 /// The disk; clones write into the same record.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
@@ -175,7 +177,7 @@ impl Disk {
 
     /// Lets two names change places in one step; `false` where that cannot be done.
     pub(crate) fn exchange(&self, one: &Path, other: &Path) -> io::Result<bool> {
-        let done = !self.plain && exchanged(one, other)?;
+        let done = !self.plain && exchange_names(one, other)?;
         if done {
             self.note(|| Call::Exchange(one.to_owned(), other.to_owned()));
         }
@@ -246,22 +248,6 @@ fn sync_names(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
     Ok(())
-}
-
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn exchanged(one: &Path, other: &Path) -> io::Result<bool> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-fn exchanged(_one: &Path, _other: &Path) -> io::Result<bool> {
-    Ok(false)
 }
 
 /// The system takes no more slices than this in one call.

@@ -89,6 +89,14 @@ impl Source {
         }
     }
 
+    /// The directory `path`, of files whose bytes are let go of soon.
+    pub(crate) fn passing(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+        #[cfg(feature = "local")]
+        return Ok(Self::Local(Local::passing(path, budget.clone())?));
+        #[cfg(not(feature = "local"))]
+        Self::folder(path, budget)
+    }
+
     /// The directory `path`, large files of which are read through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn mapped(

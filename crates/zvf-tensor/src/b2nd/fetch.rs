@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! place of each chunk -> front: header and block table -> spans of the blocks that are needed
-//!                     -> decoded, each chunk by itself -> runs copied into the result
+//!                     -> decoded, many blocks at once -> runs put into the result
 //! ```
 //!
 //! Only the blocks of the selection are decoded, and block 0 of a chunk where a filter needs it. Chunks go in
-//! waves of a fixed number of decoded bytes.
+//! waves of a fixed number of decoded bytes. Where blocks fill parts of the result that lie apart, each puts its
+//! runs there itself; otherwise they are gathered, and put there when all are.
 
 use std::ops::Range;
 
 use bytes::Bytes;
-use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use rayon::iter::{IntoParallelRefMutIterator as _, ParallelIterator as _};
 use zvf_blosc::{Decoder, Layout, Stored};
-use zvf_format::caterva::{ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
+use zvf_format::caterva::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 
@@ -45,12 +46,12 @@ pub(super) async fn selection(
         held = held.saturating_add(bytes);
         wave.push((part, place));
         if held >= WAVE {
-            flush(array, &frame, &wave, most, &mut out).await?;
+            flush(array, &frame, &wave, &mut out).await?;
             wave.clear();
             held = 0;
         }
     }
-    flush(array, &frame, &wave, most, &mut out).await?;
+    flush(array, &frame, &wave, &mut out).await?;
     Ok(out)
 }
 
@@ -73,7 +74,6 @@ async fn flush(
     array: &BlockArray,
     frame: &Frame<'_>,
     wave: &[(ChunkPart<'_>, ChunkPlace)],
-    most: u64,
     out: &mut [u8],
 ) -> Result<(), TensorError> {
     let mut sources = Vec::new();
@@ -118,10 +118,7 @@ async fn flush(
             Ready { part: source.part, layout, spans }
         })
         .collect();
-    for (ready, blocks) in ready.iter().zip(decode(array, &ready, most)?) {
-        copy(array, ready.part, &blocks, out);
-    }
-    Ok(())
+    decode(array, &ready, out)
 }
 
 /// The spans of a chunk that its blocks take.
@@ -171,44 +168,114 @@ async fn read(
     Ok(all)
 }
 
-/// The blocks of each chunk that are needed, back to back.
-fn decode(
-    array: &BlockArray,
-    ready: &[Ready<'_, '_>],
-    most: u64,
-) -> Result<Vec<Vec<u8>>, TensorError> {
-    let decoder = || {
-        let cap = most.max(array.geometry().block_size().into());
-        Decoder::new(cap).with_item_size(array.item_size())
-    };
-    let one = |decoder: &mut Decoder, ready: &Ready<'_, '_>| {
-        let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
-        let stored = Stored::parts(parts);
-        let size = to_usize(array.geometry().block_size().into());
-        let count = to_usize(ready.part.blocks_touched());
-        let mut blocks = vec![0; size.saturating_mul(count)];
-        for (block, target) in ready.part.blocks().zip(blocks.chunks_exact_mut(size.max(1))) {
-            decoder.decode_into(&ready.layout, &stored, decoded(array, block.number()), target)?;
-        }
-        Ok(blocks)
-    };
-    if let [only] = ready {
-        return one(&mut decoder(), only).map(|blocks| vec![blocks]);
-    }
-    ready.into_par_iter().map_init(decoder, one).collect()
+/// A block to be decoded, and where what is wanted of it goes.
+struct Task<'r, 'g, 'o> {
+    ready: &'r Ready<'r, 'g>,
+    block: BlockPart<'g>,
+    target: Target<'o>,
 }
 
-/// Copies what the blocks of a chunk hold of the selection.
-fn copy(array: &BlockArray, part: &ChunkPart<'_>, blocks: &[u8], out: &mut [u8]) {
-    let size = to_usize(array.geometry().block_size().into()).max(1);
-    for (block, bytes) in part.blocks().zip(blocks.chunks_exact(size)) {
-        for run in block.runs() {
-            let [from, to, len] = [run.from, run.to, run.len].map(to_usize);
-            let source = bytes.get(from..from.saturating_add(len));
-            if let (Some(source), Some(target)) = (source, out.get_mut(to..to.saturating_add(len)))
-            {
-                target.copy_from_slice(source);
+enum Target<'o> {
+    /// A part of the result, which starts at this byte of it, with room for all runs.
+    Result(u64, &'o mut [u8]),
+    /// Runs back to back, to be put into the result.
+    Gathered(Vec<u8>),
+}
+
+/// Decodes what is ready, and puts what is wanted of it into the result.
+fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result<(), TensorError> {
+    let blocks =
+        ready.iter().flat_map(|ready| ready.part.blocks().map(move |block| (ready, block)));
+    let blocks: Vec<(&Ready<'_, '_>, BlockPart<'_>)> = blocks.collect();
+    let mut tasks = Vec::with_capacity(blocks.len());
+    if apart(&blocks) {
+        let (mut rest, mut at) = (&mut *out, 0);
+        for (ready, block) in blocks {
+            let Range { start, end } = block.reach();
+            let skipped = to_usize(start.saturating_sub(at));
+            let (_, from) = rest.split_at_mut_checked(skipped).unwrap_or_default();
+            let len = to_usize(end.saturating_sub(start));
+            let (target, after) = from.split_at_mut_checked(len).unwrap_or_default();
+            tasks.push(Task { ready, block, target: Target::Result(start, target) });
+            (rest, at) = (after, end);
+        }
+        return each(array, &mut tasks);
+    }
+    for (ready, block) in blocks {
+        tasks.push(Task { ready, block, target: Target::Gathered(Vec::new()) });
+    }
+    each(array, &mut tasks)?;
+    for task in &tasks {
+        task.put(out);
+    }
+    Ok(())
+}
+
+/// Whether the blocks fill parts of the result that follow each other.
+fn apart(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
+    let mut end = 0;
+    blocks.iter().all(|(_, block)| {
+        let reach = block.reach();
+        let apart = reach.start >= end;
+        end = reach.end;
+        apart
+    })
+}
+
+/// Does all tasks, many at once where they are worth a thread.
+fn each(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
+    let size = u64::from(array.geometry().block_size());
+    let bytes = size.saturating_mul(u64::try_from(tasks.len()).unwrap_or(u64::MAX));
+    if tasks.len() == 1 || bytes < WORTH_A_THREAD {
+        let mut lent = array.decoder();
+        return tasks.iter_mut().try_for_each(|task| task.run(array, &mut lent.decoder));
+    }
+    tasks
+        .par_iter_mut()
+        .map_init(|| array.decoder(), |lent, task| task.run(array, &mut lent.decoder))
+        .collect()
+}
+
+impl Task<'_, '_, '_> {
+    /// Decodes the block and takes the runs from it.
+    fn run(&mut self, array: &BlockArray, decoder: &mut Decoder) -> Result<(), TensorError> {
+        let Self { ready, block, target } = self;
+        let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
+        let stored = Stored::parts(parts);
+        let range = decoded(array, block.number());
+        let opened = decoder.open_range(&ready.layout, &stored, range)?;
+        let (start, target) = match target {
+            Target::Result(start, target) => (Some(*start), &mut **target),
+            Target::Gathered(bytes) => {
+                bytes.resize(to_usize(block.bytes()), 0);
+                (None, bytes.as_mut_slice())
             }
+        };
+        let mut gathered = 0;
+        for run in block.runs() {
+            let to = start.map_or(gathered, |start| run.to.saturating_sub(start));
+            gathered = gathered.saturating_add(run.len);
+            let [from, to, len] = [run.from, to, run.len].map(to_usize);
+            // All runs are inside the block and the target.
+            let target = target.get_mut(to..to.saturating_add(len)).unwrap_or_default();
+            let _inside = opened.copy(from, target);
+        }
+        Ok(())
+    }
+
+    /// Puts runs that were gathered into the result.
+    fn put(&self, out: &mut [u8]) {
+        let Target::Gathered(bytes) = &self.target else { return };
+        let mut rest = bytes.as_slice();
+        for run in self.block.runs() {
+            let [to, len] = [run.to, run.len].map(to_usize);
+            let (bytes, after) = rest.split_at_checked(len).unwrap_or_default();
+            if let Some(target) = out.get_mut(to..to.saturating_add(len))
+                && target.len() == bytes.len()
+            {
+                target.copy_from_slice(bytes);
+            }
+            rest = after;
         }
     }
 }
@@ -231,3 +298,5 @@ const F32_NAN: [u8; 4] = [0, 0, 0xc0, 0x7f];
 const F64_NAN: [u8; 8] = [0, 0, 0, 0, 0, 0, 0xf8, 0x7f];
 /// Decoded bytes of one wave, but for one chunk that needs more.
 const WAVE: u64 = 32 << 20;
+/// Fewer decoded bytes are decoded sooner than another thread is awake.
+const WORTH_A_THREAD: u64 = 128 << 10;

@@ -14,6 +14,7 @@ use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
 
 use super::fetch;
+use super::lent::{Decoders, Lent};
 use super::values::BlockValues;
 use crate::error::TensorError;
 use crate::memory::Memory;
@@ -48,6 +49,7 @@ struct Inner {
     geometry: Geometry,
     dtype: Option<Box<str>>,
     folder: Option<Folder>, // of a sparse frame
+    decoders: Decoders,
 }
 
 /// The offsets chunk, decoded as entries are asked for.
@@ -175,6 +177,7 @@ impl BlockArray {
             geometry,
             dtype,
             folder,
+            decoders: Decoders::default(),
         }));
         array.check_places()?;
         Ok(array)
@@ -190,6 +193,15 @@ impl BlockArray {
 
     pub(super) fn frame(&self) -> Result<Frame<'_>, TensorError> {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
+    }
+
+    /// A decoder of blocks, with the buffers of one that was given back if there is one.
+    pub(super) fn decoder(&self) -> Lent<'_> {
+        self.0.decoders.lend(|| {
+            // No block is larger, and every chunk is compared with the geometry.
+            let cap = self.0.geometry.block_size().into();
+            Decoder::new(cap).with_item_size(self.item_size())
+        })
     }
 
     /// A way to the places of chunks, best in the order of their numbers.

@@ -16,6 +16,7 @@
 mod edit;
 mod fetch;
 mod frame;
+mod lent;
 mod new;
 mod values;
 mod write;

@@ -180,7 +180,8 @@ impl NewBlocks {
 fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     let compressor = match fields.codec_flags & 0xf {
         0 => Compressor::BloscLz,
-        1 | 2 => Compressor::Lz4,
+        1 => Compressor::Lz4,
+        2 => Compressor::Lz4Hc,
         4 => Compressor::Zlib,
         _ => Compressor::Zstd,
     };

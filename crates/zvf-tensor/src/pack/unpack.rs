@@ -18,6 +18,7 @@ use zvf_store::{Build, Caching, Dense, Key, Rows, Store, StoreError, VerbatimArr
 use super::plan::is_cells;
 use crate::error::TensorError;
 use crate::num::{to_u64, to_usize};
+use crate::pause::pause;
 
 /// How far unpacking is.
 ///
@@ -163,6 +164,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
                 None => {}
             }
         }
+        pause().await;
     }
     Ok(())
 }
@@ -178,6 +180,7 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
             array.put_rows(&[index], &some)?;
         }
         (at, index) = (end, index.saturating_add(1));
+        pause().await;
     }
     Ok(())
 }
@@ -214,6 +217,7 @@ async fn items(dense: &Dense, array: &VerbatimArray) -> Result<(), TensorError> 
             }
         }
         (at, band) = (end, band.saturating_add(1));
+        pause().await;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use zvf_store::{Caching, Dense, Op, Store, StoreError};
 use super::plan::{self, Content, Part};
 use crate::error::TensorError;
 use crate::num::{to_u64, to_usize};
+use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
 
 /// How a store is packed.
@@ -102,6 +103,7 @@ pub async fn pack<W: Write + Seek>(
         let array = plan::array(store, key, &doc, options).await?;
         packed.arrays = packed.arrays.saturating_add(u64::from(!array.is_empty()));
         parts.extend(array);
+        pause().await;
     }
     drop(documents);
     let tensors = parts.iter().map(|part| part.tensor.clone()).collect();
@@ -137,6 +139,7 @@ async fn write<W: Write + Seek>(
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
                 told(packed);
+                pause().await;
             }
         }
         Content::Rows(rows, sized) => {
@@ -150,6 +153,7 @@ async fn write<W: Write + Seek>(
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
                 told(packed);
+                pause().await;
             }
         }
         Content::Items(dense) => {
@@ -186,6 +190,7 @@ async fn items<W: Write + Seek>(
         });
         writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
         left = left.saturating_sub(1);
+        pause().await;
     }
     Ok(())
 }

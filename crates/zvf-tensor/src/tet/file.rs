@@ -237,17 +237,18 @@ impl<'f> Tensor<'f> {
         Ok(Array::new(geometry.element(), shape, bytes))
     }
 
-    /// The elements of `slice` as one span of the file, when they lie there in their order and the file is in
-    /// memory or mapped.
+    /// The elements of `slice` as one span of the file, when there are some, they lie there in their order, and
+    /// the file is in memory or mapped.
     ///
     /// # Errors
     ///
     /// When the slice does not fit.
     pub fn dense(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        self.planned(slice, |plan| {
+        let view = self.planned(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
             Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
-        })
+        });
+        Ok(view?.flatten())
     }
 
     /// The elements of `slice` inside of one raw chunk, with the strides of that, when the file is in memory
@@ -257,11 +258,12 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn strided(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        self.planned(slice, |plan| {
+        let view = self.planned(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
             let element = plan.selection().geometry().element();
             Some(View::strided(self.file.bytes().clone(), element, &view, bytes))
-        })
+        });
+        Ok(view?.flatten())
     }
 
     /// Every element of `slice` once, in the order of the chunks, when nothing else lies between them and the
@@ -271,12 +273,13 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        self.planned(slice, |plan| {
+        let view = self.planned(slice, |plan| {
             let bytes = self.file.tet.byte_stream(plan)?;
             let size = plan.selection().geometry().element().size();
             let count = to_u64(bytes.len()).checked_div(size)?;
             Some(self.view(vec![count], bytes, plan))
-        })
+        });
+        Ok(view?.flatten())
     }
 
     /// The coordinates of the chunks that `slice` touches, last axis fastest.
@@ -289,7 +292,7 @@ impl<'f> Tensor<'f> {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
             coords.collect::<Result<Vec<_>, TensorError>>()
         };
-        self.planned(slice, coords)?
+        self.planned(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn view(&self, shape: Vec<u64>, bytes: Bytes, plan: &Plan<'_, '_>) -> View {
@@ -297,16 +300,20 @@ impl<'f> Tensor<'f> {
         View::new(self.file.bytes().clone(), element, shape, bytes)
     }
 
+    /// What `look` sees in the plan of a slice; nothing when the slice is all of a tensor without elements.
     fn planned<T>(
         &self,
         slice: &Slice,
         look: impl FnOnce(&Plan<'_, '_>) -> T,
-    ) -> Result<T, TensorError> {
+    ) -> Result<Option<T>, TensorError> {
         let axes = self.axes(slice)?;
         let plan = || {
             let lookup = self.file.tet.lookup(self.dataset)?;
+            if lookup.geometry().is_empty() && slice.cuts().is_empty() {
+                return Ok(None);
+            }
             let plan = lookup.select(&axes)?;
-            Ok(look(&plan))
+            Ok(Some(look(&plan)))
         };
         plan().map_err(|error: TensorError| error.of(self.name()))
     }

@@ -396,3 +396,21 @@ async fn a_zone_map_that_lies_is_told() {
         assert!(matches!(element, Element::F32 | Element::F64));
     }
 }
+
+#[tokio::test]
+async fn all_of_a_tensor_without_elements_is_nothing() {
+    let path = folder().join("reject/64_empty_dataset_no_rows.tet");
+    for file in everywhere(&path).await {
+        let (empty, all) = (file.tensor("empty").unwrap(), Slice::all());
+        let read = empty.slice(&all, &memory()).await.unwrap();
+        assert_eq!((read.shape(), read.bytes().len()), (empty.shape(), 0));
+        assert!(empty.dense(&all).unwrap().is_none());
+        assert!(empty.strided(&all).unwrap().is_none());
+        assert!(empty.byte_stream(&all).unwrap().is_none());
+        assert!(empty.touched(&all).unwrap().is_empty());
+        assert_eq!(
+            empty.dense(&":,:".parse().unwrap()).unwrap_err().class(),
+            Class::InvalidArgument
+        );
+    }
+}

@@ -83,7 +83,7 @@ struct Case {
 }
 
 fn coding() -> impl Strategy<Value = Blosc2Settings> {
-    use Compressor::{BloscLz, Lz4, Zlib, Zstd};
+    use Compressor::{BloscLz, Lz4, Lz4Hc, Zlib, Zstd};
     let filters = prop::sample::select(vec![
         vec![],
         vec![Filter::Shuffle],
@@ -91,7 +91,7 @@ fn coding() -> impl Strategy<Value = Blosc2Settings> {
         vec![Filter::Delta, Filter::Shuffle],
         vec![Filter::Shuffle, Filter::ByteDelta],
     ]);
-    let compressor = prop::sample::select(vec![BloscLz, Lz4, Zlib, Zstd]);
+    let compressor = prop::sample::select(vec![BloscLz, Lz4, Lz4Hc, Zlib, Zstd]);
     (filters, compressor, 0_u8..8, any::<bool>()).prop_map(|(list, compressor, level, split)| {
         let mut coding = Blosc2Settings { compressor, level, split, ..Blosc2Settings::default() };
         coding.filters = Default::default();

@@ -171,12 +171,14 @@ impl Ingest {
         let grouping = self.first_batch(batch, of_parts)?;
         let taken = self.take(batch, of_parts, grouping)?;
         let (taken, kept) = self.within_bounds(taken)?;
-        let by_bin = grouping == Grouping::Bins;
-        let routes = route::route(&taken.positions, &self.schema.bins, by_bin)?;
-        let keys = with_leading(routes.chunks, &taken.leading, self.schema.axes.len());
-        let numbers = route::number(&keys, &mut self.table)?;
+        let bins = &self.schema.bins;
+        // One bin in a chunk is the chunk.
+        let by_bin = grouping == Grouping::Bins && bins.bin_shape() != bins.chunk_shape().sizes();
+        let (positions, leading) = (&taken.positions, &taken.leading);
+        let routes = route::route(positions, leading, bins, by_bin, &mut self.table)?;
+        let numbers = routes.numbers;
         let groups = match grouping {
-            Grouping::Bins if self.schema.bins.count() == 1 => Vec::new(),
+            Grouping::Bins if bins.count() == 1 => Vec::new(),
             Grouping::Bins => routes.bins,
             Grouping::Objects => taken.groups,
             Grouping::Runs => self.chains.cut(taken.parts.into_iter(), &numbers, self.table.len()),
@@ -503,13 +505,4 @@ impl Ingest {
         self.left_out = self.left_out.saturating_add(strays);
         Ok((taken, to_u32(keep.len())))
     }
-}
-
-/// The chunk keys of rows with the attribute's bin in front, where there is one.
-fn with_leading(chunks: Vec<i64>, leading: &[i64], axes: usize) -> Vec<i64> {
-    if leading.is_empty() {
-        return chunks;
-    }
-    let keys = leading.iter().zip(chunks.chunks_exact(axes));
-    keys.flat_map(|(bin, chunk)| [bin].into_iter().chain(chunk)).copied().collect()
 }

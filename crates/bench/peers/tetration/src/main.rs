@@ -1,43 +1,175 @@
-//! Answers slices of `.tet` files through tetration, one request at a time.
+//! Does through tetration what a line of standard input asks, and answers with a line.
 //!
-//! A line asks `{"work": "slice" | "open", "file", "query", "enough"}`; the work is done again until `enough`
-//! seconds are full, and a line answers `{"seconds", "count"}`: the mean, and the elements of one answer.
+//! ```text
+//! {"work": "open" | "slice", "file", "query", "enough"}    {"seconds", "user", "count"}
+//! {"work": "select", "file", "query", "output"}            {"shape"}
+//! {"work": "write", "file", "footer", "datasets": [...]}   {}
+//! ```
+//!
+//! The first two are done again until `enough` seconds are full, and answer with the mean, the share of it that
+//! processors worked, and the elements of one answer. A selection is written to `output` as it lies in memory.
+//! Files get a footer of version 2, 1, or none (0); a dataset has `name`, `dtype` (its tag), `shape`,
+//! `chunk_shape`, `codec`, the path of its `items`, `attrs`, `dim_names` and `coords`; with `append` they are
+//! added to a file that is there. What fails is answered with `{"error"}`.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::fs;
 use std::hint::black_box;
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::Instant;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tetration::catalog::TetFile;
+use tetration::catalog::{
+    CoordAxisV1, FileExecutionSettingsV1, RawArrayWrite, TetFile, clear_embedded_indexes,
+    write_multi_raw_array_file,
+};
 use tetration::prelude::*;
-use tetration::query::materialize_query_selection;
+use tetration::query::{DenseBuffer, materialize_query_selection};
+
+type Answer = Result<Value, Box<dyn Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut open: Option<(String, TetFile)> = None;
-    for line in std::io::stdin().lock().lines() {
+    let mut open = None;
+    for line in std::io::stdin().lines() {
         let ask: Value = serde_json::from_str(&line?)?;
-        let path = ask["file"].as_str().unwrap_or_default().to_owned();
-        let enough = ask["enough"].as_f64().unwrap_or(0.0);
-        if open.as_ref().is_none_or(|(name, _)| *name != path) {
-            open = Some((path.clone(), TetFile::open(&path)?));
-        }
-        let doc = parse_query_json(&ask["query"].to_string())?;
-        let (start, mut times, mut count) = (Instant::now(), 0_u32, 0);
-        while times == 0 || start.elapsed().as_secs_f64() < enough {
-            if ask["work"] == "open" {
-                let file = TetFile::open(&path)?;
-                count = read_tet_summary_v1(file.mmap())?.datasets.len();
-            } else if let Some((_, file)) = &open {
-                let outcome = materialize_query_selection(&doc, file.mmap())?;
-                count = outcome.shape.iter().product::<u64>() as usize;
-                black_box(outcome);
-            }
-            times += 1;
-        }
-        let seconds = start.elapsed().as_secs_f64() / f64::from(times);
-        println!("{}", json!({"seconds": seconds, "count": count}));
+        let answer = catch_unwind(AssertUnwindSafe(|| match ask["work"].as_str() {
+            Some("write") => write(&ask),
+            Some("select") => select(&ask),
+            _ => measure(&ask, &mut open),
+        }));
+        let answer = match answer {
+            Ok(answer) => answer.unwrap_or_else(|error| json!({"error": error.to_string()})),
+            Err(panic) => json!({"error": format!("panicked: {}", said(&*panic))}),
+        };
+        println!("{answer}");
         std::io::stdout().flush()?;
     }
     Ok(())
+}
+
+fn measure(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
+    let path = text(ask, "file").to_owned();
+    let enough = ask["enough"].as_f64().unwrap_or(0.0);
+    if open.as_ref().is_none_or(|(name, _)| *name != path) {
+        *open = Some((path.clone(), TetFile::open(&path)?));
+    }
+    let doc = parse_query_json(&ask["query"].to_string())?;
+    let (start, used, mut times, mut count) = (Instant::now(), worked(), 0_u32, 0);
+    while times == 0 || start.elapsed().as_secs_f64() < enough {
+        if ask["work"] == "open" {
+            let file = TetFile::open(&path)?;
+            count = read_tet_summary_v1(file.mmap())?.datasets.len();
+        } else if let Some((_, file)) = &open {
+            let outcome = materialize_query_selection(&doc, file.mmap())?;
+            count = outcome.shape.iter().product::<u64>() as usize;
+            black_box(outcome);
+        }
+        times += 1;
+    }
+    let mean = |seconds: f64| seconds / f64::from(times);
+    let (seconds, user) = (start.elapsed().as_secs_f64(), worked() - used);
+    Ok(json!({"seconds": mean(seconds), "user": mean(user), "count": count}))
+}
+
+fn select(ask: &Value) -> Answer {
+    let file = TetFile::open(text(ask, "file"))?;
+    let doc = parse_query_json(&ask["query"].to_string())?;
+    let outcome = materialize_query_selection(&doc, file.mmap())?;
+    fs::write(text(ask, "output"), bytes(&outcome.buffer))?;
+    Ok(json!({"shape": outcome.shape}))
+}
+
+fn write(ask: &Value) -> Answer {
+    let path = Path::new(text(ask, "file"));
+    let list = ask["datasets"].as_array().map_or(&[][..], Vec::as_slice);
+    let datasets: Vec<_> = list.iter().map(dataset).collect::<Result<_, _>>()?;
+    let execution = FileExecutionSettingsV1 {
+        memory_budget_percent_bps: part(ask, "percent")?,
+        memory_budget_bytes: part(ask, "bytes")?,
+    };
+    let footer: u32 = part(ask, "footer")?;
+    if footer == 0 {
+        let specs: Vec<_> = datasets.iter().map(|data| spec(data, execution)).collect();
+        write_multi_raw_array_file(path, &specs)?;
+        return Ok(json!({}));
+    }
+    let mut session = match ask["append"].as_bool() {
+        Some(true) => TetWriterSession::open_append(path)?,
+        _ => TetWriterSession::create(path).file_execution(execution),
+    };
+    for dataset in datasets {
+        session.push_dataset(dataset)?;
+    }
+    session.commit()?;
+    if footer == 1 {
+        clear_embedded_indexes(path)?;
+    }
+    Ok(json!({}))
+}
+
+fn spec(data: &TetDatasetWrite, execution: FileExecutionSettingsV1) -> RawArrayWrite<'_> {
+    let TetDatasetWrite { name, dtype, shape, chunk_shape, chunk_codec, data, .. } = data;
+    let execution = Some(execution);
+    RawArrayWrite::from_tensor(name, *dtype, shape, chunk_shape, *chunk_codec, data, execution)
+}
+
+fn dataset(about: &Value) -> Result<TetDatasetWrite, Box<dyn Error>> {
+    let coords: BTreeMap<String, Vec<String>> = part(about, "coords")?;
+    let coords: BTreeMap<_, _> =
+        coords.into_iter().map(|(axis, labels)| (axis, CoordAxisV1 { labels })).collect();
+    let dim_names: Vec<String> = part(about, "dim_names")?;
+    Ok(TetDatasetWrite {
+        name: part(about, "name")?,
+        dtype: part(about, "dtype")?,
+        shape: part(about, "shape")?,
+        chunk_shape: part(about, "chunk_shape")?,
+        chunk_codec: part(about, "codec")?,
+        data: fs::read(text(about, "items"))?,
+        attrs: part(about, "attrs")?,
+        dim_names: Some(dim_names).filter(|names| !names.is_empty()),
+        coords: Some(coords).filter(|coords| !coords.is_empty()),
+    })
+}
+
+/// One part of a request; what is left out is zero or empty.
+fn part<T: DeserializeOwned + Default>(ask: &Value, key: &str) -> serde_json::Result<T> {
+    ask.get(key).map_or_else(|| Ok(T::default()), |value| serde_json::from_value(value.clone()))
+}
+
+fn text<'a>(ask: &'a Value, key: &str) -> &'a str {
+    ask[key].as_str().unwrap_or_default()
+}
+
+/// Elements as a file has them.
+fn bytes(buffer: &DenseBuffer) -> Vec<u8> {
+    match buffer {
+        DenseBuffer::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::F64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::F16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::I32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::U8(v) => v.clone(),
+        DenseBuffer::U16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::U32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::U64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DenseBuffer::I16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}
+
+/// Seconds that processors worked for the threads of this process so far, where the system says so.
+fn worked() -> f64 {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+    let first = |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+    texts.filter_map(first).sum::<f64>() / 1e9
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }

@@ -55,7 +55,7 @@ struct How {
     /// Extents of a block, or of an inner chunk; those of the source, or about 64 KiB.
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     block: Option<Vec<u64>>,
-    /// What compresses: none, blosclz, lz4, zlib or zstd; in .tet files none or zstd.
+    /// What compresses: none, blosclz, lz4, lz4hc, zlib or zstd; in .tet files none or zstd.
     #[arg(long, value_name = "NAME", default_value = "zstd")]
     compressor: String,
     /// How hard it tries, 0 to 9.

@@ -135,7 +135,11 @@ proptest! {
             chunks += 1;
             for block in chunk.blocks() {
                 blocks += 1;
-                for run in block.runs() {
+                let runs: Vec<_> = block.runs().collect();
+                prop_assert_eq!(block.bytes(), runs.iter().map(|run| run.len).sum::<u64>());
+                let last = runs.last().unwrap();
+                prop_assert_eq!(block.reach(), runs[0].to..last.to + last.len);
+                for run in runs {
                     for i in 0..run.len {
                         let place = &mut found[(run.to + i) as usize];
                         prop_assert_eq!(*place, None);

@@ -16,6 +16,8 @@ mod maps;
 #[cfg(any(not(unix), test))]
 mod portable;
 #[cfg(unix)]
+mod spares;
+#[cfg(unix)]
 mod unix;
 
 use std::io;
@@ -36,6 +38,8 @@ use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::Promise;
 use crate::num::to_u64;
+#[cfg(unix)]
+use crate::num::to_usize;
 
 /// A directory held open; cheap to clone.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ struct Shared {
     threads: usize,
     #[cfg(all(unix, feature = "map"))]
     maps: Option<maps::Maps>,
+    #[cfg(unix)]
+    spares: Option<Arc<spares::Spares>>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
 }
@@ -56,6 +62,15 @@ impl Local {
     /// The store in the directory `path`, which must exist.
     pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
+    }
+
+    /// The same for files whose bytes are let go of soon: some memory is kept for the next reads.
+    pub(crate) fn passing(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+        Ok(Self(Arc::new(Shared {
+            #[cfg(unix)]
+            spares: Some(Arc::default()),
+            ..Shared::open(path, budget)?
+        })))
     }
 
     /// The same, reading large files through maps.
@@ -170,6 +185,8 @@ impl Shared {
             threads,
             #[cfg(all(unix, feature = "map"))]
             maps: None,
+            #[cfg(unix)]
+            spares: None,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
         })
@@ -211,13 +228,24 @@ impl Shared {
         let size = file.size();
         let (start, len) = part(range, size);
         self.budget.check(len)?;
-        let bytes = file.read(start, len).map_err(|e| StoreError::io(Op::Read, e))?;
+        let bytes = self.bytes(file, start, len).map_err(|e| StoreError::io(Op::Read, e))?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
             return Err(StoreError::changed(Change::Length { expected: len, found }));
         }
-        Ok(Read { bytes: Bytes::from(bytes), start, size, version: file.version() })
+        Ok(Read { bytes, start, size, version: file.version() })
+    }
+
+    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    fn bytes(&self, file: &File, start: u64, len: u64) -> io::Result<Bytes> {
+        #[cfg(unix)]
+        if let Some(mut spare) = self.spares.as_ref().and_then(|spares| spares.take(to_usize(len)))
+        {
+            let read = file.read_into(start, spare.front(to_usize(len)))?;
+            return Ok(spare.into_bytes(read));
+        }
+        Ok(Bytes::from(file.read(start, len)?))
     }
 
     /// The part of `range` that a mapped file has.

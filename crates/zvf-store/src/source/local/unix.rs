@@ -91,6 +91,20 @@ impl File {
         bytes.truncate(wanted);
         Ok(bytes)
     }
+
+    /// Fills `out` with the bytes from `start`, and says with how many: fewer when the file ends.
+    pub(super) fn read_into(&self, start: u64, out: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match pread(&self.open, rest, start.saturating_add(to_u64(done))) {
+                Ok(0) => break,
+                Ok(n) => done = done.saturating_add(n),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
+    }
 }
 
 fn is_known(kind: FileType) -> bool {

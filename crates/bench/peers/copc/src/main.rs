@@ -1,0 +1,118 @@
+//! Answers questions to points in a COPC file through copc-rs, one request at a time.
+//!
+//! The folder is the first argument; the file is made there of plain numbers where it is missing. Coordinates
+//! are whole numbers of a step far below the data's. A line asks `{"work": "boxes", "boxes"}` or
+//! `{"work": "scan"}`, and a line answers `{"seconds", "count", "times"}`, the mean of as many times as fill
+//! the time that all sides have.
+
+use std::error::Error;
+use std::fs;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use copc_rs::{Bounds, BoundsSelection, CopcReader, CopcWriter, LodSelection, Vector};
+use las::point::Format;
+use las::{Builder, Point, Transform, Vlr};
+use serde_json::{Value, json};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("no folder")?;
+    let file = Path::new(&folder).join("points.copc.laz");
+    if !file.exists() {
+        make(Path::new(&folder), &file)?;
+    }
+    for line in std::io::stdin().lines() {
+        let ask: Value = serde_json::from_str(&line?)?;
+        let answer =
+            answer(&ask, &file).unwrap_or_else(|error| json!({"error": error.to_string()}));
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+fn answer(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
+    let boxes: Vec<[[f64; 3]; 2]> = match ask["work"].as_str() {
+        Some("boxes") => serde_json::from_value(ask["boxes"].clone())?,
+        Some("scan") => Vec::new(),
+        _ => return Err("it cannot do that".into()),
+    };
+    let (start, mut times, mut count) = (Instant::now(), 0_u32, 0);
+    while times == 0 || start.elapsed().as_secs_f64() < ENOUGH {
+        count = 0;
+        for [low, high] in &boxes {
+            let [min, max] = [low, high].map(|[x, y, z]| Vector { x: *x, y: *y, z: *z });
+            count += points(file, BoundsSelection::Within(Bounds { min, max }))?;
+        }
+        if boxes.is_empty() {
+            count = points(file, BoundsSelection::All)?;
+        }
+        times += 1;
+    }
+    let seconds = start.elapsed().as_secs_f64() / f64::from(times);
+    Ok(json!({"seconds": seconds, "count": count, "times": times}))
+}
+
+/// The places and attributes of points, as arrays.
+fn points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>> {
+    let mut reader = CopcReader::from_path(file)?;
+    let (mut places, mut values) = (Vec::new(), Vec::new());
+    for point in reader.points(LodSelection::All, bounds)? {
+        places.push([point.x, point.y, point.z]);
+        values.extend_from_slice(&point.extra_bytes);
+    }
+    black_box(&values);
+    Ok(black_box(places).len())
+}
+
+fn make(folder: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
+    let floats = |name: &str| -> Result<Vec<f32>, Box<dyn Error>> {
+        let bytes = fs::read(folder.join(name))?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    };
+    let (places, values) = (floats("positions.f32")?, floats("intensity.f32")?);
+    let mut format = Format::new(6)?;
+    format.extra_bytes = 4;
+    let points: Vec<Point> = places
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .zip(&values)
+        .map(|([x, y, z], value)| Point {
+            x: f64::from(*x),
+            y: f64::from(*y),
+            z: f64::from(*z),
+            return_number: 1,
+            number_of_returns: 1,
+            gps_time: Some(0.0),
+            extra_bytes: value.to_le_bytes().to_vec(),
+            ..Point::default()
+        })
+        .collect();
+    let mut builder = Builder::from((1, 4));
+    builder.point_format = format;
+    let step = Transform { scale: 100.0 / f64::from(1 << 30), offset: 0.0 };
+    builder.transforms = las::Vector { x: step, y: step, z: step };
+    // The format wants to be told where on earth the points are.
+    builder.vlrs.push(Vlr {
+        user_id: "LASF_Projection".to_owned(),
+        record_id: 2112,
+        description: String::new(),
+        data: b"LOCAL_CS[\"none\"]".to_vec(),
+    });
+    builder.has_wkt_crs = true;
+    let mut header = builder.into_header()?;
+    points.iter().for_each(|point| header.add_point(point));
+    let new = folder.join("new.copc.laz");
+    let count = i32::try_from(points.len())?;
+    let mut writer = CopcWriter::from_path(&new, header, -1, -1)?;
+    writer.write(points, count)?;
+    drop(writer);
+    fs::rename(new, file)?;
+    Ok(())
+}
+
+/// Shorter work is repeated until so many seconds are full.
+const ENOUGH: f64 = 0.02;

@@ -1,0 +1,102 @@
+//! Files of other formats made stores: `zvf create`, and the functions of zarr-vectors-tools.
+//!
+//! zvf is a process from its start to its end; of the tools neither the start of Python nor what it loads
+//! counts. The limit is reading the file. What was made must hold as many vertices, read by zvf.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::contest::{Contender, Role, contest};
+use crate::limit;
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::Points;
+use crate::peer::Other;
+use crate::pyramid::{timed, zvf};
+use crate::write::vertices;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // the command is not there in tests; it is a process of its own
+    }
+    let folder = bench.below("files")?;
+    let tools = Other::new(bench, TOOLS, "convert", &["zarr-vectors-tools==0.3.0"], &folder);
+    let count = (1e6 * bench.scale) as u64;
+    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
+    for (work, kind, file) in [
+        (format!("{count} points of CSV"), "csv", points(&folder, count)?),
+        (format!("{} triangles of OBJ", 2 * (side - 1).pow(2)), "obj", sheet(&folder, side)?),
+    ] {
+        if !bench.wants(&work) {
+            continue;
+        }
+        let (own, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
+        let request = json!({"work": kind, "from": file, "to": theirs});
+        let sides = vec![
+            Contender::new("zvf create", Role::Zvf, || {
+                let mut command = Command::new(zvf()?);
+                command
+                    .arg("create")
+                    .arg("-q")
+                    .args([&file, &own])
+                    .args(["--chunk", "12.5,12.5,12.5"]);
+                let turn = timed(command.stdout(Stdio::null()))?;
+                Ok(turn.counting(vertices(&own)?))
+            }),
+            tools.contender(request).then(|turn| Ok(turn.counting(vertices(&theirs)?))),
+            Contender::new("reading the file", Role::Limit, || {
+                Ok(crate::contest::Turn::of(limit::read(std::slice::from_ref(&file))?))
+            }),
+        ];
+        page.row(contest(bench, "files", work, sides)?);
+    }
+    Ok(())
+}
+
+/// Points and an attribute as text.
+fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
+    let path = folder.join(format!("points-{count}.csv"));
+    if !path.exists() {
+        let mut text = String::from("x,y,z,intensity\n");
+        for batch in (Points { count, chunks: 8, shard: None }).batches() {
+            let batch = batch?;
+            let places = batch.positions().as_slice::<f32>().unwrap_or_default();
+            let values = batch.field("intensity").and_then(|field| field.column.as_slice::<f32>());
+            for ([x, y, z], value) in
+                places.as_chunks::<3>().0.iter().zip(values.unwrap_or_default())
+            {
+                let _ = writeln!(text, "{x},{y},{z},{value}");
+            }
+        }
+        fs::write(&path, text)?;
+    }
+    Ok(path)
+}
+
+/// A wavy square of `2 (side - 1)²` triangles as text.
+fn sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
+    let path = folder.join(format!("sheet-{side}.obj"));
+    if !path.exists() {
+        let (corners, faces) = crate::write::data::sheet(side);
+        let mut text = String::new();
+        for corner in corners.as_chunks::<12>().0 {
+            let [x, y, z] = [0, 4, 8].map(|at| {
+                f32::from_le_bytes([corner[at], corner[at + 1], corner[at + 2], corner[at + 3]])
+            });
+            let _ = writeln!(text, "v {x} {y} {z}");
+        }
+        let rows: Vec<i64> =
+            faces.as_chunks::<8>().0.iter().map(|row| i64::from_le_bytes(*row)).collect();
+        for [a, b, c] in rows.as_chunks::<3>().0 {
+            let _ = writeln!(text, "f {} {} {}", a + 1, b + 1, c + 1);
+        }
+        fs::write(&path, text)?;
+    }
+    Ok(path)
+}
+
+const TOOLS: &str = "zarr-vectors-tools 0.3.0";

@@ -1,0 +1,147 @@
+//! Skeletons and meshes as people keep them otherwise: Neuroglancer's precomputed layout, asked through
+//! CloudVolume.
+//!
+//! Both hold the same shapes, a thousand of each at scale 1: walks of 100 nodes, each joined to the one
+//! before it, and rings of 256 corners and 512 triangles. One file a shape is what that layout is without
+//! shards. What is counted is vertices, and edges or faces. The limit is reading its files of the shapes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::json;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Elements, Kind, ObjectId};
+use zvf_query::{Query, Reader};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use crate::clock::repeated;
+use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::limit;
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{SIDE, open, text, walks};
+use crate::peer::Other;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let count = ((1000.0 * bench.scale) as u64).max(10);
+    let folder = bench.below(format!("shapes-{count}"))?;
+    let stores =
+        [made(&folder, "skeletons", &trees(count)?)?, made(&folder, "meshes", &rings(count)?)?];
+    let packages = ["cloud-volume==12.15.2"];
+    let name = "precomputed, CloudVolume 12.15.2";
+    let other = Other::new(bench, name, "precomputed", &packages, &folder);
+    for (kind, store) in ["skeletons", "meshes"].into_iter().zip(&stores) {
+        let reader = open(store)?;
+        for ids in [vec![count / 2], (0..count / 2).map(|at| at * 7 % count).collect()] {
+            let many = ids.len();
+            let work = format!("{many} of {count} {kind}");
+            if !bench.wants(&work) {
+                continue;
+            }
+            let query = Query::objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
+            let files: Vec<PathBuf> = ids
+                .iter()
+                .map(|id| folder.join(format!("precomputed/{kind}/{}", file(kind, *id))))
+                .collect();
+            let sides = vec![
+                Contender::new("zvf", Role::Zvf, || turn(&reader, &query)),
+                other.contender(json!({"work": kind, "ids": ids})),
+                Contender::new("reading its files", Role::Limit, || read(&files)),
+            ];
+            page.row(contest(bench, "shapes", work, sides)?);
+        }
+    }
+    Ok(())
+}
+
+/// The file of a shape, by its id, which there begins with 1.
+fn file(kind: &str, id: u64) -> String {
+    let id = id + 1;
+    if kind == "meshes" { format!("{id}:0:all") } else { id.to_string() }
+}
+
+/// Files that only the other one makes.
+fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
+    let sizes: Option<Vec<u64>> =
+        files.iter().map(|file| fs::metadata(file).ok().map(|about| about.len())).collect();
+    let sizes = sizes.context("its files are not there")?;
+    let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
+    Ok(Turn { cost: Cost { requests, bytes, memory: None }, ..Turn::of(limit::read(files)?) })
+}
+
+/// One question; what is counted is vertices and what joins them.
+fn turn(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
+    let before = reader.store().io_stats();
+    let batch = block_on(reader.run(query))?.batch;
+    let cost = Cost::between(&before, &reader.store().io_stats());
+    let count = batch.len() + batch.elements().map_or(0, Elements::len);
+    let seconds = repeated(|| {
+        std::hint::black_box(block_on(reader.run(query))?);
+        Ok(())
+    })?;
+    Ok(Turn { cost, ..Turn::of(seconds).counting(count as u64) })
+}
+
+/// The store, and the same shapes as plain numbers.
+fn made(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
+    let store = folder.join(format!("{name}.zarrvectors"));
+    if !store.exists() {
+        fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
+        let axes = Axis::spatial(3).context("three axes")?;
+        let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
+        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+        block_on(async {
+            let mut writer = Writer::create(text(&store)?, schema, WriteOptions::default()).await?;
+            writer.push(batch)?;
+            writer.finish().await?;
+            anyhow::Ok(())
+        })?;
+    }
+    Ok(store)
+}
+
+/// Walks as trees: each node but the first of a walk has the one before it as its parent.
+fn trees(count: u64) -> anyhow::Result<Batch> {
+    let walks = walks(count, NODES)?;
+    let children = (0..walks.len()).filter(|node| node % NODES > 0);
+    let edges = Elements::new(2, children.flat_map(|node| [node, node - 1]).collect())?;
+    let owners = (0..walks.len()).map(|node| Some(ObjectId((node / NODES) as i64))).collect();
+    let batch = Batch::new(Kind::Skeleton, walks.positions().clone());
+    Ok(batch.with_vertex_objects(owners)?.with_elements(edges)?)
+}
+
+/// Rings around places of a walk, far enough from the sides.
+fn rings(count: u64) -> anyhow::Result<Batch> {
+    let centres = walks(count, 1)?;
+    let centres = centres.positions().as_slice::<f32>().context("float32")?.to_vec();
+    let (mut places, mut faces) = (Vec::new(), Vec::new());
+    for (ring, centre) in centres.as_chunks::<3>().0.iter().enumerate() {
+        let first = ring * AROUND * AROUND;
+        for at in 0..AROUND * AROUND {
+            let angle = |step: usize| step as f32 / AROUND as f32 * std::f32::consts::TAU;
+            let (u, v) = (angle(at / AROUND), angle(at % AROUND));
+            let from_axis = 1.5 + 0.5 * v.cos();
+            let off = [from_axis * u.cos(), from_axis * u.sin(), 0.5 * v.sin()];
+            for (c, off) in centre.iter().zip(off) {
+                places.extend((c.clamp(3.0, SIDE as f32 - 3.0) + off).to_le_bytes());
+            }
+            let corner = |du: usize, dv: usize| {
+                first + (at / AROUND + du) % AROUND * AROUND + (at % AROUND + dv) % AROUND
+            };
+            faces.extend([corner(0, 0), corner(1, 0), corner(1, 1)]);
+            faces.extend([corner(0, 0), corner(1, 1), corner(0, 1)]);
+        }
+    }
+    let positions = Column::new(Dtype::FLOAT32, 3, places.into())?;
+    let owner = |vertex: usize| Some(ObjectId((vertex / (AROUND * AROUND)) as i64));
+    let owners = (0..positions.len()).map(owner).collect();
+    let batch = Batch::new(Kind::Mesh, positions);
+    Ok(batch.with_vertex_objects(owners)?.with_elements(Elements::new(3, faces)?)?)
+}
+
+const NODES: usize = 100;
+/// Corners around a ring, and around its tube.
+const AROUND: usize = 16;

@@ -1,0 +1,81 @@
+//! What a process reads and holds, as the system counts it; nothing on systems that do not say.
+
+use std::fs;
+
+/// What one process was at when somebody began to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    process: u32,
+    pub(crate) before: Seen,
+}
+
+/// What the system says of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Calls that read.
+    pub(crate) calls: u64,
+    /// Bytes read, whether from a disk or from memory of the system.
+    pub(crate) bytes: u64,
+    /// Memory held now.
+    pub(crate) held: u64,
+    /// The most memory held since somebody began to look.
+    pub(crate) peak: u64,
+}
+
+impl Watch {
+    /// Begins: the peak is forgotten.
+    pub(crate) fn begin(process: u32) -> Option<Self> {
+        fs::write(format!("/proc/{process}/clear_refs"), "5").ok()?;
+        Some(Self { process, before: seen(process)? })
+    }
+
+    /// What was read since, and what was held at most, above what was held at the beginning.
+    pub(crate) fn end(&self) -> Option<Seen> {
+        let now = seen(self.process)?;
+        Some(Seen {
+            calls: now.calls.saturating_sub(self.before.calls),
+            bytes: now.bytes.saturating_sub(self.before.bytes),
+            held: now.held,
+            peak: now.peak.saturating_sub(self.before.held),
+        })
+    }
+}
+
+/// What a process did so far; nothing once it ended.
+pub(crate) fn seen(process: u32) -> Option<Seen> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let kilobytes = |name| number(&status, name).map(|number| number * 1024);
+    let (held, peak) = (kilobytes("VmRSS:")?, kilobytes("VmHWM:")?);
+    let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    Some(Seen { calls: number(&io, "syscr:")?, bytes: number(&io, "rchar:")?, held, peak })
+}
+
+/// The number on the line of that name.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_for_a_while_and_what_is_read_are_seen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, vec![1; 50_000]).unwrap();
+        // Other tests of this process may read and hold something meanwhile, never less.
+        let watch = Watch::begin(std::process::id()).unwrap();
+        drop(std::hint::black_box(vec![1_u8; 40 << 20]));
+        drop(fs::read(&file).unwrap());
+        let seen = watch.end().unwrap();
+        assert!(seen.peak >= 30 << 20, "{seen:?}");
+        assert!(seen.calls >= 1 && seen.bytes >= 50_000, "{seen:?}");
+    }
+
+    #[test]
+    fn who_is_not_there_is_not_seen() {
+        assert!(seen(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
+        assert_eq!(number("a: 1\nb:\t23 kB\n", "b:"), Some(23));
+    }
+}

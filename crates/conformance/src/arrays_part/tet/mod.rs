@@ -1,0 +1,151 @@
+//! `.tet` files, traded with tetration: with its program, and with its library through a program of our own.
+//!
+//! ```text
+//! ours      files that we write: listed, verified and queried by the program; selections with steps by the
+//!           library, which also adds a dataset; brought to Zarr and from there, by the program, into a file of
+//!           its own that we read
+//! theirs    files that the library writes: every type, both codecs, each kind of footer, appended to
+//! packs     golden stores in one file each: verified and queried by the program
+//! ```
+//!
+//! Not asked of the program, because it cannot: to write a slice that holds NaN; to read a Zarr array that has
+//! chunks beyond its edge, or lacks one.
+
+mod ours;
+mod packs;
+mod theirs;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use zvf_format::tet::Element;
+
+use super::{Effort, limited};
+use crate::peers::{self, Talk};
+use crate::random::Random;
+use crate::report::Report;
+use crate::tally::Tally;
+
+pub(super) fn run(
+    effort: Effort<'_>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let mut stock = Stock {
+        tet: peers::tetration()?,
+        library: Talk::start(&mut limited(peers::tetration_library()?, PATIENCE))?,
+    };
+    let mut random = Random::new(effort.seed);
+    for number in 0..effort.arrays {
+        let folder = archives::scratch();
+        let mut report = Report::new(format!("tet/ours/{}/{number}", effort.seed));
+        runtime.block_on(ours::traded(&mut report, folder.path(), &mut stock, &mut random))?;
+        tally.add(report)?;
+    }
+    for number in 0..effort.arrays {
+        let folder = archives::scratch();
+        let mut report = Report::new(format!("tet/theirs/{}/{number}", effort.seed));
+        runtime.block_on(theirs::read(&mut report, folder.path(), &mut stock, &mut random))?;
+        tally.add(report)?;
+    }
+    for id in archives::ids() {
+        let folder = archives::scratch();
+        let mut report = Report::new(format!("{id} packed"));
+        runtime.block_on(packs::packed(&mut report, folder.path(), &stock, &id))?;
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+/// The stock program and library.
+struct Stock {
+    tet: PathBuf,
+    library: Talk,
+}
+
+impl Stock {
+    /// Runs the program; what it prints, or what it complains about.
+    fn program(&self, words: &[&str], file: &Path) -> anyhow::Result<String> {
+        // It keeps a record of queries at home, unless it is told not to.
+        let command: &mut Command = &mut limited(&self.tet, PATIENCE_ONCE);
+        peers::run(command.args(words).arg(file).env("TET_NO_QUERY_HISTORY", "1"))
+    }
+
+    /// All that is wrong with a file; the program says so with its exit code, too.
+    fn verifies(&self, report: &mut Report, file: &Path) {
+        let verified = self.program(&["verify", "--deep"], file);
+        report.holds("verified", verified.is_ok(), format!("{:?}", verified.err()));
+    }
+
+    /// A box of a dataset, by the program.
+    fn queries(
+        &self,
+        report: &mut Report,
+        file: &Path,
+        (dataset, element): (&str, Element),
+        (start, stop): (&[u64], &[u64]),
+        expected: &[u8],
+    ) {
+        let axes = start.iter().zip(stop);
+        let selection: Vec<_> =
+            axes.map(|(start, stop)| json!({"start": start, "stop": stop})).collect();
+        let query = json!({
+            "layout_version": 1, "dataset": dataset, "selection": selection, "spill": SPILL,
+        });
+        match self.program(&["query", &query.to_string(), "-x", "-q", "-t"], file) {
+            Ok(_) => {
+                let part = fs::read(file.with_file_name(SPILL)).unwrap_or_default();
+                report.holds(dataset, part == expected, "other elements");
+            }
+            Err(error) if error.to_string().contains(UNSET) && has_nan(element, expected) => {
+                report.skip("tetration refuses to write slices that hold NaN");
+            }
+            Err(error) => report.fail("queried", error),
+        }
+    }
+
+    /// Asks the library for something; its complaint is the error.
+    fn library(&mut self, ask: &Value) -> anyhow::Result<Value> {
+        let answer = self.library.ask(ask)?;
+        let complaint = answer["error"].as_str();
+        ensure!(complaint.is_none(), "{}", complaint.unwrap_or_default());
+        Ok(answer)
+    }
+}
+
+/// Whether any of the elements is no number.
+fn has_nan(element: Element, bytes: &[u8]) -> bool {
+    let mut items = bytes.chunks_exact(element.size() as usize);
+    match element {
+        // The bits without the sign, after those of infinity.
+        Element::F16 => items.any(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7fff > 0x7c00),
+        Element::F32 => items.any(|b| f32::from_le_bytes(b.try_into().unwrap()).is_nan()),
+        Element::F64 => items.any(|b| f64::from_le_bytes(b.try_into().unwrap()).is_nan()),
+        _ => false,
+    }
+}
+
+/// The file that a query is told to write, beside the one that is asked.
+const SPILL: &str = "part.bin";
+/// How the program says that it met NaN, which it takes for elements that it did not read.
+const UNSET: &str = "unset elements";
+const ELEMENTS: [Element; 10] = [
+    Element::F16,
+    Element::F32,
+    Element::F64,
+    Element::I16,
+    Element::I32,
+    Element::I64,
+    Element::U8,
+    Element::U16,
+    Element::U32,
+    Element::U64,
+];
+/// Seconds that the program has for one file, and the library for all.
+const PATIENCE_ONCE: u32 = 60;
+const PATIENCE: u32 = 3600;

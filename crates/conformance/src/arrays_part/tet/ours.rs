@@ -1,0 +1,173 @@
+//! Files that we write, as tetration sees them; and back through Zarr.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zvf_format::tet::Element;
+use zvf_store::OpenOptions;
+use zvf_tensor::{
+    AnyArray, ArrayForm, Compression, ConvertOptions, Metadata, NewFile, NewTensor, Slice,
+    TensorFile, TetWriter, convert,
+};
+
+use super::super::{Case, memory};
+use super::{ELEMENTS, Stock};
+use crate::random::Random;
+use crate::report::Report;
+
+/// One array: ours to the program and the library, then through Zarr to a file of the program's own, and back.
+pub(super) async fn traded(
+    report: &mut Report,
+    folder: &Path,
+    stock: &mut Stock,
+    random: &mut Random,
+) -> anyhow::Result<()> {
+    let element = ELEMENTS[random.below(ELEMENTS.len())];
+    let case = Case::of(random, element.size() as usize);
+    let path = folder.join("ours.tet");
+    written(&path, element, &case, random)?;
+    stock.verifies(report, &path);
+    if let Some(listed) = report.keep("listed", stock.program(&["info", "--json"], &path)) {
+        let summary: Value = serde_json::from_str(&listed)?;
+        let dataset = &summary["summary"]["datasets"][0];
+        report.same("name", &json!("a"), dataset["name"].clone());
+        report.same("shape", &json!(case.shape), dataset["shape"].clone());
+        report.same("chunks", &json!(case.chunk), dataset["chunk_shape"].clone());
+    }
+    let part = case.part(element.size() as usize);
+    stock.queries(report, &path, ("a", element), (&case.start, &case.stop), &part);
+    selected(report, folder, stock, &path, &case, element.size() as usize, random)?;
+    appended(report, folder, stock, &path, &case, element).await?;
+    through_zarr(report, folder, stock, element, case, random).await
+}
+
+/// Writes the array, half of the time with a footer, sometimes with payloads side by side.
+fn written(path: &Path, element: Element, case: &Case, random: &mut Random) -> anyhow::Result<()> {
+    let compression = match random.below(2) {
+        0 => Compression::None,
+        _ => Compression::Zstd(1 + random.below(9) as i32),
+    };
+    let tensor = NewTensor::new("a", element, &case.shape, &case.chunk)?.compressed(compression);
+    let tensor = tensor.aligned_to([1, 64, 4096][random.below(3)]);
+    let mut new = NewFile::create(path, false)?;
+    let mut writer = TetWriter::new(new.file(), vec![tensor], Default::default())?;
+    writer.put_tensor(&case.items)?;
+    let mut metadata = Metadata::default();
+    let about = metadata.datasets.entry("a".to_owned()).or_default();
+    about.attrs.insert("units".to_owned(), "µm".to_owned());
+    about.dim_names = (0..case.shape.len()).map(|axis| format!("axis {axis}")).collect();
+    if case.shape[0] <= MOST_LABELS {
+        about.set_labels("axis 0", labels(case.shape[0]));
+    }
+    writer.finish((random.below(2) == 0).then_some(&metadata))?;
+    Ok(new.publish()?)
+}
+
+/// A selection with steps, by the library.
+fn selected(
+    report: &mut Report,
+    folder: &Path,
+    stock: &mut Stock,
+    path: &Path,
+    case: &Case,
+    size: usize,
+    random: &mut Random,
+) -> anyhow::Result<()> {
+    let steps: Vec<u64> = case.shape.iter().map(|n| 1 + random.below(*n as usize) as u64).collect();
+    let axes = case.start.iter().zip(&case.stop).zip(&steps);
+    let selection: Vec<_> = axes
+        .map(|((start, stop), step)| json!({"start": start, "stop": stop, "step": step}))
+        .collect();
+    let output = folder.join("selected.bin");
+    let ask = json!({
+        "work": "select", "file": path, "output": output,
+        "query": {"dataset": "a", "selection": selection},
+    });
+    if report.keep("selected", stock.library(&ask)).is_some() {
+        report.holds("selection", fs::read(&output)? == case.every(size, &steps), "other elements");
+    }
+    Ok(())
+}
+
+/// The same array again, added by the library to a copy of the file: which then has a footer, and both.
+async fn appended(
+    report: &mut Report,
+    folder: &Path,
+    stock: &mut Stock,
+    path: &Path,
+    case: &Case,
+    element: Element,
+) -> anyhow::Result<()> {
+    let (copy, items) = (folder.join("appended.tet"), folder.join("items.raw"));
+    fs::copy(path, &copy)?;
+    fs::write(&items, &case.items)?;
+    let dataset = json!({
+        "name": "b", "dtype": element.tag(), "shape": case.shape, "chunk_shape": case.chunk,
+        "codec": 1, "items": items,
+    });
+    let ask =
+        json!({"work": "write", "file": copy, "footer": 2, "append": true, "datasets": [dataset]});
+    if report.keep("appended", stock.library(&ask)).is_none() {
+        return Ok(());
+    }
+    let opened = TensorFile::open(&copy.to_string_lossy(), &OpenOptions::default()).await;
+    let Some(file) = report.keep("open", opened) else { return Ok(()) };
+    for name in ["a", "b"] {
+        let read = file.tensor(name)?.slice(&Slice::all(), &memory()).await;
+        if let Some(all) = report.keep(name, read) {
+            report.holds(name, all.bytes()[..] == case.items, "other elements after appending");
+        }
+    }
+    Ok(())
+}
+
+/// An array to Zarr by us, from there to `.tet` by the program.
+async fn through_zarr(
+    report: &mut Report,
+    folder: &Path,
+    stock: &Stock,
+    element: Element,
+    mut case: Case,
+    random: &mut Random,
+) -> anyhow::Result<()> {
+    // Chunks that end at the edge, and none that is left out because it is all zeros.
+    for (chunk, extent) in case.chunk.iter_mut().zip(&case.shape) {
+        *chunk = (1..=*extent.min(chunk)).rev().find(|n| extent.is_multiple_of(*n)).unwrap_or(1);
+    }
+    case.items.iter_mut().for_each(|byte| *byte |= 1);
+    let path = folder.join("whole.tet");
+    written(&path, element, &case, random)?;
+    let zarr = folder.join("a.zarr");
+    let options = ConvertOptions {
+        block_shape: Some(case.chunk.clone()),
+        shuffle: zvf_blosc::Shuffle::None,
+        compressor: (random.below(2) == 0).then_some(zvf_blosc::Compressor::Zstd),
+        ..ConvertOptions::default()
+    };
+    let plain = OpenOptions::default();
+    let ours = AnyArray::of_tet(TensorFile::open(&path.to_string_lossy(), &plain).await?, None)?;
+    convert(&ours, &zarr.to_string_lossy(), ArrayForm::Zarr, &options, |_, _| ()).await?;
+    let theirs = folder.join("theirs.tet");
+    let words = ["convert", &zarr.to_string_lossy()];
+    if report.keep("converted", stock.program(&words, &theirs)).is_none() {
+        return Ok(());
+    }
+    let opened = TensorFile::open(&theirs.to_string_lossy(), &plain).await;
+    let Some(file) = report.keep("open", opened) else { return Ok(()) };
+    let Some(array) = report.keep("dataset", AnyArray::of_tet(file, None)) else { return Ok(()) };
+    report.same("shape", &case.shape.clone().into(), array.shape().to_vec());
+    let whole = array.read(&vec![0; case.shape.len()], &case.shape, &memory()).await;
+    if let Some(all) = report.keep("all", whole) {
+        report.holds("all", all[..] == case.items, "other elements");
+    }
+    Ok(())
+}
+
+/// As many labels, all different.
+pub(super) fn labels(count: u64) -> Vec<String> {
+    (0..count).map(|at| format!("at {at}")).collect()
+}
+
+/// What the stock program takes along one axis.
+pub(super) const MOST_LABELS: u64 = 64;

@@ -1,0 +1,51 @@
+//! Golden stores in one file each, as they are and compressed, as the stock program sees them.
+
+use std::path::Path;
+
+use zvf_store::{OpenOptions, Store};
+use zvf_tensor::{Compression, NewFile, PackOptions, Slice, TensorFile, Weight, pack};
+
+use super::super::memory;
+use super::Stock;
+use crate::report::Report;
+
+/// Packs one store, has it verified, and every dataset of it queried.
+pub(super) async fn packed(
+    report: &mut Report,
+    folder: &Path,
+    stock: &Stock,
+    id: &str,
+) -> anyhow::Result<()> {
+    let unpacked = archives::Unpacked::new(id);
+    let store = Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
+    let Some(store) = report.keep("open", store) else { return Ok(()) };
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let path = folder.join("pack.tet");
+        let mut new = NewFile::create(&path, true)?;
+        let options = PackOptions::default().compressed(compression);
+        let done = pack(&store, new.file(), &options, |_| ()).await;
+        let Some(_) = report.keep("pack", done) else { return Ok(()) };
+        new.publish()?;
+        stock.verifies(report, &path);
+        let listed = stock.program(&["info", "-q"], &path);
+        report.holds("listed", listed.is_ok(), format!("{:?}", listed.err()));
+        let file = TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await?;
+        for fault in file.verify(true, &memory()).await? {
+            report.holds("verified by us", fault.weight < Weight::Lint, fault);
+        }
+        // A dataset without elements cannot be asked for any: the program refuses.
+        for tensor in file.tensors().filter(|tensor| !tensor.shape().contains(&0)) {
+            // The last half of it along its first axis.
+            let mut start = vec![0; tensor.shape().len()];
+            start[0] = tensor.shape()[0] / 2;
+            let slice = Slice::between(&start, tensor.shape());
+            let own = tensor.slice(&slice, &memory()).await;
+            let (Some(own), Some(element)) = (report.keep("slice", own), tensor.element()) else {
+                continue;
+            };
+            let what = (tensor.name(), element);
+            stock.queries(report, &path, what, (&start, tensor.shape()), own.bytes());
+        }
+    }
+    Ok(())
+}

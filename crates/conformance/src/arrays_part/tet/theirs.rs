@@ -1,0 +1,159 @@
+//! Files that the stock library writes, as we read them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zvf_format::tet::Element;
+use zvf_store::OpenOptions;
+use zvf_tensor::{Bound, Cut, Slice, TensorFile, Weight};
+
+use super::super::{Case, memory};
+use super::ours::{MOST_LABELS, labels};
+use super::{ELEMENTS, Stock};
+use crate::random::Random;
+use crate::report::Report;
+
+/// A dataset that the library is told to write.
+struct Dataset {
+    name: &'static str,
+    element: Element,
+    case: Case,
+    about: Value,
+}
+
+/// Has one file written, and reads it in every way.
+pub(super) async fn read(
+    report: &mut Report,
+    folder: &Path,
+    stock: &mut Stock,
+    random: &mut Random,
+) -> anyhow::Result<()> {
+    let path = folder.join("theirs.tet");
+    let mut datasets = Vec::new();
+    for name in &NAMES[..1 + random.below(NAMES.len())] {
+        datasets.push(Dataset::of(name, folder, datasets.len(), random)?);
+    }
+    let footer = random.below(3);
+    let (percent, bytes) = (random.below(10_001), random.below(2) << 28);
+    let abouts: Vec<Value> = datasets.iter().map(|dataset| dataset.about.clone()).collect();
+    // Half of them in two steps, where there is a footer: appending writes one.
+    let first = match footer > 0 && random.below(2) == 0 {
+        true => 1,
+        false => abouts.len(),
+    };
+    for (list, append) in [(&abouts[..first], false), (&abouts[first..], true)] {
+        if list.is_empty() {
+            continue;
+        }
+        let ask = json!({
+            "work": "write", "file": path, "footer": footer, "append": append, "datasets": list,
+            "percent": percent, "bytes": bytes,
+        });
+        if report.keep("written", stock.library(&ask)).is_none() {
+            return Ok(());
+        }
+    }
+    let files = [
+        TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
+        TensorFile::of_bytes(fs::read(&path)?.into()),
+    ];
+    for file in files {
+        let Some(file) = report.keep("open", file) else { continue };
+        report.same("datasets", &json!(datasets.len()), file.tensors().len());
+        report.same("percent", &json!(percent), file.memory_budget().percent_bps());
+        report.same("bytes", &json!(bytes), file.memory_budget().bytes());
+        for fault in file.verify(true, &memory()).await? {
+            report.holds("verified by us", fault.weight < Weight::Lint, fault);
+        }
+        for dataset in &datasets {
+            dataset.check(report, &file, footer > 0, random).await;
+        }
+    }
+    Ok(())
+}
+
+impl Dataset {
+    fn of(
+        name: &'static str,
+        folder: &Path,
+        number: usize,
+        random: &mut Random,
+    ) -> anyhow::Result<Self> {
+        let element = ELEMENTS[random.below(ELEMENTS.len())];
+        let case = Case::of(random, element.size() as usize);
+        let items = folder.join(format!("{number}.raw"));
+        fs::write(&items, &case.items)?;
+        let mut about = json!({
+            "name": name, "dtype": element.tag(), "shape": case.shape, "chunk_shape": case.chunk,
+            "codec": random.below(2), "items": items,
+        });
+        if random.below(2) == 0 {
+            about["attrs"] = json!({"units": "µm", "number": number.to_string()});
+            about["dim_names"] =
+                (0..case.shape.len()).map(|axis| json!(format!("axis {axis}"))).collect();
+            if case.shape[0] <= MOST_LABELS {
+                about["coords"] = json!({"axis 0": labels(case.shape[0])});
+            }
+        }
+        Ok(Self { name, element, case, about })
+    }
+
+    async fn check(
+        &self,
+        report: &mut Report,
+        file: &TensorFile,
+        footer: bool,
+        random: &mut Random,
+    ) {
+        let Self { case, element, .. } = self;
+        let Some(tensor) = report.keep("dataset", file.tensor(self.name)) else { return };
+        report.same("dtype", &json!(element.name()), tensor.element().map(Element::name));
+        report.same("shape", &json!(case.shape), tensor.shape().to_vec());
+        report.same("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
+        let size = element.size() as usize;
+        let steps: Vec<u64> =
+            case.shape.iter().map(|n| 1 + random.below(*n as usize) as u64).collect();
+        let mut cuts: Vec<Cut> = case.start.iter().zip(&case.stop).zip(&steps).map(cut).collect();
+        for (what, slice, expected) in [
+            ("all", Slice::all(), case.items.clone()),
+            ("box", Slice::between(&case.start, &case.stop), case.part(size)),
+            ("steps", Slice::new(cuts.clone()), case.every(size, &steps)),
+        ] {
+            if let Some(array) = report.keep(what, tensor.slice(&slice, &memory()).await) {
+                report.holds(what, array.bytes()[..] == expected, "other elements");
+            }
+            let view = report.keep("view", tensor.dense(&slice)).flatten();
+            report.holds(
+                "view",
+                view.is_none_or(|view| view.bytes()[..] == expected),
+                "other elements",
+            );
+        }
+        if self.about.get("attrs").is_none() || !footer {
+            return;
+        }
+        let about = file.metadata().tensor(self.name).cloned().unwrap_or_default();
+        report.same("attributes", &self.about["attrs"], json!(about.attrs));
+        report.same("axes", &self.about["dim_names"], json!(about.dim_names));
+        if self.about.get("coords").is_some() {
+            // The end has a label only where it is not that of the axis.
+            cuts[0].start = Some(Bound::Label(format!("at {}", case.start[0]).into()));
+            if case.stop[0] < case.shape[0] {
+                cuts[0].stop = Some(Bound::Label(format!("at {}", case.stop[0]).into()));
+            }
+            let named = tensor.slice(&Slice::new(cuts), &memory()).await;
+            if let Some(array) = report.keep("labels", named) {
+                let same = array.bytes()[..] == case.every(size, &steps);
+                report.holds("labels", same, "other elements");
+            }
+        }
+    }
+}
+
+fn cut(((start, stop), step): ((&u64, &u64), &u64)) -> Cut {
+    Cut { start: Some(Bound::Index(*start)), stop: Some(Bound::Index(*stop)), step: Some(*step) }
+}
+
+/// Datasets are called like this, as many as there are.
+const NAMES: [&str; 4] = ["a", "group/array", "Größe ½", "a b"];

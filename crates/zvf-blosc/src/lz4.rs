@@ -1,0 +1,64 @@
+//! LZ4 blocks, both ways.
+//!
+//! ```text
+//! token       upper half: literals; lower half: match length - 4; 15 in a half: more follow
+//! 255 .. n    more literals, until a byte below 255
+//! ..          literals
+//! 2           distance of the match, u16, not 0            none of this and the next in the last sequence
+//! 255 .. n    more of the match length
+//! ```
+//!
+//! Little-endian. The last five bytes of a block are literals, and the last match begins at least twelve bytes
+//! before the end.
+//!
+//! Safe code does it, or with the feature `fast-codecs` the C library. What the one reads the other reads alike:
+//! data that the C library refuses is given to the safe code, which is less strict about the end of a block. The
+//! two do not write the same bytes.
+
+#[cfg(feature = "fast-codecs")]
+mod c;
+#[cfg(any(test, not(feature = "fast-codecs")))]
+mod hc;
+
+/// Decodes a block into `out`, and says how many bytes that gave; `None` when the data is damaged, or is of more
+/// bytes than `out` has.
+pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
+    #[cfg(feature = "fast-codecs")]
+    if let Some(n) = c::decode(data, out) {
+        return Some(n);
+    }
+    lz4_flex::block::decompress_into(data, out).ok()
+}
+
+/// [`decode`] of a block that goes on from `dictionary`.
+pub(crate) fn decode_after(dictionary: &[u8], data: &[u8], out: &mut [u8]) -> Option<usize> {
+    lz4_flex::block::decompress_into_with_dict(data, out, dictionary).ok()
+}
+
+/// Encodes into `out`, and says how many bytes that took; `None` when they are more than it has, which can also
+/// be when it has few more than needed.
+pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    let room = lz4_flex::block::get_maximum_output_size(bytes.len());
+    out.resize(start.saturating_add(room), 0);
+    let room = out.get_mut(start..)?;
+    #[cfg(feature = "fast-codecs")]
+    return c::encode(bytes, room);
+    #[cfg(not(feature = "fast-codecs"))]
+    lz4_flex::block::compress_into(bytes, room).ok()
+}
+
+/// Appends a block made by looking longer for longer matches: 1 looks least, 9 longest.
+#[cfg(feature = "fast-codecs")]
+pub(crate) fn encode_hc(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    let room = lz4_flex::block::get_maximum_output_size(bytes.len());
+    out.resize(start.saturating_add(room), 0);
+    c::encode_hc(bytes, level, out.get_mut(start..)?)
+}
+
+#[cfg(not(feature = "fast-codecs"))]
+pub(crate) use self::hc::encode as encode_hc;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! LZ4 blocks by looking long: of all places with the same four bytes, as far as a match reaches and the level
+//! has patience, the one with the longest match.
+//!
+//! ```text
+//! heads    hash of four bytes -> the last place that had it
+//! before   place              -> the place before it with the same hash
+//! ```
+//!
+//! A match waits for that of the next byte, which is taken instead when it is longer. The same bytes give the
+//! same block.
+
+use core::iter;
+
+use crate::num;
+
+/// Appends a block, and says how many bytes it took; `None` for more than an LZ4 block can be of.
+pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
+    u32::try_from(bytes.len()).ok().filter(|n| *n < NOWHERE)?;
+    let start = out.len();
+    let mut places = Places::of(bytes, patience(level));
+    let (mut anchor, mut at) = (0, 0);
+    // The last match begins here at the latest.
+    let last = bytes.len().checked_sub(LAST_MATCH);
+    while last.is_some_and(|last| at <= last) {
+        let Some(mut found) = places.longest(at) else {
+            at = at.saturating_add(1);
+            continue;
+        };
+        let mut next = at.saturating_add(1);
+        while last.is_some_and(|last| next <= last)
+            && let Some(longer) = places.longest(next).filter(|other| other.len > found.len)
+        {
+            (at, found) = (next, longer);
+            next = at.saturating_add(1);
+        }
+        // What is before the match may be alike as well.
+        let back = places.backwards(at, &found, anchor);
+        let literals = bytes.get(anchor..at.saturating_sub(back)).unwrap_or_default();
+        let len = found.len.saturating_add(back);
+        sequence(literals, Some((found.distance, len)), out);
+        at = at.saturating_add(found.len);
+        anchor = at;
+    }
+    sequence(bytes.get(anchor..).unwrap_or_default(), None, out);
+    Some(out.len().saturating_sub(start))
+}
+
+/// Bytes that occurred before.
+struct Match {
+    distance: u16,
+    len: usize,
+}
+
+/// Where four bytes occurred before.
+struct Places<'a> {
+    bytes: &'a [u8],
+    heads: Vec<u32>,
+    before: Vec<u32>, // for each place that is known, the last one before it, or `NOWHERE`
+    patience: usize,
+}
+
+impl<'a> Places<'a> {
+    fn of(bytes: &'a [u8], patience: usize) -> Self {
+        let heads = vec![NOWHERE; 1 << HASH_BITS];
+        Self { bytes, heads, before: Vec::with_capacity(bytes.len()), patience }
+    }
+
+    /// The longest match at `at`, the nearest of several.
+    fn longest(&mut self, at: usize) -> Option<Match> {
+        self.learn(at);
+        let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
+        let here = self.bytes.get(at..end)?;
+        let places =
+            iter::successors(self.before.get(at), |place| self.before.get(num::to_usize(**place)));
+        for place in places.take(self.patience) {
+            let place = num::to_usize(*place);
+            let Some(distance) = at.checked_sub(place).and_then(|n| u16::try_from(n).ok()) else {
+                break; // nowhere, or too far, as are all before it
+            };
+            let len = best.as_ref().map_or(SHORTEST.saturating_sub(1), |best| best.len);
+            // What is no longer than the best differs there, or before.
+            let there = self.bytes.get(place..).unwrap_or_default();
+            if here.get(len) == there.get(len) {
+                let alike = alike(here, there);
+                if alike > len {
+                    best = Some(Match { distance, len: alike });
+                }
+            }
+        }
+        best
+    }
+
+    /// Notes the places up to `at` and it.
+    fn learn(&mut self, at: usize) {
+        while self.before.len() <= at {
+            let place = self.before.len();
+            let four = self.bytes.get(place..).and_then(|bytes| bytes.first_chunk::<4>());
+            let hash = four.map_or(0, |four| u32::from_le_bytes(*four).wrapping_mul(FACTOR));
+            let hash = hash.checked_shr(u32::BITS.saturating_sub(HASH_BITS)).unwrap_or(0);
+            let Some(head) = self.heads.get_mut(num::to_usize(hash)) else { return };
+            let place = u32::try_from(place).unwrap_or(NOWHERE);
+            self.before.push(core::mem::replace(head, place));
+        }
+    }
+
+    /// How many bytes before `at`, and not before `anchor`, are as those before the match.
+    fn backwards(&self, at: usize, found: &Match, anchor: usize) -> usize {
+        let ours = self.bytes.get(anchor..at).unwrap_or_default();
+        let theirs = at.saturating_sub(found.distance.into());
+        let theirs = self.bytes.get(..theirs).unwrap_or_default();
+        iter::zip(ours.iter().rev(), theirs.iter().rev()).take_while(|(a, b)| a == b).count()
+    }
+}
+
+/// How many bytes two spans begin with alike.
+fn alike(a: &[u8], b: &[u8]) -> usize {
+    let (a8, b8) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let whole = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
+    let rest = iter::zip(a.iter().skip(whole), b.iter().skip(whole));
+    whole.saturating_add(rest.take_while(|(a, b)| a == b).count())
+}
+
+/// Appends literals, and the distance and length of the match behind them.
+fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
+    let more = found.map_or(0, |(_, len)| len.saturating_sub(SHORTEST));
+    out.push(half(literals.len()) << 4 | half(more));
+    length(literals.len(), out);
+    out.extend_from_slice(literals);
+    if let Some((distance, _)) = found {
+        out.extend_from_slice(&distance.to_le_bytes());
+        length(more, out);
+    }
+}
+
+/// What a half of the token says of `n`.
+fn half(n: usize) -> u8 {
+    u8::try_from(n).unwrap_or(FULL).min(FULL)
+}
+
+/// What follows the token when `n` does not fit in its half.
+fn length(n: usize, out: &mut Vec<u8>) {
+    let Some(mut rest) = n.checked_sub(FULL.into()) else { return };
+    while rest >= 255 {
+        out.push(255);
+        rest = rest.saturating_sub(255);
+    }
+    out.push(u8::try_from(rest).unwrap_or(255)); // below it
+}
+
+/// How many places are looked at.
+fn patience(level: u8) -> usize {
+    1_usize.checked_shl(u32::from(level.min(9))).unwrap_or(1).max(4)
+}
+
+const HASH_BITS: u32 = 15;
+/// Spreads four bytes over the upper bits.
+const FACTOR: u32 = 0x9e37_79b1;
+/// No place: after all that a block can have.
+const NOWHERE: u32 = u32::MAX / 2;
+/// The shortest match.
+const SHORTEST: usize = 4;
+/// What a half of the token can say.
+const FULL: u8 = 15;
+/// Bytes at the end that are literals.
+const LAST_LITERALS: usize = 5;
+/// How far before the end the last match begins, at least.
+const LAST_MATCH: usize = 12;

@@ -1,0 +1,195 @@
+//! Items of a slice as people and programs see them: lines of text, JSON, a file of NumPy.
+//!
+//! ```text
+//! number    as text that gives the same number again
+//! boolean   true, false
+//! other     its bytes in hexadecimal
+//! ```
+//!
+//! JSON has no word for what is not finite: there these are the texts `NaN`, `Infinity` and `-Infinity`.
+
+use std::io::{self, Write};
+
+use half::f16;
+use serde_json::Value;
+use zvf::format::tet::Element;
+use zvf::tensor::{Array, BlockValues};
+
+/// Items of a known or unknown type, and how NumPy calls it.
+pub(super) struct Values<'a> {
+    shape: &'a [u64],
+    descr: String,
+    item: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn of_array(array: &'a Array) -> Self {
+        let descr = match array.element() {
+            Element::F16 => "<f2",
+            Element::F32 => "<f4",
+            Element::F64 => "<f8",
+            Element::I16 => "<i2",
+            Element::I32 => "<i4",
+            Element::I64 => "<i8",
+            Element::U8 => "|u1",
+            Element::U16 => "<u2",
+            Element::U32 => "<u4",
+            Element::U64 => "<u8",
+        };
+        let item = usize::try_from(array.element().size()).unwrap_or(1);
+        Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
+    }
+
+    pub(super) fn of_blocks(values: &'a BlockValues) -> Self {
+        let item = usize::try_from(values.item_size()).unwrap_or(1);
+        let descr = values.dtype().map_or_else(|| format!("|V{item}"), str::to_owned);
+        Self { shape: values.shape(), descr, item, bytes: values.bytes() }
+    }
+
+    /// A file of NumPy: magic, version, header with the shape, items.
+    pub(super) fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
+        let comma = if self.shape.len() == 1 { "," } else { "" };
+        let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
+        let quoted = if self.descr.starts_with('[') {
+            self.descr.clone()
+        } else {
+            format!("'{}'", self.descr)
+        };
+        let mut header = format!(
+            "{{'descr': {quoted}, 'fortran_order': False, 'shape': ({}{comma}), }}",
+            shape.join(", ")
+        );
+        let fixed = 10_usize; // magic, version, length
+        let used = fixed.saturating_add(header.len()).saturating_add(1);
+        let padding = used.next_multiple_of(64).saturating_sub(used);
+        header.extend(std::iter::repeat_n(' ', padding));
+        header.push('\n');
+        let len = u16::try_from(header.len()).map_err(|_long| io::ErrorKind::InvalidData)?;
+        out.write_all(b"\x93NUMPY\x01\x00")?;
+        out.write_all(&len.to_le_bytes())?;
+        out.write_all(header.as_bytes())?;
+        out.write_all(self.bytes)
+    }
+
+    /// Shape, type and items, in order.
+    pub(super) fn json(&self) -> Value {
+        let values: Vec<Value> = self.items().map(Shown::into_json).collect();
+        serde_json::json!({ "shape": self.shape, "dtype": self.descr, "values": values })
+    }
+
+    /// One line for each run along the last axis.
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let width = self.shape.last().copied().unwrap_or(1).max(1);
+        let width = usize::try_from(width).unwrap_or(usize::MAX);
+        let mut texts = self.items().map(Shown::into_text).peekable();
+        while texts.peek().is_some() {
+            let line: Vec<String> = texts.by_ref().take(width).collect();
+            writeln!(out, "{}", line.join(" "))?;
+        }
+        Ok(())
+    }
+
+    fn items(&self) -> impl Iterator<Item = Shown> {
+        self.bytes.chunks_exact(self.item.max(1)).map(|item| Shown::of(&self.descr, item))
+    }
+}
+
+/// One item.
+enum Shown {
+    /// A number or a boolean: text that is JSON, unless the number is not finite.
+    Plain(String),
+    /// Bytes in hexadecimal.
+    Bytes(String),
+}
+
+impl Shown {
+    fn of(descr: &str, item: &[u8]) -> Self {
+        let turned: Vec<u8> = match descr.starts_with('>') {
+            true => item.iter().rev().copied().collect(),
+            false => item.to_vec(),
+        };
+        match number(descr.trim_start_matches(['<', '>', '|', '=']), &turned) {
+            Some(text) => Self::Plain(text),
+            None => Self::Bytes(item.iter().map(|byte| format!("{byte:02x}")).collect()),
+        }
+    }
+
+    fn into_text(self) -> String {
+        let (Self::Plain(text) | Self::Bytes(text)) = self;
+        text
+    }
+
+    fn into_json(self) -> Value {
+        match self {
+            Self::Bytes(text) => text.into(),
+            Self::Plain(text) => {
+                serde_json::from_str(&text).unwrap_or_else(|_not_finite| match text.as_str() {
+                    "inf" => "Infinity".into(),
+                    "-inf" => "-Infinity".into(),
+                    _ => text.into(),
+                })
+            }
+        }
+    }
+}
+
+/// A number or a boolean as text, little-endian; `None` when the type is of something else.
+fn number(kind: &str, item: &[u8]) -> Option<String> {
+    Some(match kind {
+        "f2" => f16::from_le_bytes(item.try_into().ok()?).to_string(),
+        "f4" => f32::from_le_bytes(item.try_into().ok()?).to_string(),
+        "f8" => f64::from_le_bytes(item.try_into().ok()?).to_string(),
+        "i1" => i8::from_le_bytes(item.try_into().ok()?).to_string(),
+        "i2" => i16::from_le_bytes(item.try_into().ok()?).to_string(),
+        "i4" => i32::from_le_bytes(item.try_into().ok()?).to_string(),
+        "i8" => i64::from_le_bytes(item.try_into().ok()?).to_string(),
+        "u1" => u8::from_le_bytes(item.try_into().ok()?).to_string(),
+        "u2" => u16::from_le_bytes(item.try_into().ok()?).to_string(),
+        "u4" => u32::from_le_bytes(item.try_into().ok()?).to_string(),
+        "u8" => u64::from_le_bytes(item.try_into().ok()?).to_string(),
+        "b1" => (u8::from_le_bytes(item.try_into().ok()?) != 0).to_string(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_every_type() {
+        #[rustfmt::skip]
+        let table: [(&str, &[u8], &str, &str); 20] = [
+            ("<f2", &[0x00, 0x3e], "1.5", "1.5"),
+            ("<f2", &[0x00, 0x7c], "inf", "\"Infinity\""),
+            ("<f4", &[0xcd, 0xcc, 0xcc, 0x3d], "0.1", "0.1"),
+            (">f4", &[0x3d, 0xcc, 0xcc, 0xcd], "0.1", "0.1"),
+            ("<f4", &[0, 0, 0xc0, 0x7f], "NaN", "\"NaN\""),
+            ("<f4", &[0, 0, 0x80, 0xff], "-inf", "\"-Infinity\""),
+            ("<f8", &[0, 0, 0, 0, 0, 0, 0, 0x80], "-0", "-0.0"),
+            ("|i1", &[0xff], "-1", "-1"),
+            ("<i2", &[0xfe, 0xff], "-2", "-2"),
+            (">i4", &[0, 0, 1, 0], "256", "256"),
+            ("<i8", &[0, 0, 0, 0, 0, 0, 0, 0x80], "-9223372036854775808", "-9223372036854775808"),
+            ("|u1", &[200], "200", "200"),
+            ("<u2", &[1, 2], "513", "513"),
+            (">u2", &[1, 2], "258", "258"),
+            ("<u4", &[0xff; 4], "4294967295", "4294967295"),
+            ("<u8", &[0xff; 8], "18446744073709551615", "18446744073709551615"),
+            ("|b1", &[2], "true", "true"),
+            ("|b1", &[0], "false", "false"),
+            ("<c8", &[0, 0, 0x80, 0x3f, 0, 0, 0, 0], "0000803f00000000", "\"0000803f00000000\""),
+            ("|S2", b"12", "3132", "\"3132\""),
+        ];
+        for (descr, item, text, json) in table {
+            assert_eq!(Shown::of(descr, item).into_text(), text, "{descr}");
+            assert_eq!(Shown::of(descr, item).into_json().to_string(), json, "{descr}");
+        }
+    }
+
+    #[test]
+    fn a_type_of_another_size_is_shown_as_bytes() {
+        assert_eq!(Shown::of("<f4", &[1, 2]).into_text(), "0102");
+    }
+}

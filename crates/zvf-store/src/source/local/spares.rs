@@ -1,0 +1,119 @@
+//! Memory that was read into before, for the next reads of about the same size: fresh memory costs the system
+//! as much as filling it.
+//!
+//! Only for files whose bytes are let go of soon, not for cells, which caches keep: what is kept here counts
+//! as nobody's.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// Buffers at rest.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>, // in the order they came back
+    bytes: usize,          // of all of them
+}
+
+/// A buffer that goes back to rest when nobody reads it any more.
+pub(super) struct Spare {
+    bytes: Vec<u8>, // all of them written before
+    home: Arc<Spares>,
+}
+
+impl Spares {
+    /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not worth it.
+    pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
+        if !(SMALLEST..=LARGEST).contains(&wanted) {
+            return None;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |buffer: &Vec<u8>| (wanted..=wanted.saturating_add(wanted / 4)).contains(&buffer.len());
+        let bytes = match kept.buffers.iter().rposition(fits) {
+            Some(found) => {
+                let bytes = kept.buffers.swap_remove(found);
+                kept.bytes = kept.bytes.saturating_sub(bytes.len());
+                bytes
+            }
+            None => vec![0; wanted.next_multiple_of(ROUNDED)],
+        };
+        Some(Spare { bytes, home: Arc::clone(self) })
+    }
+}
+
+impl Spare {
+    /// Its first bytes, to be read into.
+    pub(super) fn front(&mut self, len: usize) -> &mut [u8] {
+        self.bytes.get_mut(..len).unwrap_or_default()
+    }
+
+    /// Its first bytes, once they were read.
+    pub(super) fn into_bytes(self, len: usize) -> Bytes {
+        let all = Bytes::from_owner(self);
+        all.slice(..len.min(all.len()))
+    }
+}
+
+impl AsRef<[u8]> for Spare {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut kept = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = kept.bytes.saturating_add(bytes.len());
+        if more <= MOST {
+            kept.bytes = more;
+            kept.buffers.push(bytes);
+        }
+    }
+}
+
+/// Smaller reads are of memory that the allocator keeps.
+const SMALLEST: usize = 16 << 10;
+/// Larger ones are seldom many.
+const LARGEST: usize = 4 << 20;
+/// Reads of nearly the same size shall fit the same buffers.
+const ROUNDED: usize = 4 << 10;
+/// What is kept for one file at most.
+const MOST: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_let_go_of_is_read_into_again() {
+        let spares = Arc::new(Spares::default());
+        for small_or_large in [SMALLEST - 1, LARGEST + 1] {
+            assert!(spares.take(small_or_large).is_none());
+        }
+        let mut one = spares.take(20_000).unwrap();
+        one.front(3).copy_from_slice(b"abc");
+        let bytes = one.into_bytes(3);
+        assert_eq!(bytes, b"abc"[..]);
+        // While somebody reads it, it is not given away.
+        assert_eq!(spares.take(20_000).unwrap().as_ref()[..3], [0; 3]);
+        drop(bytes);
+        for (wanted, same) in [(9_000, false), (30_000, false), (16_500, true)] {
+            let Some(other) = spares.take(wanted) else { continue };
+            assert_eq!(other.as_ref().starts_with(b"abc"), same, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_allowed() {
+        let spares = Arc::new(Spares::default());
+        let many: Vec<Spare> = (0..6).map(|_| spares.take(LARGEST).unwrap()).collect();
+        drop(many);
+        let kept = spares.0.lock().unwrap();
+        assert_eq!((kept.buffers.len(), kept.bytes), (MOST / LARGEST, MOST));
+    }
+}
