@@ -31,6 +31,8 @@ pub async fn build(
     how: &BuildOptions,
     mut told: impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
+    // What another build left goes, whatever becomes of this one; where it cannot, `Build::begin` says so.
+    drop(Build::clear_beside(address));
     let store = Store::open(address, OpenOptions::default()).await?;
     let aside = Aside::open(address, &store, options)?;
     let made = replace((address, &store), options, (how, aside.as_ref()), &mut told).await;
