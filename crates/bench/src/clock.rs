@@ -1,6 +1,5 @@
-//! How long something takes, and how much of that processors worked.
+//! How long something takes.
 
-use std::fs;
 use std::time::Instant;
 
 /// Work that is over sooner is done again, until this many seconds are full: a clock and caches that
@@ -31,13 +30,4 @@ pub(crate) fn repeated(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::
             return Ok(all / f64::from(times));
         }
     }
-}
-
-/// Seconds that processors worked for the threads of this process so far, where the system says so.
-pub(crate) fn worked() -> f64 {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let texts =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
-    let first = |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-    texts.filter_map(first).sum::<f64>() / 1e9
 }

@@ -92,7 +92,7 @@ fn anew(
         Contender::new("zvf, packed", Role::Variant, || each(&|| open(pack))),
         Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| options(pack))),
     ];
-    page.row(contest("packed", work, bench.turns, contenders)?);
+    page.row(contest(bench, "packed", work, contenders)?);
     Ok(())
 }
 
@@ -128,7 +128,7 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Contender::new("zvf, packed", Role::Variant, || turn(&|| open(&pack))),
             Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open(&store))),
         ];
-        page.row(contest("packed", work, bench.turns, contenders)?);
+        page.row(contest(bench, "packed", work, contenders)?);
     }
     Ok(())
 }
