@@ -9,12 +9,12 @@ use crate::house::House;
 
 pub(crate) const COMMAND: Command = Command {
     name: "miri",
-    help:
-        "interpret the tests of zvf-format, little- and big-endian, and of the filters of zvf-blosc
+    help: "interpret the tests of zvf-format, little- and big-endian
 
 usage: cargo xtask miri [FILTERS AND OPTIONS OF THE TESTS]
 
-Needs a nightly toolchain with the components miri and rust-src. Properties run few cases each:
+Those of the filters of zvf-blosc follow, with vectors. Needs a nightly toolchain with the components
+miri and rust-src. Properties run few cases each:
 the interpreter is some hundred times slower than the machine.",
     run,
 };

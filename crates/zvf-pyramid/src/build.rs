@@ -3,7 +3,7 @@
 //! Each level is read back from what was written of it, so a level is made of what a reader will find. Links
 //! between levels are written when all levels are, and then the root.
 
-use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::PairFolder;
 
 use crate::aside::Aside;
@@ -33,7 +33,7 @@ pub async fn build(
 ) -> Result<Vec<LevelReport>, PyramidError> {
     // What another build left goes, whatever becomes of this one; where it cannot, `Build::begin` says so.
     drop(Build::clear_beside(address));
-    let store = Store::open(address, OpenOptions::default()).await?;
+    let store = Store::open(address, options.opening()).await?;
     let aside = Aside::open(address, &store, options)?;
     let made = replace((address, &store), options, (how, aside.as_ref()), &mut told).await;
     if let Some(aside) = aside {
@@ -58,7 +58,7 @@ async fn replace(
     }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
-    let store = Store::open(address, OpenOptions::default()).await?;
+    let store = Store::open(address, options.opening()).await?;
     let made = all(&store, (&build, aside), &ladder, told).await;
     levels::end(build, made).await
 }

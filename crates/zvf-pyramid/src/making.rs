@@ -162,7 +162,8 @@ impl Making<'_> {
         let side = self.step.chunk.first().copied().unwrap_or(1.0);
         let cell = self.step.size.filter(|_| self.step.method == Method::Cluster).unwrap_or(side);
         let (mut held, mut error, mut first) = (Vec::<Batch>::new(), 0.0_f64, 0_u64);
-        let mut most = HELD;
+        let room = HELD.min(to_usize(blocks::vertices_in(self.ladder.options().memory)));
+        let mut most = room;
         while let Some(batch) = batches.next().await {
             let batch = batch?;
             if self.step.method == Method::Subset {
@@ -182,7 +183,7 @@ impl Making<'_> {
             let all = together(&held)?;
             let (behind, ahead) = swept(&all, held.last(), side, cell)?;
             error = error.max(self.clustered(behind, taking)?);
-            most = HELD.max(ahead.len().saturating_mul(2));
+            most = room.max(ahead.len().saturating_mul(2));
             held = vec![ahead];
         }
         if self.step.method != Method::Subset && !held.is_empty() {
@@ -395,5 +396,5 @@ impl Making<'_> {
 pub(crate) const RECIPE: &str = "zvf.coarsening";
 /// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
 const CHAINS: usize = 4;
-/// Points that are held before those behind the sweep are made.
+/// Points that are held before those behind the sweep are made, where memory allows.
 const HELD: usize = 500_000;

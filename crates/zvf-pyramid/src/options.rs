@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use zvf_format::metadata::CrossLevelStorage;
 use zvf_model::Kind;
+use zvf_store::OpenOptions;
 
 use crate::{PyramidError, Rule};
 
@@ -61,7 +62,8 @@ pub struct Options {
     pub depth: i64,
     /// What becomes of attributes, by name.
     pub rules: Vec<(String, Rule)>,
-    /// About how many bytes of a level may be held until it is written.
+    /// About how many bytes of a level may be held until it is written; half as many at most are for
+    /// reading the level below.
     pub memory: u64,
 }
 
@@ -91,6 +93,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How a level is opened to be read: half of the memory is for that. Less than a cell or two would only
+    /// refuse stores.
+    pub(crate) fn opening(&self) -> OpenOptions {
+        let usual = OpenOptions::default();
+        let budget = (self.memory / 2).max(LEAST_BUDGET).min(usual.budget_bytes);
+        OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
+    }
+
     /// Refuses settings that mean nothing.
     pub(crate) fn check(&self, kind: Kind) -> Result<Method, PyramidError> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
@@ -285,6 +295,8 @@ impl FromStr for Strategy {
 
 /// More than so many levels are never useful: each one has chunks at least as large.
 pub(crate) const MOST_LEVELS: u32 = 20;
+/// Bytes that reading has at least.
+const LEAST_BUDGET: u64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ use zvf_format::metadata::{
 };
 use zvf_model::{Batch, Kind, Level, LevelReader, LinkFamily, ObjectId};
 use zvf_query::{Order, Query, Reader};
-use zvf_store::{Build, BuildOptions, Caching, OpenOptions, Store};
+use zvf_store::{Build, BuildOptions, Caching, Store};
 use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use self::shares::{Share, Shares};
@@ -97,7 +97,7 @@ pub(crate) async fn build(
     }
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
-    let store = Store::open(address, OpenOptions::default()).await?;
+    let store = Store::open(address, ladder.options().opening()).await?;
     let made = all(&store, (&build, aside), (ladder, &steps, &shares), told).await;
     levels::end(build, made).await.map(Some)
 }
