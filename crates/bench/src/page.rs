@@ -257,7 +257,10 @@ fn figures(side: &Side, ours: f64, wanted: Option<f64>) -> String {
             let ratio = match side.role {
                 Role::Zvf => String::new(),
                 Role::Reference | Role::Peer => match wanted {
-                    Some(wanted) => format!("{:.2} of {wanted} wanted", seconds / ours),
+                    Some(wanted) => {
+                        let wanted = (wanted * 100.0).round() / 100.0;
+                        format!("{:.2} of {wanted} wanted", seconds / ours)
+                    }
                     None => format!("{:.2}", seconds / ours),
                 },
                 _ => format!("{:.2}", seconds / ours),
