@@ -1,32 +1,31 @@
 //! One level, being made of the one below.
 //!
 //! ```text
-//! points            streamed by slabs of chunks: what is behind the sweep is made and given to the writer
-//! chains            streamed object by object
-//! skeletons         so many objects at a time
-//! graphs, meshes    by blocks of chunks (`blocks`): one where all of it fits in memory
+//! points      what lies in cells that are complete goes on            points
+//! chains      some objects at a time, and so skeletons                chains
+//! pieces      graphs and meshes, by blocks of chunks                  pieces
 //! ```
 
-use futures_util::StreamExt as _;
+mod chains;
+mod pieces;
+mod points;
+
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
 use zvf_format::metadata::{Codec, Level as Document, LinkStore, LinksConvention, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, Level, LevelReader};
-use zvf_query::{Order, Query, Reader};
+use zvf_query::{Query, Reader};
 use zvf_store::{Build, Codecs, Store};
 use zvf_write::{LevelWriter, Outside, PairFolder, Pairs, Schema, WriteOptions};
 
-use crate::batches::{kept_of, swept, together, without_places};
-use crate::blocks;
 use crate::build::Names;
 use crate::carry::Objects;
 use crate::ladder::{Ladder, Step};
 use crate::links::Taking;
-use crate::num::{to_f64, to_i64, to_u64, to_usize, whole};
+use crate::num::{to_i64, to_u64};
 use crate::report::LevelReport;
-use crate::shape::chain::Thin;
-use crate::shape::{Made, Rules, chain, collapse, contract, points, tree};
+use crate::shape::{Made, Rules, collapse, contract, tree};
 use crate::{Method, PyramidError};
 
 /// One level, being made.
@@ -150,178 +149,6 @@ impl Making<'_> {
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// Points, slab by slab.
-    async fn points(
-        &self,
-        reader: &Reader,
-        objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<f64, PyramidError> {
-        let query = self.asking(Query::all(), objects).order(Order::Storage);
-        let mut batches = reader.stream(query);
-        let side = self.step.chunk.first().copied().unwrap_or(1.0);
-        let cell = self.step.size.filter(|_| self.step.method == Method::Cluster).unwrap_or(side);
-        let (mut held, mut error, mut first) = (Vec::<Batch>::new(), 0.0_f64, 0_u64);
-        let room = HELD.min(to_usize(blocks::vertices_in(self.ladder.options().memory)));
-        let mut most = room;
-        while let Some(batch) = batches.next().await {
-            let batch = batch?;
-            if self.step.method == Method::Subset {
-                let made = self.subset(batch, first, objects, taking)?;
-                first = first.saturating_add(made.1);
-                error = made.0;
-                continue;
-            }
-            let batch = kept_of(&batch, objects)?;
-            if batch.is_empty() {
-                continue; // does not say how far the sweep is
-            }
-            held.push(batch);
-            if held.iter().map(Batch::len).fold(0, usize::saturating_add) < most {
-                continue;
-            }
-            let all = together(&held)?;
-            let (behind, ahead) = swept(&all, held.last(), side, cell)?;
-            error = error.max(self.clustered(behind, taking)?);
-            most = room.max(ahead.len().saturating_mul(2));
-            held = vec![ahead];
-        }
-        if self.step.method != Method::Subset && !held.is_empty() {
-            error = error.max(self.clustered(together(&held)?, taking)?);
-        }
-        Ok(error)
-    }
-
-    fn clustered(&self, batch: Batch, taking: &mut Taking) -> Result<f64, PyramidError> {
-        let (batch, places) = without_places(batch)?;
-        let made = match self.step.size.filter(|_| self.step.method == Method::Cluster) {
-            Some(size) => points::clustered(&batch, size, &self.rules)?,
-            None => Made::same(batch),
-        };
-        taking.take(&made, &places)?;
-        Ok(made.error)
-    }
-
-    /// Takes a part of the points; gives the error, and how many there were.
-    fn subset(
-        &self,
-        batch: Batch,
-        first: u64,
-        objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<(f64, u64), PyramidError> {
-        let (batch, places) = without_places(batch)?;
-        let keep = self.step.keep.unwrap_or(1.0);
-        let place = (self.ladder.options().seed, self.step.level, first);
-        let kept = |row: usize| {
-            let owner =
-                batch.vertex_objects().and_then(|owners| owners.get(row).copied().flatten());
-            owner.is_none_or(|id| objects.is_none_or(|objects| objects.keeps(id.0)))
-        };
-        let made = points::subset(&batch, keep, place, &kept, &self.rules)?;
-        taking.take(&made, &places)?;
-        Ok((made.error, to_u64(batch.len())))
-    }
-
-    /// Chains, some objects at a time.
-    async fn chains(
-        &self,
-        reader: &Reader,
-        objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<f64, PyramidError> {
-        let thin = match self.step.method {
-            Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
-            Method::Decimate => Thin::Every(whole(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
-            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
-        };
-        let Some(objects) = objects else {
-            // Without an index there is no chain, or the question is refused.
-            let all = self.asking(Query::all(), None).order(Order::Objects);
-            return Ok(reader.run(&all).await.map(|_| 0.0)?);
-        };
-        let kept = objects.kept_ids();
-        let each = self.objects_at_once(kept.len()).div_ceil(CHAINS);
-        let mut error = 0.0_f64;
-        for ids in kept.chunks(each) {
-            let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
-            let (batch, places) = without_places(batch)?;
-            let made = chain::thinned(&batch, thin, &self.rules)?;
-            error = error.max(made.error);
-            taking.take(&made, &places)?;
-        }
-        Ok(error)
-    }
-
-    /// Skeletons, some objects at a time: a tree lies in one object.
-    async fn trees(
-        &self,
-        reader: &Reader,
-        objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<(f64, u64), PyramidError> {
-        let kept = objects.map_or(&[][..], Objects::kept_ids);
-        let each = self.objects_at_once(kept.len());
-        let (mut error, mut elements) = (0.0_f64, 0_u64);
-        for ids in kept.chunks(each) {
-            let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let batch = reader.run(&self.asking(Query::objects(ids), objects)).await?.batch;
-            let (batch, places) = without_places(batch)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], false)?;
-            error = error.max(made.error);
-            elements = elements.saturating_add(made.elements());
-            taking.take(&made, &places)?;
-        }
-        Ok((error, elements))
-    }
-
-    /// How many objects fit in memory together, by their mean size.
-    fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().memory);
-        let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
-        to_usize(whole(to_f64(rows) / mean.max(1.0))).max(1)
-    }
-
-    /// Graphs, meshes, and skeletons without objects, block by block.
-    async fn pieces(
-        &self,
-        reader: &Reader,
-        below: &LevelReader,
-        objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<(f64, u64), PyramidError> {
-        let links = below.links(Delta::SAME).await?;
-        let directed = links.is_some_and(|links| links.policy().is_directed());
-        // A tree is made as a whole.
-        let whole = self.ladder.kind == Kind::Skeleton;
-        let room = blocks::vertices_in(self.ladder.options().memory);
-        let most = if whole { u64::MAX } else { room };
-        let blocks = blocks::Blocks::of(below, most).await?;
-        if blocks.len() < 2 {
-            let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
-            let (batch, places) = without_places(kept_of(&batch, objects)?)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], directed)?;
-            taking.take(&made, &places)?;
-            return Ok((made.error, made.elements()));
-        }
-        let mut sewing = blocks::Sewing::default();
-        let (mut error, mut elements) = (0.0_f64, 0_u64);
-        for number in 0..blocks.len() {
-            let query = Query::all().in_region(blocks.region(number)?).with_places();
-            let batch = reader.run(&self.asking(query, objects)).await?.batch;
-            let (batch, places) = without_places(kept_of(&batch, objects)?)?;
-            let owners = blocks.owners(&places);
-            let fixed = blocks::fixed(&batch, &owners, number);
-            let made = self.shaped(batch, &fixed, directed)?;
-            error = error.max(made.error);
-            let own = sewing.take(made, (&places, &owners, &fixed), number, taking)?;
-            elements = elements.saturating_add(own);
-        }
-        sewing.check(self.step.below, objects.is_none_or(Objects::keeps_all))?;
-        Ok((error, elements))
-    }
-
     /// A coarser batch, in which the rows that are `fixed` are what they were.
     fn shaped(&self, batch: Batch, fixed: &[bool], directed: bool) -> Result<Made, PyramidError> {
         let size = self.step.size.unwrap_or(0.0);
@@ -394,7 +221,3 @@ impl Making<'_> {
 
 /// Where the recipe of a level stands in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
-/// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
-const CHAINS: usize = 4;
-/// Points that are held before those behind the sweep are made, where memory allows.
-const HELD: usize = 500_000;

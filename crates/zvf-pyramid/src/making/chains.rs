@@ -1,0 +1,77 @@
+//! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
+
+use zvf_query::{Order, Query, Reader};
+
+use super::Making;
+use crate::batches::without_places;
+use crate::blocks;
+use crate::carry::Objects;
+use crate::links::Taking;
+use crate::num::{to_f64, to_u64, to_usize, whole};
+use crate::shape::chain::{self, Thin};
+use crate::{Method, PyramidError};
+
+impl Making<'_> {
+    /// Chains, some objects at a time.
+    pub(super) async fn chains(
+        &self,
+        reader: &Reader,
+        objects: Option<&Objects>,
+        taking: &mut Taking,
+    ) -> Result<f64, PyramidError> {
+        let thin = match self.step.method {
+            Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
+            Method::Decimate => Thin::Every(whole(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
+            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
+        };
+        let Some(objects) = objects else {
+            // Without an index there is no chain, or the question is refused.
+            let all = self.asking(Query::all(), None).order(Order::Objects);
+            return Ok(reader.run(&all).await.map(|_| 0.0)?);
+        };
+        let kept = objects.kept_ids();
+        let each = self.objects_at_once(kept.len()).div_ceil(CHAINS);
+        let mut error = 0.0_f64;
+        for ids in kept.chunks(each) {
+            let ids = ids.iter().copied().map(zvf_model::ObjectId);
+            let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
+            let (batch, places) = without_places(batch)?;
+            let made = chain::thinned(&batch, thin, &self.rules)?;
+            error = error.max(made.error);
+            taking.take(&made, &places)?;
+        }
+        Ok(error)
+    }
+
+    /// Skeletons, some objects at a time: a tree lies in one object.
+    pub(super) async fn trees(
+        &self,
+        reader: &Reader,
+        objects: Option<&Objects>,
+        taking: &mut Taking,
+    ) -> Result<(f64, u64), PyramidError> {
+        let kept = objects.map_or(&[][..], Objects::kept_ids);
+        let each = self.objects_at_once(kept.len());
+        let (mut error, mut elements) = (0.0_f64, 0_u64);
+        for ids in kept.chunks(each) {
+            let ids = ids.iter().copied().map(zvf_model::ObjectId);
+            let batch = reader.run(&self.asking(Query::objects(ids), objects)).await?.batch;
+            let (batch, places) = without_places(batch)?;
+            let made = self.shaped(self.plain_links(batch)?, &[], false)?;
+            error = error.max(made.error);
+            elements = elements.saturating_add(made.elements());
+            taking.take(&made, &places)?;
+        }
+        Ok((error, elements))
+    }
+
+    /// How many objects fit in memory together, by their mean size.
+    fn objects_at_once(&self, objects: usize) -> usize {
+        let rows = blocks::vertices_in(self.ladder.options().memory);
+        let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
+        to_usize(whole(to_f64(rows) / mean.max(1.0))).max(1)
+    }
+}
+
+/// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
+const CHAINS: usize = 4;
