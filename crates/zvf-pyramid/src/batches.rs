@@ -6,8 +6,8 @@ use zvf_query::PLACES;
 
 use crate::PyramidError;
 use crate::carry::Objects;
-use crate::columns::{floats, gathered, joined};
-use crate::num::{floor, place, to_u32};
+use crate::columns::{gathered, joined};
+use crate::num::{place, to_u32};
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
@@ -86,27 +86,6 @@ pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
     Ok(made)
 }
 
-/// What lies in cells of size `cell` of which nothing more comes, and the rest. Batches come by chunks, the
-/// first axis slowest: what is to come lies in slabs of size `side` that `last` touches, or ahead of them.
-pub(crate) fn swept(
-    all: &Batch,
-    last: Option<&Batch>,
-    side: f64,
-    cell: f64,
-) -> Result<(Batch, Batch), PyramidError> {
-    let axes = place(all.positions().width()).max(1);
-    let first = |batch: &Batch| -> Vec<f64> {
-        floats(batch.positions()).into_iter().step_by(axes).collect()
-    };
-    let near = last.and_then(|last| first(last).into_iter().reduce(f64::min));
-    let edge = near.map_or(i64::MAX, |x| floor((x / side).floor() * side / cell));
-    let (mut behind, mut ahead) = (Vec::new(), Vec::new());
-    for (row, x) in (0_u32..).zip(first(all)) {
-        if floor(x / cell) < edge { behind.push(row) } else { ahead.push(row) }
-    }
-    Ok((some(all, &behind)?, some(all, &ahead)?))
-}
-
 /// The batch without the field of places, and what that says; nothing where it was not asked for.
 pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
     let Some(field) = batch.field(PLACES) else { return Ok((batch, Vec::new())) };
@@ -133,37 +112,4 @@ pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidE
         plain = plain.with_elements(elements.clone())?;
     }
     Ok((plain, places))
-}
-
-#[cfg(test)]
-mod tests {
-    use zvf_format::metadata::Dtype;
-    use zvf_model::Kind;
-
-    use super::*;
-
-    fn points(x: &[f64]) -> Batch {
-        let at: Vec<f64> = x.iter().flat_map(|x| [*x, 7.0]).collect();
-        Batch::new(Kind::PointCloud, crate::columns::column(Dtype::FLOAT32, 2, &at).unwrap())
-    }
-
-    #[test]
-    fn only_cells_of_which_nothing_more_comes_are_behind() {
-        let all = [0.5, 3.0, 9.0, 11.0, 12.5, 14.0, 29.0];
-        let split = |last: Option<&[f64]>, cell| {
-            let last = last.map(points);
-            let (behind, ahead) = swept(&points(&all), last.as_ref(), 10.0, cell).unwrap();
-            (behind.len(), ahead.len())
-        };
-        for (last, cell, want) in [
-            (Some(&[14.0, 29.0][..]), 5.0, (3, 4)), // whole cells below 10
-            (Some(&[14.0, 29.0]), 4.0, (2, 5)),     // that from 8 to 12 is not done
-            (Some(&[14.0, 29.0]), 20.0, (0, 7)),    // larger than a chunk
-            (Some(&[29.0]), 4.0, (6, 1)),
-            (Some(&[0.5]), 4.0, (0, 7)),
-            (None, 4.0, (7, 0)),
-        ] {
-            assert_eq!(split(last, cell), want, "{last:?} in cells of {cell}");
-        }
-    }
 }

@@ -36,6 +36,15 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// Blocks of at most so many vertices, or of one chunk.
     pub(crate) async fn of(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
+        Self::of_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
+    }
+
+    /// The same where so many chunks on each axis stay together.
+    pub(crate) async fn of_units(
+        level: &LevelReader,
+        most: u64,
+        units: &[i64],
+    ) -> Result<Self, PyramidError> {
         let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
         let mut rows = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE) {
@@ -44,18 +53,19 @@ impl Blocks {
             }
         }
         let sizes = level.chunk_shape().sizes().to_vec();
-        Ok(Self::new(&keys, &rows, sizes, most))
+        Ok(Self::new(&keys, &rows, (sizes, units), most))
     }
 
-    fn new(keys: &[ChunkKey], rows: &[u64], sizes: Vec<f64>, most: u64) -> Self {
+    fn new(keys: &[ChunkKey], rows: &[u64], (sizes, units): (Vec<f64>, &[i64]), most: u64) -> Self {
         let mut blocks = Self { boxes: Vec::new(), of: vec![0; keys.len()], sizes };
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut own) = open.pop() {
             let Some(corners) = corners(keys, &own) else { continue };
             let count =
                 own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n.saturating_add(*r));
-            let axis = longest(&corners);
-            if count <= most || own.len() < 2 {
+            let (axis, length) = longest(&corners, units);
+            let unit = units.get(axis).copied().unwrap_or(1);
+            if count <= most || length == 0 {
                 let number = to_u32(blocks.boxes.len());
                 for at in own {
                     if let Some(to) = blocks.of.get_mut(at) {
@@ -65,8 +75,10 @@ impl Blocks {
                 blocks.boxes.push(corners);
                 continue;
             }
-            let along =
-                |at: &usize| keys.get(*at).and_then(|key| key.components().get(axis)).copied();
+            let along = |at: &usize| {
+                let key = keys.get(*at).and_then(|key| key.components().get(axis));
+                key.map(|at| at.div_euclid(unit))
+            };
             own.sort_by_key(along);
             let end = halfway(&own, rows, count, along);
             let rest = own.split_off(end);
@@ -81,11 +93,20 @@ impl Blocks {
 
     /// What lies in block `number`, and a little more, as chunks are told by rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
+        self.widened(number, STRAY)
+    }
+
+    /// A region that meets the chunks of block `number` and no others.
+    pub(crate) fn chunks(&self, number: usize) -> Result<Region, PyramidError> {
+        self.widened(number, -STRAY)
+    }
+
+    fn widened(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
         let [low, high] = self.boxes.get(number).cloned().unwrap_or_default();
         let end = |at: &i64, size: &f64, more: f64| (signed(*at) + more) * size;
-        let low: Vec<f64> = low.iter().zip(&self.sizes).map(|(at, s)| end(at, s, -STRAY)).collect();
+        let low: Vec<f64> = low.iter().zip(&self.sizes).map(|(at, s)| end(at, s, -by)).collect();
         let high: Vec<f64> =
-            high.iter().zip(&self.sizes).map(|(at, s)| end(at, s, 1.0 + STRAY)).collect();
+            high.iter().zip(&self.sizes).map(|(at, s)| end(at, s, 1.0 + by)).collect();
         let bounds = Bounds::new(&low, &high);
         let bounds = bounds.map_err(|why| PyramidError::unsupported("chunks", "finite", why))?;
         Ok(bounds.into())
@@ -110,12 +131,14 @@ fn corners(keys: &[ChunkKey], own: &[usize]) -> Option<[Vec<i64>; 2]> {
     Some(corners)
 }
 
-fn longest([low, high]: &[Vec<i64>; 2]) -> usize {
-    let sides = low.iter().zip(high).map(|(low, high)| high.saturating_sub(*low));
-    sides
-        .enumerate()
-        .max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis)))
-        .map_or(0, |(axis, _)| axis)
+/// The longest side, and by how many units it is longer than one.
+fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
+    let sides =
+        low.iter().zip(high).zip(units).map(|((low, high), unit)| {
+            high.div_euclid(*unit).saturating_sub(low.div_euclid(*unit))
+        });
+    let sides = sides.enumerate();
+    sides.max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis))).unwrap_or_default()
 }
 
 /// Where to cut so that about half of the rows lie before: between two coordinates.
@@ -133,7 +156,7 @@ fn halfway(
             (best, off) = (at.saturating_add(1), apart);
         }
     }
-    // Chunks that differ on no axis are the same chunk: there is always a cut.
+    // The longest side has two units or more: there is always a cut.
     best.max(1)
 }
 
@@ -320,7 +343,7 @@ mod tests {
         let keys: Vec<ChunkKey> =
             (0..32).map(|i| ChunkKey::new(&[i / 4 - 3, i % 4]).unwrap()).collect();
         let rows: Vec<u64> = (0..32).map(|i| 10 + i % 3).collect();
-        let blocks = Blocks::new(&keys, &rows, vec![2.0, 5.0], 100);
+        let blocks = Blocks::new(&keys, &rows, (vec![2.0, 5.0], &[1, 1]), 100);
         assert_eq!(blocks.len(), 4);
         let mut counts = vec![0; 4];
         for ((key, rows), of) in keys.iter().zip(&rows).zip(&blocks.of) {
@@ -334,7 +357,11 @@ mod tests {
         let low: Vec<f64> = first.hull().low().to_vec();
         assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
         assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), [blocks.of[0], blocks.of[31], NONE]);
-        assert_eq!(Blocks::new(&keys, &rows, vec![2.0, 5.0], 1000).len(), 1);
-        assert_eq!(Blocks::new(&keys, &rows, vec![2.0, 5.0], 1).len(), 32);
+        let len =
+            |most, units: [i64; 2]| Blocks::new(&keys, &rows, (vec![2.0, 5.0], &units), most).len();
+        assert_eq!(
+            [len(1000, [1, 1]), len(1, [1, 1]), len(1, [1, 2]), len(1, [2, 9])],
+            [1, 32, 16, 5]
+        );
     }
 }

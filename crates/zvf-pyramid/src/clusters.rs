@@ -3,6 +3,7 @@
 //! A cluster has a head: the vertex that stays where one does, else the first. Columns are made cluster by
 //! cluster, on all cores.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
@@ -80,8 +81,10 @@ impl Clusters {
 
     /// The mean position of each, `axes` numbers for one.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, of: Option<&[u64]>) -> Vec<f64> {
-        let center = |rows: &[u32]| {
-            let (mut sums, mut weight) = (vec![0.0; axes], 0.0);
+        let mut centers = vec![0.0; self.heads.len().saturating_mul(axes)];
+        let each = centers.par_chunks_exact_mut(axes.max(1)).zip(self.each());
+        each.for_each(|(sums, rows)| {
+            let mut weight = 0.0;
             for row in rows {
                 let own = of.map_or(1.0, |of| to_f64(weight_of(of, *row)));
                 let start = place(*row).saturating_mul(axes);
@@ -90,9 +93,8 @@ impl Clusters {
                 weight += own;
             }
             sums.iter_mut().for_each(|sum| *sum /= weight);
-            sums
-        };
-        self.each().flat_map_iter(center).collect()
+        });
+        centers
     }
 
     /// How far the farthest vertex lies from the one that stands for it.
@@ -132,19 +134,9 @@ impl Clusters {
         Ok(Some(field.with_column(column)))
     }
 
-    /// The row that is there most often, of each cluster.
+    /// The row that is there most often, of each cluster; the first of those that are there as often.
     fn modes(&self, column: &Column) -> Column {
-        let most = |rows: &[u32]| -> u32 {
-            let mut seen: HashMap<&[u8], (usize, usize), Fast> = HashMap::default();
-            for (at, row) in rows.iter().enumerate() {
-                let (times, _) = seen.entry(column.row(place(*row))).or_insert((0, at));
-                *times = times.saturating_add(1);
-            }
-            let most =
-                seen.values().max_by_key(|(times, at)| (*times, usize::MAX.saturating_sub(*at)));
-            most.and_then(|(_, at)| rows.get(*at)).copied().unwrap_or(NONE)
-        };
-        let rows: Vec<u32> = self.each().map(most).collect();
+        let rows: Vec<u32> = self.each().map(|rows| most_often(column, rows)).collect();
         gathered(column, &rows)
     }
 
@@ -230,6 +222,39 @@ impl Clusters {
     }
 }
 
+/// The first of the rows whose value is there most often.
+fn most_often(column: &Column, rows: &[u32]) -> u32 {
+    let value = |row: &u32| column.row(place(*row));
+    let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(FEW);
+    for row in rows {
+        if let Some((_, times, _)) = seen.iter_mut().find(|(known, ..)| *known == value(row)) {
+            *times = times.saturating_add(1);
+        } else if seen.len() < FEW {
+            seen.push((value(row), 1, *row));
+        } else {
+            return most_of_many(column, rows);
+        }
+    }
+    let mut most = (0, NONE);
+    for (_, times, row) in seen {
+        if times > most.0 {
+            most = (times, row);
+        }
+    }
+    most.1
+}
+
+/// The same where many values differ.
+fn most_of_many(column: &Column, rows: &[u32]) -> u32 {
+    let mut seen: HashMap<&[u8], (usize, u32), Fast> = HashMap::default();
+    for row in rows {
+        let (times, _) = seen.entry(column.row(place(*row))).or_insert((0, *row));
+        *times = times.saturating_add(1);
+    }
+    let most = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
+    most.map_or(NONE, |(_, row)| row)
+}
+
 fn whole(value: &Value) -> i128 {
     match value {
         Value::Int(n) => (*n).into(),
@@ -266,6 +291,8 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
     }
 }
 
+/// Values that are told apart one by one.
+const FEW: usize = 16;
 /// No cluster, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -316,6 +343,17 @@ mod tests {
             assert_eq!(found[1], real[1], "{rule}");
         }
         assert!(Clusters::new(&[0], 1).field(&ints, Rule::Drop, None).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_first_of_the_most_frequent_values_stays() {
+        let values: Vec<f64> = (0..60).map(|i| f64::from(i % 20)).collect();
+        for (more, want) in [(vec![], 0.0), (vec![19.0], 19.0), (vec![7.0, 3.0], 3.0)] {
+            let all = field("int16", 1, &[values.clone(), more].concat());
+            let clusters = Clusters::new(&vec![0; all.column.len()], 1);
+            let most = clusters.field(&all, Rule::Mode, None).unwrap().unwrap();
+            assert_eq!(floats(&most.column), [want]);
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Making<'_> {
         }
         let objects = objects.as_ref();
         let (off, elements) = if kind == Kind::PointCloud {
-            (self.points(&reader, objects, &mut taking).await?, 0)
+            (self.points(&reader, &below, objects, &mut taking).await?, 0)
         } else if kind.is_chain() {
             (self.chains(&reader, objects, &mut taking).await?, 0)
         } else if kind == Kind::Skeleton && objects.is_some() {

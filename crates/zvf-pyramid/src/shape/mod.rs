@@ -13,6 +13,7 @@
 pub(crate) mod chain;
 pub(crate) mod collapse;
 pub(crate) mod contract;
+pub(crate) mod lattice;
 pub(crate) mod points;
 mod prune;
 mod quadric;

@@ -3,30 +3,121 @@
 //! The random part is nested: what a level has, all finer levels have. Whether a point stays depends on
 //! the seed, the level and its running number, and on nothing else.
 
-use zvf_model::Batch;
+use std::hash::Hash;
+use std::ops::Range;
 
-use super::{Made, Rules, merged, objects_of};
+use rayon::prelude::*;
+use zvf_model::{Batch, ObjectId};
+
+use super::lattice::{Lattice, Unit};
+use super::{Made, Rules, merged, objects_of, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats, gathered};
-use crate::num::{floor, place, to_f64, to_u32};
+use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
 
-/// One point for each object and cell.
-pub(crate) fn clustered(batch: &Batch, cell: f64, rules: &Rules) -> Result<Made, PyramidError> {
+/// One point for each object and cell. What lies in one cell must be in one batch.
+pub(crate) fn clustered(
+    batch: &Batch,
+    lattice: &Lattice,
+    rules: &Rules,
+) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
     let at = floats(batch.positions());
-    let objects = batch.vertex_objects();
-    let (mut numbers, mut of) = (Numbers::new(), Vec::with_capacity(batch.len()));
-    for (row, position) in at.chunks_exact(axes.max(1)).enumerate() {
-        let object = objects.and_then(|objects| objects.get(row).copied().flatten());
-        of.push(numbers.of((object, cell_of(position, cell))));
-    }
-    let clusters = Clusters::new(&of, numbers.len());
+    let (of, count) = numbered(&at, axes, lattice, batch.vertex_objects());
+    let clusters = Clusters::new(&of, count);
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let error = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     Ok(Made { batch: merged(batch, &clusters, positions, rules, true)?, of, error })
+}
+
+/// The cluster of each row, and how many there are.
+fn numbered(
+    at: &[f64],
+    axes: usize,
+    lattice: &Lattice,
+    objects: Option<&[Option<ObjectId>]>,
+) -> (Vec<u32>, usize) {
+    let axes = axes.max(1);
+    // Points of a chunk follow each other: there are few runs, and units can be numbered apart.
+    let block = BLOCK.saturating_mul(axes);
+    let runs: Vec<(Unit, Range<usize>)> = at
+        .par_chunks(block)
+        .enumerate()
+        .flat_map_iter(|(number, at)| runs(number, at, axes, lattice))
+        .collect();
+    let mut numbers = Numbers::new();
+    let mut units: Vec<(Unit, Vec<Range<usize>>)> = Vec::new();
+    for (unit, rows) in runs {
+        match units.get_mut(place(numbers.of(unit))) {
+            Some((_, own)) => own.push(rows),
+            None => units.push((unit, vec![rows])),
+        }
+    }
+    let one = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
+        let rows = runs.iter().cloned().flatten();
+        let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, to_u32(row))));
+        match objects {
+            Some(objects) => {
+                let owner = |row: usize| objects.get(row).copied().flatten();
+                in_order(rows.map(owner).zip(cells))
+            }
+            None if lattice.cells()
+                <= to_u64(runs.iter().map(Range::len).sum::<usize>()).saturating_mul(DENSE) =>
+            {
+                in_table(cells, to_usize(lattice.cells()))
+            }
+            None => in_order(cells),
+        }
+    };
+    let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(one).collect();
+    let (mut of, mut first) = (vec![NONE; at.len() / axes], 0_u32);
+    for ((_, runs), (numbers, count)) in units.into_iter().zip(each) {
+        let mut numbers = numbers.into_iter();
+        for rows in runs {
+            let to = of.get_mut(rows).unwrap_or_default();
+            to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first.saturating_add(n));
+        }
+        first = first.saturating_add(count);
+    }
+    (of, place(first))
+}
+
+/// Rows that follow each other in one unit, of a block of rows.
+fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
+    let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
+    for (row, position) in (number.saturating_mul(BLOCK)..).zip(at.chunks_exact(axes)) {
+        let (unit, end) = (lattice.unit(position), row.saturating_add(1));
+        match found.last_mut() {
+            Some((last, rows)) if *last == unit => rows.end = end,
+            _ => found.push((unit, row..end)),
+        }
+    }
+    found
+}
+
+/// Keys by the order in which they are first met, and how many there are.
+fn in_order<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
+    let mut numbers = Numbers::new();
+    let of = keys.map(|key| numbers.of(key)).collect();
+    (of, to_u32(numbers.len()))
+}
+
+/// The same for numbers below `count`, without a search.
+fn in_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
+    let (mut table, mut next) = (vec![NONE; count], 0_u32);
+    let mut number = |key: u64| {
+        let Some(known) = table.get_mut(to_usize(key)) else { return NONE };
+        if *known == NONE {
+            *known = next;
+            next = next.saturating_add(1);
+        }
+        *known
+    };
+    let of = keys.map(&mut number).collect();
+    (of, next)
 }
 
 /// The cell of size `cell` that a position lies in; zeros behind the last axis.
@@ -84,15 +175,24 @@ const fn scattered(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// Rows that are looked at together.
+const BLOCK: usize = 1 << 15;
+/// Cells of a unit for each of its points up to which a table of them is worth it.
+const DENSE: u64 = 4;
+
 #[cfg(test)]
 mod tests {
     use zvf_format::metadata::Dtype;
-    use zvf_model::{Field, Kind, ObjectId};
+    use zvf_model::{Field, Kind};
 
     use super::*;
 
     fn rules() -> Rules {
         Rules { named: Vec::new(), weight: "count".to_owned() }
+    }
+
+    fn cells(size: f64) -> Lattice {
+        Lattice::new(&[100.0, 100.0], size).unwrap()
     }
 
     fn points(values: &[f64]) -> Batch {
@@ -102,16 +202,16 @@ mod tests {
     #[test]
     fn means_are_weighted_by_what_points_stand_for() {
         let batch = points(&[0.0, 0.0, 1.0, 1.0, -0.5, 3.0]);
-        let one = clustered(&batch, 2.0, &rules()).unwrap();
+        let one = clustered(&batch, &cells(2.0), &rules()).unwrap();
         assert_eq!(floats(one.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         assert_eq!(floats(&one.batch.field("count").unwrap().column), [2.0, 1.0]);
         assert!((one.error - 0.5_f64.sqrt()).abs() < 1e-12);
-        let two = clustered(&one.batch, 100.0, &rules()).unwrap();
+        let two = clustered(&one.batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(two.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
         let weights = column(Dtype::parse("uint64").unwrap(), 1, &[2.0, 1.0]).unwrap();
         let batch = batch.with_field(Field::new("count", weights)).unwrap();
-        let three = clustered(&batch, 100.0, &rules()).unwrap();
+        let three = clustered(&batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(three.batch.positions()), [2.0, 1.0]);
         assert_eq!(floats(&three.batch.field("count").unwrap().column), [3.0]);
     }
@@ -120,7 +220,7 @@ mod tests {
     fn objects_are_not_mixed() {
         let owners = [Some(ObjectId(4)), None, Some(ObjectId(4))];
         let batch = points(&[0.0; 6]).with_vertex_objects(owners.to_vec()).unwrap();
-        let made = clustered(&batch, 1.0, &rules()).unwrap().batch;
+        let made = clustered(&batch, &cells(1.0), &rules()).unwrap().batch;
         assert_eq!(made.vertex_objects().unwrap(), [Some(ObjectId(4)), None]);
     }
 

@@ -2,6 +2,7 @@
 
 mod additive;
 mod blocks;
+mod cells;
 mod going_on;
 mod lineage;
 mod made;

@@ -194,7 +194,7 @@ impl Context {
         let budget = self.warm.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
-            Purpose::Stream => budget / 16,
+            Purpose::Stream => (budget / 16).min(MOST_BYTES_STREAMED),
         }
     }
 
@@ -358,6 +358,8 @@ const AHEAD_WITH_LINKS: usize = 2;
 const MOST_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.
 const MOST_BYTES: u64 = 4 << 30;
+/// Bytes of one wave that is streamed: more at once is no faster, and several are under way.
+const MOST_BYTES_STREAMED: u64 = 4 << 20;
 /// Cells that one wave may have: their keys and indexes are held at once.
 const MOST_CELLS_OF_A_WAVE: usize = 8192;
 /// Cells stay with the handle only where a question reads no more than this.

@@ -1,0 +1,152 @@
+//! The cells that points are clustered in: chunks hold whole cells, or cells whole chunks.
+//!
+//! So all points of a cell come together when a level is made a few chunks at a time. A cell is as large as
+//! asked for, or smaller on an axis where that would cut chunks or cells in parts.
+//!
+//! ```text
+//! side of a chunk 10, cells of  4    three to a chunk, each 3.33…
+//!                              10    one to a chunk
+//!                              25    one to two chunks, 20
+//! ```
+
+use crate::PyramidError;
+use crate::num::{floor, to_f64, whole};
+
+/// A grid of units: chunks, or what a cell covers of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Lattice {
+    axes: Vec<Axis>,
+    cells: u64, // of a unit
+}
+
+/// Where a unit is; zeros behind the last axis.
+pub(crate) type Unit = [i64; 8];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Axis {
+    chunk: f64,
+    chunks: i64, // of a unit
+    cells: u64,  // of a unit
+}
+
+impl Axis {
+    fn of(chunk: f64, size: f64) -> Self {
+        let cells = chunk / size;
+        if cells > 1.0 - CLOSE {
+            return Self { chunk, chunks: 1, cells: whole((cells - CLOSE).ceil()).max(1) };
+        }
+        let chunks = floor(size / chunk + CLOSE).clamp(1, MOST_CHUNKS);
+        Self { chunk, chunks, cells: 1 }
+    }
+
+    fn unit(&self, x: f64) -> i64 {
+        floor(x / self.chunk).div_euclid(self.chunks)
+    }
+
+    /// Which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
+    fn cell(&self, at: i64, x: f64) -> u64 {
+        let width = self.chunk / to_f64(self.cells);
+        let start = self.chunk * signed(at);
+        let cell = u64::try_from(floor((x - start) / width)).unwrap_or(0);
+        cell.min(self.cells.saturating_sub(1))
+    }
+}
+
+impl Lattice {
+    /// Cells of at most `size` on a level with chunks of these sizes.
+    pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
+        let axes: Vec<Axis> = chunk.iter().map(|chunk| Axis::of(*chunk, size)).collect();
+        let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));
+        let expected = "so much that a chunk has fewer than 2^64 cells";
+        let cells = cells.ok_or_else(|| PyramidError::setting("size", expected, size))?;
+        Ok(Self { axes, cells })
+    }
+
+    /// How many chunks a unit covers on each axis.
+    pub(crate) fn chunks(&self) -> Vec<i64> {
+        self.axes.iter().map(|axis| axis.chunks).collect()
+    }
+
+    /// Whether a cell lies in one chunk.
+    pub(crate) fn is_within_chunks(&self) -> bool {
+        self.axes.iter().all(|axis| axis.chunks == 1)
+    }
+
+    /// How many cells a unit has.
+    pub(super) const fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// The unit that a position lies in.
+    pub(super) fn unit(&self, position: &[f64]) -> Unit {
+        let mut unit = [0; 8];
+        let each = self.axes.iter().zip(position);
+        unit.iter_mut().zip(each).for_each(|(to, (axis, x))| *to = axis.unit(*x));
+        unit
+    }
+
+    /// The cell of this unit that a position in it lies in.
+    pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
+        let each = self.axes.iter().zip(unit).zip(position);
+        each.fold(0, |cell: u64, ((axis, at), x)| {
+            let own = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
+            cell.saturating_mul(axis.cells).saturating_add(own)
+        })
+    }
+}
+
+fn signed(n: i64) -> f64 {
+    let size = to_f64(n.unsigned_abs());
+    if n < 0 { -size } else { size }
+}
+
+/// What rounding may add to a whole number of cells or chunks.
+const CLOSE: f64 = 1e-9;
+/// Chunks that a cell covers at most on an axis.
+const MOST_CHUNKS: i64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_whole_cells_or_cells_whole_chunks() {
+        for (size, chunks, cells) in [
+            (4.0, 1, 3),
+            (10.0, 1, 1),
+            (10.0 / 3.0, 1, 3),
+            (0.1, 1, 100),
+            (9.999_999_999_99, 1, 1),
+            (19.9, 1, 1),
+            (20.0, 2, 1),
+            (25.0, 2, 1),
+            (1e300, MOST_CHUNKS, 1),
+        ] {
+            assert_eq!(Axis::of(10.0, size), Axis { chunk: 10.0, chunks, cells }, "{size}");
+        }
+        assert!(Lattice::new(&[1.0; 3], 1e-9).is_err());
+    }
+
+    #[test]
+    fn a_position_has_a_unit_and_a_cell_of_it() {
+        let lattice = Lattice::new(&[10.0, 4.0], 5.0).unwrap();
+        assert_eq!(
+            (lattice.chunks(), lattice.cells(), lattice.is_within_chunks()),
+            (vec![1, 1], 2, true)
+        );
+        for (at, unit, cell) in [
+            ([0.0, 0.0], [0, 0], 0),
+            ([5.0, 3.9], [0, 0], 1),
+            ([-0.1, 4.0], [-1, 1], 1),
+            ([-10.0, -4.0], [-1, -1], 0),
+            ([19.999, 8.0], [1, 2], 1),
+        ] {
+            let found = lattice.unit(&at);
+            assert_eq!((&found[..2], lattice.cell(&found, &at)), (&unit[..], cell), "{at:?}");
+        }
+        let wide = Lattice::new(&[10.0, 4.0], 12.0).unwrap();
+        assert_eq!((wide.chunks(), wide.is_within_chunks()), (vec![1, 3], false));
+        assert_eq!(wide.unit(&[-0.5, -0.5])[..2], [-1, -1]);
+        assert_eq!(wide.unit(&[0.0, 11.9])[..2], [0, 0]);
+    }
+}
