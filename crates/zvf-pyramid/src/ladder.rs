@@ -131,7 +131,8 @@ impl Ladder {
 
     /// Level `level`, where the one below is so large; `None` when that one is the last.
     pub(crate) fn step(&self, level: u32, below: Size) -> Option<Step> {
-        let Options { growth, chunk_scale, levels, until, until_bytes, .. } = self.options;
+        let Options { chunk_scale, levels, until, until_bytes, .. } = self.options;
+        let growth = self.options.growth(self.method);
         let wanted = match (levels, until_bytes) {
             (Some(levels), _) => level <= levels,
             (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
@@ -148,7 +149,9 @@ impl Ladder {
         let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX);
         let share = match self.method {
             Method::Cluster if self.kind == Kind::PointCloud => growth.powi(axes.saturating_neg()),
-            Method::Cluster | Method::Simplify => 1.0 / growth,
+            Method::Cluster => 1.0 / growth,
+            // Of a smooth line; what is straight or rough goes faster.
+            Method::Simplify => growth.sqrt().recip(),
             Method::Subset | Method::Decimate | Method::Collapse => keep,
             Method::Keep => 1.0,
         };

@@ -18,7 +18,7 @@ use crate::{PyramidError, Rule};
 /// use zvf_pyramid::{Method, Options};
 ///
 /// let options = Options { levels: Some(2), size: Some(0.5), ..Options::default() };
-/// assert_eq!((options.growth, options.method), (2.0, None));
+/// assert_eq!((options.growth, options.method), (None, None));
 /// assert_eq!("simplify".parse::<Method>()?, Method::Simplify);
 /// # Ok::<(), zvf_pyramid::PyramidError>(())
 /// ```
@@ -29,8 +29,9 @@ pub struct Options {
     /// Of level 1, in world units: the edge of a cell whose vertices become one, or how far a line may lie
     /// from where it was. Measured without.
     pub size: Option<f64>,
-    /// How much larger that is with each level.
-    pub growth: f64,
+    /// How much larger that is with each level; 4 for tolerances and 2 for cells without. The steps of a
+    /// smooth line that stays within four times as much are twice as long.
+    pub growth: Option<f64>,
     /// Of subsets, decimation and collapse: the share of points, vertices or faces that each level keeps.
     /// An eighth of points, half of the vertices of a chain, a quarter of faces without.
     pub keep: Option<f64>,
@@ -72,7 +73,7 @@ impl Default for Options {
         Self {
             method: None,
             size: None,
-            growth: 2.0,
+            growth: None,
             keep: None,
             sparsity: 1.0,
             strategy: Strategy::Random,
@@ -107,8 +108,8 @@ impl Options {
         if let Some(size) = self.size.filter(|size| !positive(*size)) {
             return Err(PyramidError::setting("size", "more than 0", size));
         }
-        if !(positive(self.growth) && self.growth >= 1.0) {
-            return Err(PyramidError::setting("growth", "1 or more", self.growth));
+        if let Some(growth) = self.growth.filter(|growth| !(growth.is_finite() && *growth >= 1.0)) {
+            return Err(PyramidError::setting("growth", "1 or more", growth));
         }
         if let Some(keep) = self.keep.filter(|keep| !(positive(*keep) && *keep < 1.0)) {
             return Err(PyramidError::setting("share to keep", "between 0 and 1", keep));
@@ -139,6 +140,11 @@ impl Options {
             return Err(PyramidError::setting("length of branches", expected, found));
         }
         Ok(method)
+    }
+
+    /// How much larger cells or tolerances are with each level.
+    pub(crate) fn growth(&self, method: Method) -> f64 {
+        self.growth.unwrap_or(if method == Method::Simplify { 4.0 } else { 2.0 })
     }
 
     /// What each level keeps of what a method thins by shares.
@@ -311,7 +317,7 @@ mod tests {
         };
         for (found, message) in [
             (with(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),
-            (with(&|o| o.growth = 0.9), "growth: expected 1 or more, found 0.9"),
+            (with(&|o| o.growth = Some(0.9)), "growth: expected 1 or more, found 0.9"),
             (with(&|o| o.keep = Some(1.0)), "share to keep: expected between 0 and 1, found 1"),
             (with(&|o| o.sparsity = f64::NAN), "sparsity: expected 1 or more, found NaN"),
             (with(&|o| o.prune = Some(0.0)), "length of branches: expected more than 0, found 0"),

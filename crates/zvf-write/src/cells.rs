@@ -36,6 +36,7 @@ pub(crate) struct Frame<'a> {
     high: Vec<i64>,
     stop: Option<&'a Arc<AtomicBool>>,
     codecs: Codecs,
+    index_codecs: Codecs,
     shard: Option<Vec<u64>>,
     at: At,
 }
@@ -53,7 +54,9 @@ impl<'a> Frame<'a> {
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
-        Self { build, table, order, compat, low, high, stop, codecs, shard, at: At::level(0) }
+        let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
+        let at = At::level(0);
+        Self { build, table, order, compat, low, high, stop, codecs, index_codecs, shard, at }
     }
 
     /// The same arrays of another geometry.
@@ -78,7 +81,12 @@ impl<'a> Frame<'a> {
 
     /// An array of cells that are always read whole, and so can have a checksum.
     pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
-        self.array(name, attributes, self.whole(self.codecs.clone()))
+        self.array(name, attributes, self.whole(self.index_codecs.clone()))
+    }
+
+    /// An array of cells that name vertices or objects.
+    pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+        self.array(name, attributes, self.index_codecs.clone())
     }
 
     /// A chain for what is always read whole.
@@ -243,7 +251,7 @@ impl Arrays {
         let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;
         let owners = || {
             let column = ColumnAttributes::new(FRAGMENT, OWNER, Dtype::INT64, 1, Vec::new());
-            frame.cells(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
+            frame.numbers(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
         };
         let columns = |folder: &str, tag: &str, attributes: &[Attribute]| {
             let each = attributes.iter().map(|attribute| {

@@ -240,7 +240,7 @@ impl Links {
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(offsets.are_zero());
         let attributes = LinkSegment::new(steps, has_perm, width, 0, Vec::new());
-        let links = frame.cells(&format!("links/0/{offsets}"), attributes.to_attributes())?;
+        let links = frame.numbers(&format!("links/0/{offsets}"), attributes.to_attributes())?;
         let mut segment = Segment { links, columns: Vec::new(), values: Vec::new() };
         if with_columns {
             self.columns_of(frame, offsets, columns, &mut segment)?;

@@ -42,6 +42,7 @@ pub struct Schema {
     pub(crate) links: LinkStore,
     pub(crate) explicit: bool,
     pub(crate) codecs: Codecs,
+    pub(crate) index_codecs: Option<Codecs>, // of what is not of vertices, where that differs
     pub(crate) shard: Option<Vec<u64>>, // cells on each axis of a key, none 0
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
@@ -76,6 +77,7 @@ impl Schema {
             links: LinkStore::Canonical,
             explicit: false,
             codecs: Codecs::default(),
+            index_codecs: None,
             shard: None,
             crs: None,
             user_metadata: Object::new(),
@@ -185,6 +187,13 @@ impl Schema {
     #[must_use]
     pub fn with_codecs(self, codecs: Codecs) -> Self {
         Self { codecs, ..self }
+    }
+
+    /// The same with fragments, their objects and links coded so, and not as vertices are: they are
+    /// numbers that follow each other, of which little is left.
+    #[must_use]
+    pub fn with_index_codecs(self, codecs: Codecs) -> Self {
+        Self { index_codecs: Some(codecs), ..self }
     }
 
     /// The same with this many cells on each axis of a chunk key in one object. A key has one component

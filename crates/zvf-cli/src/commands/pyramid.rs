@@ -53,9 +53,9 @@ pub(crate) struct Pyramid {
     /// Of level 1, in world units: the edge of a cell, or a tolerance [default: measured].
     #[arg(long, value_name = "SIZE")]
     size: Option<f64>,
-    /// How much larger that is with each level.
-    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
-    growth: f64,
+    /// How much larger that is with each level [default: 4 for tolerances, 2 for cells].
+    #[arg(long, value_name = "FACTOR")]
+    growth: Option<f64>,
     /// The share that subset, decimate and collapse keep with each level.
     #[arg(long, value_name = "SHARE")]
     keep: Option<f64>,

@@ -123,6 +123,9 @@ impl Making<'_> {
             let own: Vec<Codec> =
                 inner.iter().filter(|codec| codec.name() != "vlen-bytes").cloned().collect();
             schema = schema.with_codecs(Codecs::of(&own).unwrap_or_default());
+            if self.step.level > 0 {
+                schema = schema.with_index_codecs(Codecs::zstd(1));
+            }
             if doc.sharding().is_some() {
                 schema = schema.sharded(&doc.chunk_shape)?;
             }

@@ -35,8 +35,7 @@ pub(super) fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
         }
         let near = surface.near(&next.triangle, next.most.sqrt());
         for corner in &next.triangle {
-            let off = near.iter().map(|at| squared(*corner, surface.triangle(*at)));
-            least = least.max(off.fold(next.most, f64::min));
+            least = least.max(surface.least(*corner, &near, next.most));
         }
         for triangle in quartered(&next.triangle) {
             let most = surface.most(&triangle, &near).min(next.most);
@@ -139,11 +138,25 @@ impl<'a> Surface<'a> {
 
     /// How far a triangle may lie from these, squared.
     fn most(&self, triangle: &Triangle, near: &[u32]) -> f64 {
-        let farthest = |at: &u32| {
-            let corners = triangle.iter().map(|corner| squared(*corner, self.triangle(*at)));
-            corners.fold(0.0, f64::max)
-        };
-        near.iter().map(farthest).fold(f64::INFINITY, f64::min)
+        near.iter().fold(f64::INFINITY, |least, at| {
+            let other = self.triangle(*at);
+            let mut farthest = 0.0_f64;
+            for corner in triangle {
+                // Most others are farther than another one already, which their boxes tell.
+                if farthest >= least || off_box(*corner, other) >= least {
+                    return least;
+                }
+                farthest = farthest.max(squared(*corner, other));
+            }
+            least.min(farthest)
+        })
+    }
+
+    /// How far a point is from the nearest of these, squared, or `least` where none is nearer.
+    fn least(&self, point: [f64; 3], near: &[u32], least: f64) -> f64 {
+        near.iter().map(|at| self.triangle(*at)).fold(least, |least, other| {
+            if off_box(point, other) >= least { least } else { least.min(squared(point, other)) }
+        })
     }
 }
 
@@ -182,6 +195,13 @@ pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     let [x, y, z] = a;
     let [u, v, w] = b;
     [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
+}
+
+/// How far a point is from the box around a triangle, squared.
+fn off_box(point: [f64; 3], triangle: &Triangle) -> f64 {
+    let [low, high] = corners(triangle);
+    let sides = point.iter().zip(low.iter().zip(high));
+    sides.map(|(x, (low, high))| (low - x).max(x - high).max(0.0).powi(2)).sum()
 }
 
 /// How far a point is from a triangle, squared.
