@@ -17,11 +17,11 @@ use crate::{PyramidError, Strategy};
 /// The objects of a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    ids: Vec<i64>,    // by row
-    there: Vec<bool>, // by row: whether it has fragments
-    kept: Vec<i64>,   // ascending
+    ids: Vec<i64>,      // by row
+    there: Vec<bool>,   // by row: whether it has fragments
+    kept: Vec<i64>,     // ascending
     first: Option<i64>, // of new ids, where they are numbered anew
-    alone: bool, // whether the others are not told of
+    alone: bool,        // whether the others are not told of
 }
 
 impl Objects {

@@ -55,10 +55,10 @@ impl Wanted {
 /// A level that takes in vertices, kind by kind, and remembers what they stand for.
 pub(crate) struct Taking {
     pub(crate) writer: LevelWriter,
-    kind: Kind,                         // that is taken in
-    parents: Vec<(Kind, PairSorter)>,   // number of a vertex, place of one that it stands for
+    kind: Kind,                       // that is taken in
+    parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
     folder: Option<PairFolder>,
-    renamed: Option<Objects>,           // where objects get other ids
+    renamed: Option<Objects>, // where objects get other ids
 }
 
 impl Taking {

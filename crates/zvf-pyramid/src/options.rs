@@ -111,33 +111,29 @@ impl Options {
     /// What is said of a kind must fit it; what is said of all must fit one of them, and is nothing to those
     /// that it does not fit.
     pub(crate) fn each(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+        self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
             let expected = "those of the store";
             return Err(PyramidError::setting("settings of a kind", expected, kind));
         }
         let each: Vec<Self> = kinds.iter().map(|kind| self.of(*kind)).collect();
-        let of = |kind: &Kind, options: &Self| options.check(*kind).map(|method| (*kind, method));
-        let all = kinds.iter().zip(&each).map(|(kind, options)| of(kind, options));
-        let all: Vec<(Kind, Method)> = all.collect::<Result<_, PyramidError>>()?;
-        let found = || {
-            let words = all.iter().map(|(kind, method)| format!("{method} of {kind}"));
-            words.collect::<Vec<_>>().join(", ")
-        };
-        let refused = |what, expected| Err(PyramidError::setting(what, expected, found()));
+        let mut methods = Vec::new();
+        for (kind, own) in kinds.iter().zip(&each) {
+            methods.push((*kind, own.check_of(*kind)?));
+        }
         if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
-            let found = kinds.iter().map(|kind| format!("{method} of {kind}"));
-            let found = found.collect::<Vec<_>>().join(", ");
-            return Err(PyramidError::setting("method", method.kinds(), found));
+            let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
+            return Err(unfit_of("method", method.kinds(), &unfit));
         }
-        if self.prune.is_some() && each.iter().all(|options| options.prune.is_none()) {
-            return refused("length of branches", "skeletons to simplify");
+        let nobody = |is: fn(&Self) -> bool| is(self) && !each.iter().any(is);
+        if nobody(|options| options.prune.is_some()) {
+            return Err(unfit_of("length of branches", "skeletons to simplify", &methods));
         }
-        let any = |fits: fn(Method) -> bool| all.iter().any(|(_, method)| fits(*method));
-        if self.size.is_some() && !any(Method::has_size) {
-            return refused("size", "something to cluster or simplify");
+        if nobody(|options| options.size.is_some()) {
+            return Err(unfit_of("size", SIZED, &methods));
         }
-        if self.keep.is_some() && !any(Method::has_share) {
-            return refused("share to keep", "something to take a subset of, decimate or collapse");
+        if nobody(|options| options.keep.is_some()) {
+            return Err(unfit_of("share to keep", SHARED, &methods));
         }
         Ok(each)
     }
@@ -145,15 +141,16 @@ impl Options {
     /// What they come to for one kind.
     fn of(&self, kind: Kind) -> Self {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        let own = own.fold(OfKind::default(), |first, own| first.or(own));
+        let own = own.fold(OfKind::default(), OfKind::or);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::usual(kind));
+        let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
-            size: own.size.or(self.size),
-            keep: own.keep.or(self.keep),
+            size: own.size.or(self.size.filter(|_| is.has_size())),
+            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
-            prune: self.prune.filter(|_| prunes(kind, is)),
+            prune: self.prune.filter(|_| prunes),
             kinds: Vec::new(),
             ..self.clone()
         }
@@ -169,8 +166,24 @@ impl Options {
             }
     }
 
-    /// Refuses settings that mean nothing.
-    fn check(&self, kind: Kind) -> Result<Method, PyramidError> {
+    /// Refuses settings that mean nothing for this kind; gives its method.
+    fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
+        self.check()?;
+        let method = self.method.unwrap_or(Method::usual(kind));
+        if !method.fits(kind) {
+            return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
+        }
+        if self.size.is_some() && !method.has_size() {
+            return Err(unfit_of("size", SIZED, &[(kind, method)]));
+        }
+        if self.keep.is_some() && !method.has_share() {
+            return Err(unfit_of("share to keep", SHARED, &[(kind, method)]));
+        }
+        Ok(method)
+    }
+
+    /// Refuses values that mean nothing.
+    fn check(&self) -> Result<(), PyramidError> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         if let Some(size) = self.size.filter(|size| !positive(*size)) {
             return Err(PyramidError::setting("size", "more than 0", size));
@@ -197,12 +210,7 @@ impl Options {
             let found = self.levels.unwrap_or_default();
             return Err(PyramidError::setting("levels", "20 or fewer", found));
         }
-        let method = self.method.unwrap_or(Method::usual(kind));
-        if !method.fits(kind) {
-            let found = format!("{method} of {kind}");
-            return Err(PyramidError::setting("method", method.kinds(), found));
-        }
-        Ok(method)
+        Ok(())
     }
 
     /// What each level keeps of what a method thins by shares.
@@ -401,11 +409,14 @@ impl FromStr for Strategy {
     }
 }
 
-/// Whether branches can go first.
-fn prunes(kind: Kind, method: Method) -> bool {
-    (kind, method) == (Kind::Skeleton, Method::Simplify)
+/// A setting that none of these kinds has a use for.
+fn unfit_of(what: &'static str, expected: &'static str, found: &[(Kind, Method)]) -> PyramidError {
+    let words = found.iter().map(|(kind, method)| format!("{method} of {kind}"));
+    PyramidError::setting(what, expected, words.collect::<Vec<_>>().join(", "))
 }
 
+const SIZED: &str = "something to cluster or simplify";
+const SHARED: &str = "something to take a subset of, decimate or collapse";
 /// Levels that are built at most where nobody says how many.
 const MOST_AUTOMATIC: u32 = if MOST_LEVELS < 12 { MOST_LEVELS } else { 12 };
 /// More than so many levels are never useful: each one has chunks at least as large.

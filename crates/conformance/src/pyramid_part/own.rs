@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_format::metadata::CrossLevelStorage;
 use zvf_model::{Kind, Level, LevelReader};
-use zvf_pyramid::{Method, Options, Strategy, build as build_levels};
+use zvf_pyramid::{LevelReport, Method, Options, Strategy, build as build_levels};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Case;
@@ -37,7 +37,11 @@ pub(super) async fn build(
     match build_levels(&address, &options, &how, |_| {}).await {
         Ok(levels) => {
             let first = store.level(0).await?.meta().vertex_count;
-            let levels = levels.iter().map(|level| json!(level.vertices));
+            // The reference looks at the first kind.
+            let own = |level: &LevelReport| {
+                level.kinds.first().map_or(level.vertices, |(_, own)| own.vertices)
+            };
+            let levels = levels.iter().map(|level| json!(own(level)));
             let counts: Vec<Value> = std::iter::once(json!(first)).chain(levels).collect();
             let text = json!({ "levels": counts }).to_string();
             std::fs::write(folder.join(format!("{}.json", case.id)), text)?;

@@ -283,8 +283,14 @@ impl Own<'_> {
             Share::Objects(objects) => to_u64(objects.in_order().len()),
         };
         let error = self.making.error;
-        let report =
-            LevelReport { level: step.level, vertices, objects, elements, error, ..LevelReport::default() };
+        let report = LevelReport {
+            level: step.level,
+            vertices,
+            objects,
+            elements,
+            error,
+            ..LevelReport::default()
+        };
         Ok((report, document))
     }
 

@@ -3,6 +3,7 @@
 mod additive;
 mod blocks;
 mod going_on;
+mod kinds;
 mod lineage;
 mod made;
 mod meaning;
