@@ -11,7 +11,7 @@ use zvf_write::PairFolder;
 use crate::aside::Aside;
 use crate::ladder::{self, Ladder, Size};
 use crate::making::{self, Making};
-use crate::num::to_u32;
+use crate::num::{to_u32, to_u64};
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::shape::Rules;
@@ -73,10 +73,11 @@ async fn all(
 ) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
-    let folder = wanted.any().then(|| PairFolder::new(None, options.memory / 8));
+    let (kinds, mut known) = (ladder.kinds(), Vec::new());
+    let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
+    let folder = wanted.any().then(|| PairFolder::new(None, memory));
     let mut root = Root::of(store);
     root.without_links();
-    let (kinds, mut known) = (ladder.kinds(), Vec::new());
     for (_, level) in ladder::kinds(&LevelReader::open(store, Level(0)).await?).await? {
         let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
         known.push((Names::of(&level).await?, explicit));

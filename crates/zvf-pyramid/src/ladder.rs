@@ -127,7 +127,9 @@ impl Ladder {
         let levels = kinds(&reader.level(Level(0)).await?).await?;
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
-            (true, Some((kind, level))) => crate::additive::settled(options, level, *kind).await?,
+            (true, Some((kind, level))) => {
+                crate::additive::settled(&options.alone(*kind), level, *kind).await?
+            }
             _ => options.clone(),
         };
         let (mut own, several) = (Vec::new(), named.len() > 1);
@@ -141,13 +143,9 @@ impl Ladder {
             let beside = others.iter().map(|own| own.all.bytes).fold(0, u64::saturating_add);
             first.all.bytes = all.bytes.saturating_sub(beside);
         }
-        let named = |own: &KindLadder| {
-            let mut said = options.kinds.iter().filter(|(kind, _)| *kind == own.kind);
-            said.any(|(_, said)| said.sparsity.is_some())
-        };
         let none = own.iter().all(|own| !own.indexed);
-        let lost = |own: &KindLadder| !own.indexed && own.sparsity() > 1.0 && (none || named(own));
-        if own.iter().any(lost) {
+        let asked = |own: &KindLadder| none || options.said(own.kind).sparsity.is_some();
+        if own.iter().any(|own| !own.indexed && own.sparsity() > 1.0 && asked(own)) {
             let expected = "a level with objects, to keep some of them";
             return Err(PyramidError::unsupported("objects of the store", expected, "none"));
         }

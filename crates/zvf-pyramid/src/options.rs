@@ -138,10 +138,28 @@ impl Options {
         Ok(each)
     }
 
+    /// The same for a store of one kind: what is said of it is said of all.
+    pub(crate) fn alone(&self, kind: Kind) -> Self {
+        let own = self.said(kind);
+        Self {
+            method: own.method.or(self.method),
+            size: own.size.or(self.size),
+            keep: own.keep.or(self.keep),
+            sparsity: own.sparsity.unwrap_or(self.sparsity),
+            kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// What is said of one kind.
+    pub(crate) fn said(&self, kind: Kind) -> OfKind {
+        let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
+        own.fold(OfKind::default(), OfKind::or)
+    }
+
     /// What they come to for one kind.
     fn of(&self, kind: Kind) -> Self {
-        let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        let own = own.fold(OfKind::default(), OfKind::or);
+        let own = self.said(kind);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::usual(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);

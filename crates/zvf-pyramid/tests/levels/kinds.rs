@@ -70,30 +70,68 @@ fn told(batch: &Batch) -> String {
     )
 }
 
+/// Builds levels of the mixture, and compares them with those of each kind in a store of its own.
+async fn as_if_alone(address: &str, options: &Options) -> Vec<LevelReport> {
+    let reports = build(address, options).await;
+    for (kind, batch) in KINDS.into_iter().zip(batches()) {
+        let dir = tempfile::tempdir().unwrap();
+        let alone = store(dir.path(), 10.0, &batch, |_| {}).await;
+        let own = build(&alone, options).await;
+        for (report, own) in reports.iter().zip(&own) {
+            let found = of_kind(address, kind, own.level).await;
+            let wanted = of_kind(&alone, kind, own.level).await;
+            assert_eq!(told(&found), told(&wanted), "{kind} at level {}", own.level);
+            let (_, report) = report.kinds.iter().find(|(other, _)| *other == kind).unwrap();
+            let same = |report: &LevelReport| {
+                (report.vertices, report.objects, report.elements, report.error)
+            };
+            assert_eq!(same(report), same(own), "{kind} at level {}", own.level);
+            assert_eq!(report.vertices, found.len() as u64);
+            assert!(report.bytes > 0 && report.vertices < batch.len() as u64);
+        }
+        let untouched = told(&of_kind(address, kind, 0).await);
+        assert_eq!(untouched, told(&of_kind(&alone, kind, 0).await), "{kind}");
+    }
+    reports
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { levels: Some(1), memory: 1 << 14, ..Options::default() };
+    let reports = as_if_alone(&mixture(dir.path()).await, &options).await;
+    assert_eq!(reports.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_of_which_there_is_nothing_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
+    let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
+    let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
+    let schema = schema.and(Kind::PointCloud).unwrap().and(Kind::Streamline).unwrap();
+    let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
+    writer.push(&points()).unwrap();
+    writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);
+    writer.finish().await.unwrap();
+    let links = CrossLevelStorage::Explicit;
+    let reports = build(&address, &Options { levels: Some(2), links, ..Options::default() }).await;
+    for report in reports {
+        let of = |at: usize| report.kinds[at].1.vertices;
+        assert!(of(0) == 0 && of(1) > 0 && of(2) == 0, "{report}");
+        let reader = Reader::new(open(&address).await);
+        let kind = reader.kind_of(Level(report.level), ObjectId(3)).await.unwrap();
+        assert_eq!(kind, Some(Kind::Streamline));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_has_the_levels_it_would_have_alone() {
     let dir = tempfile::tempdir().unwrap();
     let address = mixture(dir.path()).await;
     let options = Options { levels: Some(3), ..Options::default() };
-    let reports = build(&address, &options).await;
-    for (kind, batch) in KINDS.into_iter().zip(batches()) {
-        let dir = tempfile::tempdir().unwrap();
-        let alone = store(dir.path(), 10.0, &batch, |_| {}).await;
-        let own = build(&alone, &options).await;
-        for level in 0..=3 {
-            let (found, wanted) =
-                (of_kind(&address, kind, level).await, of_kind(&alone, kind, level).await);
-            assert_eq!(told(&found), told(&wanted), "{kind} at level {level}");
-            let Some(at) = (level as usize).checked_sub(1) else { continue };
-            let (_, report) = reports[at].kinds.iter().find(|(other, _)| *other == kind).unwrap();
-            assert_eq!(report.vertices, found.len() as u64);
-            let same = |report: &LevelReport| {
-                (report.vertices, report.objects, report.elements, report.error)
-            };
-            assert_eq!(same(report), same(&own[at]), "{kind} at level {level}");
-            assert!(report.bytes > 0 && report.vertices < batch.len() as u64);
-        }
-    }
+    let reports = as_if_alone(&address, &options).await;
+    assert_eq!(reports.len(), 3);
     for report in &reports {
         let kinds: Vec<Kind> = report.kinds.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, KINDS);
