@@ -6,7 +6,7 @@
 //!     lock        held by the process that builds; another one at the same time puts nothing aside
 //!     recipe      of what levels are made and how; of any other recipe nothing is taken over
 //!     N/...       the files of level N, under second names
-//!     N.pairs     which of its vertices stands for which one of the level below, where they are linked
+//!     N.KIND.pairs    which vertices of that kind stand for which of the level below, where they are linked
 //!     N.json      what was told of it: written last, so that without it there is no level
 //! ```
 //!
@@ -23,6 +23,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
 use zvf_format::metadata::Level as Document;
+use zvf_model::Kind;
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
@@ -69,18 +70,24 @@ impl Aside {
         &self,
         build: &Build,
         level: u32,
-        linked: bool,
+        (kinds, linked): (&[Kind], bool),
     ) -> Result<Option<MadeLevel>, PyramidError> {
         let folder = self.folder.join(level.to_string());
         let Some(report) = self.report(level).map_err(WriteError::Scratch)? else {
             self.forget(level).map_err(WriteError::Scratch)?;
             return Ok(None);
         };
-        let text = fs::read(folder.join(DOCUMENT)).map_err(WriteError::Scratch)?;
-        let document = Document::parse(&text)?;
-        let parents = linked.then(|| Pairs::open(&self.file(level, "pairs"))).transpose()?;
+        let (mut documents, mut parents) = (Vec::new(), Vec::new());
+        for (at, kind) in kinds.iter().enumerate() {
+            let own = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
+            let text = fs::read(own.join(DOCUMENT)).map_err(WriteError::Scratch)?;
+            documents.push(Document::parse(&text)?);
+            if linked {
+                parents.push((*kind, Pairs::open(&self.pairs(level, *kind))?));
+            }
+        }
         build.adopt(&folder, &level.to_string()).await?;
-        Ok(Some(MadeLevel { report, document, parents }))
+        Ok(Some(MadeLevel { report, documents, parents }))
     }
 
     /// Puts a level aside that is written.
@@ -88,23 +95,14 @@ impl Aside {
         &self,
         build: &Build,
         report: &LevelReport,
-        parents: Option<&Pairs>,
+        parents: &[(Kind, Pairs)],
     ) -> Result<(), PyramidError> {
         let level = report.level;
-        if let Some(parents) = parents {
-            parents.save(&self.file(level, "pairs"))?;
+        for (kind, parents) in parents {
+            parents.save(&self.pairs(level, *kind))?;
         }
         build.lend(&level.to_string(), &self.folder.join(level.to_string())).await?;
-        let LevelReport { vertices, objects, elements, bytes, error, .. } = report;
-        // Told in bits, an error is the same afterwards.
-        let told = json!({
-            "vertices": vertices,
-            "objects": objects,
-            "elements": elements,
-            "bytes": bytes,
-            "error": error.map(f64::to_bits),
-        });
-        let written = self.write(&self.file(level, "json"), &told.to_string());
+        let written = self.write(&self.file(level, "json"), &told(report).to_string());
         Ok(written.map_err(WriteError::Scratch)?)
     }
 
@@ -115,14 +113,7 @@ impl Aside {
             text => text?,
         };
         let told: Json = serde_json::from_slice(&text).unwrap_or_default();
-        let number = |name: &str| told.get(name).and_then(Json::as_u64);
-        let report = || {
-            let error = number("error").map(f64::from_bits);
-            let (vertices, objects) = (number("vertices")?, number("objects")?);
-            let (elements, bytes) = (number("elements")?, number("bytes")?);
-            Some(LevelReport { level, vertices, objects, elements, bytes, error })
-        };
-        Ok(report())
+        Ok(heard(level, &told))
     }
 
     /// Removes what is there of another recipe, and of levels that were put aside half.
@@ -149,7 +140,11 @@ impl Aside {
 
     fn forget(&self, level: u32) -> std::io::Result<()> {
         remove(&self.folder.join(level.to_string()))?;
-        remove(&self.file(level, "pairs"))
+        Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs(level, *kind)))
+    }
+
+    fn pairs(&self, level: u32, kind: Kind) -> PathBuf {
+        self.file(level, &format!("{kind}.pairs"))
     }
 
     fn file(&self, level: u32, what: &str) -> PathBuf {
@@ -164,6 +159,39 @@ impl Aside {
         file.sync_all()?;
         fs::rename(fresh, path)
     }
+}
+
+/// What is told of a level. Told in bits, an error is the same afterwards.
+fn told(report: &LevelReport) -> Json {
+    let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
+    let kinds: Vec<Json> =
+        kinds.iter().map(|(kind, own)| json!({"kind": kind.token(), "own": told(own)})).collect();
+    json!({
+        "vertices": vertices,
+        "objects": objects,
+        "elements": elements,
+        "bytes": bytes,
+        "error": error.map(f64::to_bits),
+        "kinds": kinds,
+    })
+}
+
+/// The same, heard again.
+fn heard(level: u32, told: &Json) -> Option<LevelReport> {
+    let number = |name: &str| told.get(name).and_then(Json::as_u64);
+    let kind = |one: &Json| {
+        let kind = one.get("kind")?.as_str()?.parse::<Kind>().ok()?;
+        Some((kind, heard(level, one.get("own")?)?))
+    };
+    Some(LevelReport {
+        level,
+        vertices: number("vertices")?,
+        objects: number("objects")?,
+        elements: number("elements")?,
+        bytes: number("bytes")?,
+        error: number("error").map(f64::from_bits),
+        kinds: told.get("kinds")?.as_array()?.iter().map(kind).collect::<Option<_>>()?,
+    })
 }
 
 /// The folder's lock, made where there is none; `None` where another process holds it.

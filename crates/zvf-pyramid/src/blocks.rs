@@ -314,7 +314,7 @@ fn push(
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
-    Ok(taking.writer.writer().push_elements(&vertices, &fields)?)
+    Ok(taking.own()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices fit in so many bytes of memory while a level is made of them.

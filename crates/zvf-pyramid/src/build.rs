@@ -3,13 +3,15 @@
 //! Each level is read back from what was written of it, so a level is made of what a reader will find. Links
 //! between levels are written when all levels are, and then the root.
 
+use zvf_format::metadata::LinksConvention;
+use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::PairFolder;
 
 use crate::aside::Aside;
-use crate::ladder::{Ladder, Size};
-use crate::making::Making;
-use crate::num::to_u32;
+use crate::ladder::{self, Ladder, Size};
+use crate::making::{self, Making};
+use crate::num::{to_u32, to_u64};
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::shape::Rules;
@@ -50,8 +52,8 @@ async fn replace(
 ) -> Result<Vec<LevelReport>, PyramidError> {
     levels::check(store).await?;
     let mut ladder = Ladder::of(store, options).await?;
-    if options.additive {
-        if let Some(made) = additive::build((address, store), &ladder, (how, aside), told).await? {
+    if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
+        if let Some(made) = additive::build((address, store), only, (how, aside), told).await? {
             return Ok(made);
         }
         ladder = ladder.ended();
@@ -71,48 +73,68 @@ async fn all(
 ) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
-    let folder = wanted.any().then(|| PairFolder::new(None, options.memory / 8));
+    let (kinds, mut known) = (ladder.kinds(), Vec::new());
+    let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
+    let folder = wanted.any().then(|| PairFolder::new(None, memory));
     let mut root = Root::of(store);
     root.without_links();
-    let names = Names::of(store).await?;
-    let (mut source, mut below, mut reports) = (store.clone(), ladder.size(), Vec::new());
-    let (mut error, mut steps) = (Some(0.0), Vec::new());
-    while let Some(step) = ladder.step(to_u32(reports.len()).saturating_add(1), below) {
-        let rules = Rules { named: options.rules.clone(), weight: names.weight.clone() };
-        let (folder, names) = (folder.as_ref(), &names);
-        let making =
-            Making { source: &source, build, ladder, step: &step, rules, names, error, folder };
+    for (_, level) in ladder::kinds(&LevelReader::open(store, Level(0)).await?).await? {
+        let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
+        known.push((Names::of(&level).await?, explicit));
+    }
+    let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
+    let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
+    while let Some(steps) = ladder.level(to_u32(reports.len()).saturating_add(1), &below) {
+        let level = steps.first().map_or(0, |step| step.level);
+        let each = kinds.iter().zip(&steps).zip(known.iter().zip(&errors));
+        let each = each.map(|((ladder, step), ((names, explicit), error))| Making {
+            source: &source,
+            build,
+            ladder,
+            step,
+            rules: Rules { named: options.rules.clone(), weight: names.weight.clone() },
+            names,
+            error: *error,
+            folder: folder.as_ref(),
+            explicit: *explicit,
+        });
+        let making: Vec<Making<'_>> = each.collect();
+        let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();
         let taken = match aside {
-            Some(aside) => aside.take(build, step.level, folder.is_some()).await?,
+            Some(aside) => aside.take(build, level, (&named, folder.is_some())).await?,
             None => None,
         };
         let made = match taken {
             Some(made) => made,
             None => {
-                let made = making.level().await?;
+                let made = making::level(&making).await?;
                 if let Some(aside) = aside {
-                    aside.put(build, &made.report, made.parents.as_ref()).await?;
+                    aside.put(build, &made.report, &made.parents).await?;
                 }
                 made
             }
         };
-        root.add_level(step.level, &step.bin);
-        root.announce_level(&made.document);
+        if let Some(first) = steps.first() {
+            root.add_level(level, &first.bin);
+        }
+        made.documents.iter().for_each(|document| root.announce_level(document));
         source = build.preview(&root.clone().finish()).await?;
-        let mut report = made.report;
-        report.bytes = stored(&source, step.level).await?;
+        let report = measured(&source, made.report).await?;
         told(&report);
-        let stuck = report.vertices.saturating_mul(20) > below.vertices.saturating_mul(19);
-        below = Size { vertices: report.vertices, bytes: report.bytes };
-        error = report.error;
+        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
+        below = report.of_each().map(LevelReport::size).collect();
+        errors = report.of_each().map(|own| own.error).collect();
         reports.push(report);
-        steps.extend(made.parents);
+        if folder.is_some() {
+            parents.push(made.parents);
+        }
         if options.levels.is_none() && stuck {
             break; // more of the same would not help
         }
     }
     if let Some(folder) = &folder {
-        links::write(&source, build, steps, wanted, folder).await?;
+        links::write(&source, build, parents, wanted, folder).await?;
         root.announce_links(
             links::depth(wanted, reports.len()),
             wanted.storage,
@@ -122,9 +144,23 @@ async fn all(
     Ok((reports, root.finish()))
 }
 
-/// How many bytes a level takes.
-pub(crate) async fn stored(store: &Store, level: u32) -> Result<u64, PyramidError> {
-    let objects = store.objects(&level.to_string()).await?;
+/// The same with what the level takes, and each kind of it.
+async fn measured(store: &Store, mut report: LevelReport) -> Result<LevelReport, PyramidError> {
+    report.bytes = stored(store, &report.level.to_string()).await?;
+    let mut first = report.bytes; // the groups of others lie among its arrays
+    for (kind, own) in report.kinds.iter_mut().skip(1) {
+        own.bytes = stored(store, &format!("{}/{kind}", report.level)).await?;
+        first = first.saturating_sub(own.bytes);
+    }
+    if let Some((_, own)) = report.kinds.first_mut() {
+        own.bytes = first;
+    }
+    Ok(report)
+}
+
+/// How many bytes lie below `path`: those of a level, or of a kind beside its own.
+pub(crate) async fn stored(store: &Store, path: &str) -> Result<u64, PyramidError> {
+    let objects = store.objects(path).await?;
     Ok(objects.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add))
 }
 
@@ -138,18 +174,20 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) async fn of(store: &Store) -> Result<Self, PyramidError> {
-        let free = async |path: &str, name: &str, prefix: &str| -> Result<String, PyramidError> {
-            let taken = store.children(path).await?.names;
+    /// Names that nothing of level 0 has.
+    pub(crate) async fn of(level: &LevelReader) -> Result<Self, PyramidError> {
+        let free = |taken: Vec<String>, name: &str, prefix: &str| {
             let mut name = name.to_owned();
             while taken.contains(&name) {
                 name.insert_str(0, prefix);
             }
-            Ok(name)
+            name
         };
+        let vertices = level.attribute_names().await?.names;
+        let objects = level.object_attribute_names().await?.names;
         Ok(Self {
-            weight: free("0/vertex_attributes", "count", "vertex_").await?,
-            source_id: free("0/object_attributes", "source_id", "zvf_").await?,
+            weight: free(vertices, "count", "vertex_"),
+            source_id: free(objects, "source_id", "zvf_"),
         })
     }
 }

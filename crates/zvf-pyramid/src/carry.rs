@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::StreamExt as _;
 use zvf_model::{Batch, Field, Kind, LevelReader, Members, ObjectId};
 use zvf_query::{Columns, Query, Reader};
-use zvf_write::Writer;
+use zvf_write::{KindWriter, Writer};
 
 use crate::choose::{self, Candidate};
 use crate::columns::{Points, gathered};
@@ -17,11 +17,11 @@ use crate::{PyramidError, Strategy};
 /// The objects of a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    ids: Vec<i64>,    // by row
-    there: Vec<bool>, // by row: whether it has fragments
-    kept: Vec<i64>,   // ascending
-    renumbered: bool,
-    alone: bool, // whether the others are not told of
+    ids: Vec<i64>,      // by row
+    there: Vec<bool>,   // by row: whether it has fragments
+    kept: Vec<i64>,     // ascending
+    first: Option<i64>, // of new ids, where they are numbered anew
+    alone: bool,        // whether the others are not told of
 }
 
 impl Objects {
@@ -39,7 +39,7 @@ impl Objects {
         let live = ids.iter().zip(&there).filter(|(_, there)| **there);
         let mut kept: Vec<i64> = live.map(|(id, _)| *id).collect();
         kept.sort_unstable();
-        Ok(Some(Self { ids, there, kept, renumbered: false, alone: false }))
+        Ok(Some(Self { ids, there, kept, first: None, alone: false }))
     }
 
     /// How many objects are kept.
@@ -52,20 +52,26 @@ impl Objects {
         &self.kept
     }
 
-    /// Has those that are kept numbered from 0 on, in the order of their ids.
-    pub(crate) const fn renumber(&mut self) {
-        self.renumbered = true;
+    /// Has those that are kept numbered from `first` on, in the order of their ids.
+    pub(crate) const fn renumber(&mut self, first: i64) {
+        self.first = Some(first);
+    }
+
+    /// The id after those, where they are numbered anew.
+    pub(crate) fn next_id(&self) -> i64 {
+        let first = self.first.unwrap_or(0);
+        first.saturating_add(crate::num::to_i64(to_u64(self.kept.len())))
     }
 
     /// Whether they are.
     pub(crate) const fn is_renumbered(&self) -> bool {
-        self.renumbered
+        self.first.is_some()
     }
 
     /// The id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
-        match self.kept.binary_search(&id) {
-            Ok(at) if self.renumbered => crate::num::to_i64(to_u64(at)),
+        match (self.first, self.kept.binary_search(&id)) {
+            (Some(first), Ok(at)) => first.saturating_add(crate::num::to_i64(to_u64(at))),
             _ => id,
         }
     }
@@ -183,12 +189,12 @@ impl Objects {
         &self,
         level: &LevelReader,
         source_id: &str,
-        writer: &mut Writer,
+        mut writer: KindWriter<'_>,
     ) -> Result<(), PyramidError> {
         let ids: Vec<ObjectId> = self.ids.iter().copied().map(ObjectId).collect();
         let names = level.object_attribute_names().await?.names;
-        if self.renumbered {
-            self.number(source_id, !names.iter().any(|name| *name == *source_id), writer)?;
+        if self.is_renumbered() {
+            self.number(source_id, !names.iter().any(|name| *name == *source_id), &mut writer)?;
         } else {
             let told = |id: &&ObjectId| !self.alone || self.keeps(id.0);
             writer.declare_objects(&ids.iter().filter(told).copied().collect::<Vec<_>>());
@@ -212,26 +218,54 @@ impl Objects {
                 start = end;
             }
         }
-        let Some(groups) = level.groups().await? else { return Ok(()) };
-        let all: Vec<u64> = (0..groups.len()).collect();
-        for (group, members) in all.iter().zip(groups.members(&all).await?) {
-            let members =
-                if self.renumbered || self.alone { self.members(members) } else { members };
-            writer.group(groups.name(*group).as_deref(), members);
-        }
-        for name in level.group_attribute_names().await?.names {
-            if let Some(attribute) = level.group_attribute(&name).await? {
-                let values = attribute.range(0..groups.len()).await?;
-                writer.group_field(Field::new(name.as_str(), values.column().clone()));
-            }
-        }
         Ok(())
+    }
+}
+
+/// Gives `writer` the groups of a level: those of objects of all its kinds.
+pub(crate) async fn groups(
+    level: &LevelReader,
+    kinds: &[&Objects],
+    writer: &mut Writer,
+) -> Result<(), PyramidError> {
+    let Some(groups) = level.groups().await? else { return Ok(()) };
+    let all: Vec<u64> = (0..groups.len()).collect();
+    let others = kinds.iter().any(|own| own.is_renumbered() || own.alone);
+    for (group, own) in all.iter().zip(groups.members(&all).await?) {
+        let own = if others { members_of(own, kinds) } else { own };
+        writer.group(groups.name(*group).as_deref(), own);
+    }
+    for name in level.group_attribute_names().await?.names {
+        if let Some(attribute) = level.group_attribute(&name).await? {
+            let values = attribute.range(0..groups.len()).await?;
+            writer.group_field(Field::new(name.as_str(), values.column().clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The members of a group that are kept, under their new ids.
+fn members_of(members: Members, kinds: &[&Objects]) -> Members {
+    let ids = listed(members).into_iter();
+    let new = |id| kinds.iter().find(|own| own.keeps(id)).map(|own| ObjectId(own.new_id(id)));
+    Members::Ids(ids.filter_map(new).collect())
+}
+
+fn listed(members: Members) -> Vec<i64> {
+    match members {
+        Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
+        Members::Range { start, stop } => (start..stop).collect(),
     }
 }
 
 impl Objects {
     /// Declares the objects that are kept under their new ids; `told` with what they were.
-    fn number(&self, source_id: &str, told: bool, writer: &mut Writer) -> Result<(), PyramidError> {
+    fn number(
+        &self,
+        source_id: &str,
+        told: bool,
+        writer: &mut KindWriter<'_>,
+    ) -> Result<(), PyramidError> {
         let new: Vec<ObjectId> = self.kept.iter().map(|id| ObjectId(self.new_id(*id))).collect();
         writer.declare_objects(&new);
         if told {
@@ -242,27 +276,13 @@ impl Objects {
         }
         Ok(())
     }
-
-    /// The members of a group that are kept, under their new ids.
-    fn members(&self, members: Members) -> Members {
-        let ids: Vec<i64> = match members {
-            Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
-            Members::Range { start, stop } => (start..stop).collect(),
-        };
-        let kept = ids.into_iter().filter(|id| self.keeps(*id));
-        Members::Ids(kept.map(|id| ObjectId(self.new_id(id))).collect())
-    }
 }
 
 /// The members of each group.
 async fn members(level: &LevelReader) -> Result<Vec<Vec<i64>>, PyramidError> {
     let Some(groups) = level.groups().await? else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..groups.len()).collect();
-    let members = groups.members(&all).await?.into_iter().map(|members| match members {
-        Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
-        Members::Range { start, stop } => (start..stop).collect(),
-    });
-    Ok(members.collect())
+    Ok(groups.members(&all).await?.into_iter().map(listed).collect())
 }
 
 /// Measures candidates by their length, and finds out where one of their vertices lies.
@@ -274,7 +294,8 @@ async fn measured(
 ) -> Result<(), PyramidError> {
     let places: HashMap<i64, usize> =
         candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
-    let query = Query::all().at_level(level.level()).columns(Columns::None).with_owners();
+    let query = Query::all().at_level(level.level()).of_kind(kind);
+    let query = query.columns(Columns::None).with_owners();
     let mut batches = reader.stream(query.uncached());
     while let Some(batch) = batches.next().await {
         note(&batch?, kind, &places, candidates);

@@ -9,29 +9,39 @@
 use std::fmt;
 
 use futures_util::StreamExt as _;
+use zvf_format::Class;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::columns::Points;
-use crate::num::{to_f64, to_u32, to_u64, whole};
-use crate::options::MOST_LEVELS;
+use crate::num::{to_f64, to_u64, whole};
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.
 #[derive(Clone, Debug)]
 pub struct Ladder {
+    kinds: Vec<KindLadder>, // one or more, the first of the store first
+    options: Options,       // of all
+    all: Size,              // of level 0
+}
+
+/// The levels to come of one kind of geometry.
+#[derive(Clone, Debug)]
+pub(crate) struct KindLadder {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
-    options: Options,
-    all: Size, // of level 0
-    size: f64, // of level 1
+    options: Options, // with what is said of the kind
+    all: Size,        // of the kind, of level 0
+    size: f64,        // of level 1
+    indexed: bool,    // whether there are objects
+    beside: bool,     // whether there are other kinds
     chunk: Vec<f64>,
     bin: Vec<f64>,
 }
 
-/// One level to come.
+/// One level to come; where there are several kinds, of one of them.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,6 +61,8 @@ pub struct Ladder {
 pub struct Step {
     /// Its number.
     pub level: u32,
+    /// The kind of geometry, where there are several.
+    pub kind: Option<Kind>,
     /// How it is made.
     pub method: Method,
     /// The edge of a cell, or a tolerance, in world units, where the method has one.
@@ -71,11 +83,37 @@ pub struct Step {
     pub bytes: u64,
 }
 
-/// How large a level is.
-#[derive(Clone, Copy, Debug)]
+/// How large a level is, or one kind of it.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) vertices: u64,
     pub(crate) bytes: u64,
+}
+
+impl Size {
+    /// Both together.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            vertices: self.vertices.saturating_add(other.vertices),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+/// The kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
+/// alone have nothing that a level could be made of.
+pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>, PyramidError> {
+    let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    let mut kinds = vec![(first, level.clone())];
+    for kind in level.kinds_beside() {
+        match level.of_kind(kind).await {
+            Ok(Some(own)) => kinds.push((kind, own)),
+            Ok(None) => {}
+            Err(error) if error.class() == Class::Unsupported => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(kinds)
 }
 
 impl Ladder {
@@ -86,36 +124,74 @@ impl Ladder {
     /// When a setting means nothing for this store, or level 0 cannot be read.
     pub async fn of(store: &Store, options: &Options) -> Result<Self, PyramidError> {
         let reader = Reader::new(store.clone());
-        let level = reader.level(Level(0)).await?;
-        let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
-        let options = match options.additive {
-            true => crate::additive::settled(options, &level, kind).await?,
-            false => options.clone(),
+        let levels = kinds(&reader.level(Level(0)).await?).await?;
+        let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
+        let options = match (options.additive, levels.first()) {
+            (true, Some((kind, level))) => {
+                crate::additive::settled(&options.alone(*kind), level, *kind).await?
+            }
+            _ => options.clone(),
         };
-        let method = options.check(kind)?;
-        let vertices = vertices(&level).await?;
-        let bytes = crate::build::stored(store, 0).await?;
-        let size = match (options.size, method) {
-            (Some(size), _) => size,
-            (None, Method::Cluster) => 2.0 * spacing(&reader, &level, kind, vertices).await?,
-            (None, Method::Simplify) => spacing(&reader, &level, kind, vertices).await?,
-            (None, _) => 0.0,
-        };
-        let chunk = level.chunk_shape().sizes().to_vec();
-        let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
-        let all = Size { vertices, bytes };
-        Ok(Self { kind, method, options, all, size, chunk, bin })
+        let (mut own, several) = (Vec::new(), named.len() > 1);
+        for (of_kind, asked) in levels.iter().zip(options.each(&named)?) {
+            own.push(KindLadder::of(store, &reader, of_kind, asked, several).await?);
+        }
+        let all = own.iter().map(|own| own.all.vertices).fold(0, u64::saturating_add);
+        let mut all = Size { vertices: all, bytes: 0 };
+        if let [first, others @ ..] = own.as_mut_slice() {
+            all.bytes = first.all.bytes; // the groups of others lie among its arrays
+            let beside = others.iter().map(|own| own.all.bytes).fold(0, u64::saturating_add);
+            first.all.bytes = all.bytes.saturating_sub(beside);
+        }
+        let none = own.iter().all(|own| !own.indexed);
+        let asked = |own: &KindLadder| none || options.said(own.kind).sparsity.is_some();
+        if own.iter().any(|own| !own.indexed && own.sparsity() > 1.0 && asked(own)) {
+            let expected = "a level with objects, to keep some of them";
+            return Err(PyramidError::unsupported("objects of the store", expected, "none"));
+        }
+        Ok(Self { kinds: own, options, all })
     }
 
-    /// The steps, as far as can be told before any is made: how many there are is then a guess, too.
+    /// The steps, as far as can be told before any is made: how many levels there are is then a guess, too.
+    /// Level by level, those of all kinds.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
-        let (mut steps, mut below) = (Vec::new(), self.all);
-        while let Some(step) = self.step(to_u32(steps.len()).saturating_add(1), below) {
-            below = Size { vertices: step.vertices, bytes: step.bytes };
-            steps.push(step);
+        let (mut steps, mut below, mut level) = (Vec::new(), self.sizes(), 1);
+        while let Some(next) = self.level(level, &below) {
+            let size = |step: &Step| Size { vertices: step.vertices, bytes: step.bytes };
+            below = next.iter().map(size).collect();
+            steps.extend(next);
+            level = level.saturating_add(1);
         }
         steps
+    }
+
+    /// What of level `level` is made of each kind, where the level below has so much of each; `None` when
+    /// that one is the last.
+    pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
+        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
+        self.options.wants(level, all).then(|| steps.collect())
+    }
+
+    /// Those of each kind.
+    pub(crate) fn kinds(&self) -> &[KindLadder] {
+        &self.kinds
+    }
+
+    /// What level 0 has of each kind.
+    pub(crate) fn sizes(&self) -> Vec<Size> {
+        self.kinds.iter().map(|kind| kind.all).collect()
+    }
+
+    /// The settings of all kinds.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The same without any step.
+    pub(crate) fn ended(self) -> Self {
+        Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
 
     /// The vertices of level 0.
@@ -123,28 +199,54 @@ impl Ladder {
     pub const fn vertices(&self) -> u64 {
         self.all.vertices
     }
+}
 
-    /// What level 0 has.
-    pub(crate) const fn size(&self) -> Size {
-        self.all
+impl KindLadder {
+    async fn of(
+        store: &Store,
+        reader: &Reader,
+        (kind, level): &(Kind, LevelReader),
+        options: Options,
+        beside: bool,
+    ) -> Result<Self, PyramidError> {
+        let kind = *kind;
+        let bytes = crate::build::stored(store, &level.node().path().to_string()).await?;
+        let all = Size { vertices: vertices(level).await?, bytes };
+        let method = options.method.unwrap_or(Method::usual(kind));
+        let size = match (options.size, method) {
+            (Some(size), _) => size,
+            (None, Method::Cluster) => 2.0 * spacing(reader, level, kind, all.vertices).await?,
+            (None, Method::Simplify) => spacing(reader, level, kind, all.vertices).await?,
+            (None, _) => 0.0,
+        };
+        let indexed = level.objects().await?.is_some();
+        let chunk = level.chunk_shape().sizes().to_vec();
+        let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
+        Ok(Self { kind, method, options, all, size, indexed, beside, chunk, bin })
     }
 
-    /// Level `level`, where the one below is so large; `None` when that one is the last.
-    pub(crate) fn step(&self, level: u32, below: Size) -> Option<Step> {
-        let Options { chunk_scale, levels, until, until_bytes, .. } = self.options;
-        let growth = self.options.growth(self.method);
-        let wanted = match (levels, until_bytes) {
-            (Some(levels), _) => level <= levels,
-            (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
-            (None, None) => below.vertices > until && level <= MOST_AUTOMATIC,
-        };
-        if !wanted || below.vertices == 0 {
-            return None;
+    /// The steps of this kind alone.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let (mut steps, mut below, mut level) = (Vec::new(), self.all, 1);
+        while self.options.wants(level, below) {
+            let step = self.step(level, below);
+            below = Size { vertices: step.vertices, bytes: step.bytes };
+            steps.push(step);
+            level = level.saturating_add(1);
         }
+        steps
+    }
+
+    /// The vertices of level 0.
+    pub(crate) const fn vertices(&self) -> u64 {
+        self.all.vertices
+    }
+
+    /// Level `level`, where the one below is so large.
+    pub(crate) fn step(&self, level: u32, below: Size) -> Step {
+        let (chunk_scale, growth) = (self.options.chunk_scale, self.options.growth(self.method));
         let steps = i32::try_from(level).unwrap_or(i32::MAX);
         let larger = f64::from(chunk_scale).powi(steps);
-        let sized = matches!(self.method, Method::Cluster | Method::Simplify);
-        let shared = matches!(self.method, Method::Subset | Method::Decimate | Method::Collapse);
         let keep = self.options.share(self.method);
         let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX);
         let share = match self.method {
@@ -155,30 +257,27 @@ impl Ladder {
             Method::Subset | Method::Decimate | Method::Collapse => keep,
             Method::Keep => 1.0,
         };
-        let sparsity = self.sparsity();
-        Some(Step {
+        let sparsity = if self.indexed { self.sparsity() } else { 1.0 };
+        Step {
             level,
+            kind: self.beside.then_some(self.kind),
             method: self.method,
-            size: sized.then(|| self.size * growth.powi(steps.saturating_sub(1))),
-            keep: shared.then_some(keep),
+            size: self.method.has_size().then(|| self.size * growth.powi(steps.saturating_sub(1))),
+            keep: self.method.has_share().then_some(keep),
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: whole(to_f64(below.vertices) * share / sparsity).max(1),
+            vertices: whole(to_f64(below.vertices) * share / sparsity).max(below.vertices.min(1)),
             bytes: whole(to_f64(below.bytes) * share / sparsity).max(1),
-        })
-    }
-
-    /// The same without any step.
-    pub(crate) fn ended(self) -> Self {
-        Self { options: Options { levels: Some(0), ..self.options }, ..self }
+        }
     }
 
     /// Level 0, as if it were made of itself.
     pub(crate) fn first(&self) -> Step {
         Step {
             level: 0,
+            kind: None,
             method: self.method,
             size: None,
             keep: None,
@@ -205,8 +304,11 @@ impl Ladder {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, method, size, keep, sparsity, chunk, vertices, .. } = self;
-        write!(f, "level {level}: {method}")?;
+        let Self { level, kind, method, size, keep, sparsity, chunk, vertices, .. } = self;
+        match kind {
+            Some(kind) => write!(f, "level {level}, {kind}: {method}")?,
+            None => write!(f, "level {level}: {method}")?,
+        }
         if let Some(size) = size {
             write!(f, " {size}")?;
         }
@@ -257,7 +359,7 @@ async fn spacing(
 
 /// The mean length of the first edges.
 async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
-    let query = Query::all().at_level(Level(0)).columns(Columns::None).uncached();
+    let query = Query::all().at_level(Level(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);
     let (mut sum, mut count) = (0.0, 0_u64);
@@ -282,8 +384,6 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
     Ok(sum / to_f64(count.max(1)))
 }
 
-/// Levels that are built at most where nobody says how many.
-const MOST_AUTOMATIC: u32 = if MOST_LEVELS < 12 { MOST_LEVELS } else { 12 };
 /// Edges after which their mean is known well enough.
 const ENOUGH: u64 = 200_000;
 /// Chunks that are asked about at once.

@@ -4,6 +4,7 @@
 //! those that are built take their place in the same step, and none of another generation is left.
 
 use zvf_format::metadata::{Family, Root};
+use zvf_model::Kind;
 use zvf_store::{Build, BuildOptions, Key, Store};
 
 use crate::PyramidError;
@@ -85,7 +86,10 @@ fn goes(key: &Key) -> bool {
         None => return false,
     }
     let mut segments = key.segments().skip(1);
-    let links = segments.next();
+    let mut links = segments.next();
+    if links.is_some_and(|name| name.parse::<Kind>().is_ok()) {
+        links = segments.next(); // of a kind beside the first
+    }
     let delta = match links {
         Some("links") => segments.next(),
         Some("link_attributes") => segments.nth(1),
@@ -116,6 +120,10 @@ mod tests {
             ("0/link_attributes/w/0", false),
             ("0/link_attributes/w/+1", true),
             ("0/vertices/c/1/2", false),
+            ("0/graph/links/0/0.0", false),
+            ("0/graph/links/+1/0.0", true),
+            ("0/graph/link_attributes/w/+1", true),
+            ("0/vertex_attributes/links/c/0", false),
             ("1", true),
             ("12/vertices", true),
             ("parametric/objects", false),

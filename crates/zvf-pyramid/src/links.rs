@@ -21,9 +21,9 @@ use zvf_format::link::Anchor;
 use zvf_format::metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_format::metadata::{CrossLevelStorage, GroupDoc, LinkStore};
 use zvf_format::ragged;
-use zvf_model::{Batch, Level, LevelReader, ObjectId, Parts};
+use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId, Parts};
 use zvf_store::{Build, CellPlan, CellSink, Codecs, Store};
-use zvf_write::{LevelWriter, PairFolder, PairSorter, Pairs};
+use zvf_write::{KindWriter, LevelWriter, PairFolder, PairSorter, Pairs};
 
 use crate::PyramidError;
 use crate::carry::Objects;
@@ -52,60 +52,77 @@ impl Wanted {
     }
 }
 
-/// A level that takes in vertices, and remembers what they stand for.
+/// A level that takes in vertices, kind by kind, and remembers what they stand for.
 pub(crate) struct Taking {
     pub(crate) writer: LevelWriter,
-    parents: Option<PairSorter>, // number of a vertex, place of one that it stands for
-    renamed: Option<Objects>,    // where objects get other ids
+    kind: Kind,                       // that is taken in
+    parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
+    folder: Option<PairFolder>,
+    renamed: Option<Objects>, // where objects get other ids
 }
 
 impl Taking {
-    pub(crate) fn new(
-        writer: LevelWriter,
-        folder: Option<&PairFolder>,
-        objects: Option<&Objects>,
-    ) -> Self {
-        let renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
-        let parents = folder.map(PairFolder::sorter);
-        let writer = if parents.is_some() { writer.placing() } else { writer };
-        Self { writer, parents, renamed }
+    pub(crate) fn new(writer: LevelWriter, folder: Option<&PairFolder>, kind: Kind) -> Self {
+        let writer = if folder.is_some() { writer.placing() } else { writer };
+        Self { writer, kind, parents: Vec::new(), folder: folder.cloned(), renamed: None }
+    }
+
+    /// Goes on with another kind.
+    pub(crate) fn turn_to(&mut self, kind: Kind, objects: Option<&Objects>) {
+        self.kind = kind;
+        self.renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
+        self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
+    }
+
+    /// What takes in the kind that it is at.
+    pub(crate) fn own(&mut self) -> Result<KindWriter<'_>, PyramidError> {
+        Ok(self.writer.writer().kind(self.kind)?)
     }
 
     /// Takes what was made of vertices at `places`; gives the running number of the first.
     pub(crate) fn take(&mut self, made: &Made, places: &[u64]) -> Result<u64, PyramidError> {
-        let first = self.writer.writer().vertices();
-        if let Some(parents) = &mut self.parents {
+        let first = self.own()?.vertices();
+        if let Some((_, parents)) = self.parents.last_mut() {
             for (of, place) in made.of.iter().zip(places).filter(|(of, _)| **of != NONE) {
                 parents.push(first.saturating_add((*of).into()), *place)?;
             }
         }
         match &self.renamed {
             _ if made.batch.is_empty() => {}
-            None => self.writer.writer().push(&made.batch)?,
-            Some(objects) => self.writer.writer().push(&renamed(&made.batch, objects)?)?,
+            None => self.own()?.push(&made.batch)?,
+            Some(objects) => {
+                let renamed = renamed(&made.batch, objects)?;
+                self.own()?.push(&renamed)?;
+            }
         }
         Ok(first)
     }
 
-    /// Writes the level, and tells where what it stands for is: places of fine vertices with those of
-    /// coarse ones.
+    /// Writes the level, and tells of each kind where what it stands for is: places of fine vertices with
+    /// those of coarse ones.
     pub(crate) async fn finish(
         self,
-        folder: Option<&PairFolder>,
-        says: impl FnOnce(&mut zvf_format::metadata::Level),
-    ) -> Result<(zvf_write::Report, Option<Pairs>), PyramidError> {
-        let (Some(parents), Some(folder)) = (self.parents, folder) else {
-            return Ok((self.writer.finish(says).await?, None));
+        says: impl FnMut(Kind, &mut zvf_format::metadata::Level),
+    ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>), PyramidError> {
+        let Some(folder) = self.folder else {
+            return Ok((self.writer.finish(says).await?, Vec::new()));
         };
-        let mut placed = folder.sorter();
-        let mut tell = |number, chunk: u32, row: u32| {
-            placed.push(number, u64::from(chunk) << 32 | u64::from(row))
+        let each = self.parents.iter().map(|(kind, _)| (*kind, folder.sorter()));
+        let mut placed: Vec<(Kind, PairSorter)> = each.collect();
+        let mut tell = |kind, number, chunk: u32, row: u32| {
+            let own = placed.iter_mut().find(|(other, _)| *other == kind);
+            let place = u64::from(chunk) << 32 | u64::from(row);
+            own.map_or(Ok(()), |(_, own)| own.push(number, place))
         };
         let report = self.writer.finish_placed(says, &mut tell).await?;
-        let (parents, placed) = (parents.finish()?, placed.finish()?);
-        let mut settled = folder.sorter();
-        parents.joined(&placed, |fine, coarse| settled.push(fine, coarse))?;
-        Ok((report, Some(settled.finish()?)))
+        let mut all = Vec::new();
+        for ((kind, parents), (_, placed)) in self.parents.into_iter().zip(placed) {
+            let mut settled = folder.sorter();
+            let (parents, placed) = (parents.finish()?, placed.finish()?);
+            parents.joined(&placed, |fine, coarse| settled.push(fine, coarse))?;
+            all.push((kind, settled.finish()?));
+        }
+        Ok((report, all))
     }
 }
 
@@ -124,12 +141,12 @@ fn renamed(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
     Ok(renamed)
 }
 
-/// Writes the links between all levels of `store`; `steps` says of each level what stands for its vertices
-/// in the next one.
+/// Writes the links between all levels of `store`; `steps` says of each level and kind what stands for its
+/// vertices in the next one.
 pub(crate) async fn write(
     store: &Store,
     build: &Build,
-    steps: Vec<Pairs>,
+    steps: Vec<Vec<(Kind, Pairs)>>,
     wanted: Wanted,
     folder: &PairFolder,
 ) -> Result<(), PyramidError> {
@@ -137,6 +154,31 @@ pub(crate) async fn write(
     for number in 0..=to_u32(steps.len()) {
         levels.push(LevelReader::open(store, Level(number)).await?);
     }
+    let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();
+    for (kind, pairs) in steps.into_iter().flatten() {
+        match kinds.iter_mut().find(|(other, _)| *other == kind) {
+            Some((_, own)) => own.push(pairs),
+            None => kinds.push((kind, vec![pairs])),
+        }
+    }
+    for (kind, steps) in kinds {
+        let mut own = Vec::new();
+        for level in &levels {
+            own.extend(level.of_kind(kind).await?);
+        }
+        of_kind((store, build), &own, &steps, wanted, folder).await?;
+    }
+    Ok(())
+}
+
+/// Those of one kind.
+async fn of_kind(
+    (store, build): (&Store, &Build),
+    levels: &[LevelReader],
+    steps: &[Pairs],
+    wanted: Wanted,
+    folder: &PairFolder,
+) -> Result<(), PyramidError> {
     // What stands for the vertices of each level so many levels up; one level fewer each time.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
     for gap in wanted.gaps(steps.len()) {
@@ -190,7 +232,7 @@ async fn family(
 ) -> Result<(), PyramidError> {
     let delta = i64::from(other.level().0).saturating_sub(own.level().0.into());
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
-    let path = format!("{}/links/{word}", own.level().0);
+    let path = format!("{}/links/{word}", own.node().path());
     let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
     pairs.each(|from, to| cells.push(from, to))?;
     cells.finish().await?;

@@ -7,6 +7,7 @@ use zvf_format::metadata::CrossLevelStorage;
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
+use crate::ladder::Size;
 use crate::{PyramidError, Rule};
 
 /// How levels are made.
@@ -37,6 +38,9 @@ pub struct Options {
     pub keep: Option<f64>,
     /// How many objects of a level there are to each that the next one keeps.
     pub sparsity: f64,
+    /// What is asked for one of several kinds of geometry. Of the rest, each kind takes what means something
+    /// for it.
+    pub kinds: Vec<(Kind, OfKind)>,
     /// Which objects are kept.
     pub strategy: Strategy,
     /// What random choices start from.
@@ -76,6 +80,7 @@ impl Default for Options {
             growth: None,
             keep: None,
             sparsity: 1.0,
+            kinds: Vec::new(),
             strategy: Strategy::Random,
             seed: 0,
             chunk_scale: 2,
@@ -102,8 +107,102 @@ impl Options {
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 
-    /// Refuses settings that mean nothing.
-    pub(crate) fn check(&self, kind: Kind) -> Result<Method, PyramidError> {
+    /// What they come to for each of the kinds of a store.
+    ///
+    /// What is said of a kind must fit it; what is said of all must fit one of them, and is nothing to those
+    /// that it does not fit.
+    pub(crate) fn each(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+        self.check()?;
+        if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
+            let expected = "those of the store";
+            return Err(PyramidError::setting("settings of a kind", expected, kind));
+        }
+        let each: Vec<Self> = kinds.iter().map(|kind| self.of(*kind)).collect();
+        let mut methods = Vec::new();
+        for (kind, own) in kinds.iter().zip(&each) {
+            methods.push((*kind, own.check_of(*kind)?));
+        }
+        if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
+            let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
+            return Err(unfit_of("method", method.kinds(), &unfit));
+        }
+        let nobody = |is: fn(&Self) -> bool| is(self) && !each.iter().any(is);
+        if nobody(|options| options.prune.is_some()) {
+            return Err(unfit_of("length of branches", "skeletons to simplify", &methods));
+        }
+        if nobody(|options| options.size.is_some()) {
+            return Err(unfit_of("size", SIZED, &methods));
+        }
+        if nobody(|options| options.keep.is_some()) {
+            return Err(unfit_of("share to keep", SHARED, &methods));
+        }
+        Ok(each)
+    }
+
+    /// The same for a store of one kind: what is said of it is said of all.
+    pub(crate) fn alone(&self, kind: Kind) -> Self {
+        let own = self.said(kind);
+        Self {
+            method: own.method.or(self.method),
+            size: own.size.or(self.size),
+            keep: own.keep.or(self.keep),
+            sparsity: own.sparsity.unwrap_or(self.sparsity),
+            kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// What is said of one kind.
+    pub(crate) fn said(&self, kind: Kind) -> OfKind {
+        let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
+        own.fold(OfKind::default(), OfKind::or)
+    }
+
+    /// What they come to for one kind.
+    fn of(&self, kind: Kind) -> Self {
+        let own = self.said(kind);
+        let method = own.method.or(self.method.filter(|method| method.fits(kind)));
+        let is = method.unwrap_or(Method::usual(kind));
+        let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
+        Self {
+            method,
+            size: own.size.or(self.size.filter(|_| is.has_size())),
+            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
+            sparsity: own.sparsity.unwrap_or(self.sparsity),
+            prune: self.prune.filter(|_| prunes),
+            kinds: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a level is wanted above one that is so large.
+    pub(crate) fn wants(&self, level: u32, below: Size) -> bool {
+        below.vertices > 0
+            && match (self.levels, self.until_bytes) {
+                (Some(levels), _) => level <= levels,
+                (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
+                (None, None) => below.vertices > self.until && level <= MOST_AUTOMATIC,
+            }
+    }
+
+    /// Refuses settings that mean nothing for this kind; gives its method.
+    fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
+        self.check()?;
+        let method = self.method.unwrap_or(Method::usual(kind));
+        if !method.fits(kind) {
+            return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
+        }
+        if self.size.is_some() && !method.has_size() {
+            return Err(unfit_of("size", SIZED, &[(kind, method)]));
+        }
+        if self.keep.is_some() && !method.has_share() {
+            return Err(unfit_of("share to keep", SHARED, &[(kind, method)]));
+        }
+        Ok(method)
+    }
+
+    /// Refuses values that mean nothing.
+    fn check(&self) -> Result<(), PyramidError> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         if let Some(size) = self.size.filter(|size| !positive(*size)) {
             return Err(PyramidError::setting("size", "more than 0", size));
@@ -130,16 +229,7 @@ impl Options {
             let found = self.levels.unwrap_or_default();
             return Err(PyramidError::setting("levels", "20 or fewer", found));
         }
-        let method = self.method.unwrap_or(Method::usual(kind));
-        if !method.fits(kind) {
-            let found = format!("{method} of {kind}");
-            return Err(PyramidError::setting("method", method.kinds(), found));
-        }
-        if self.prune.is_some() && (kind, method) != (Kind::Skeleton, Method::Simplify) {
-            let (expected, found) = ("skeletons to simplify", format!("{method} of {kind}"));
-            return Err(PyramidError::setting("length of branches", expected, found));
-        }
-        Ok(method)
+        Ok(())
     }
 
     /// How much larger cells or tolerances are with each level.
@@ -154,6 +244,40 @@ impl Options {
             Method::Collapse => 0.25,
             Method::Decimate | Method::Cluster | Method::Simplify | Method::Keep => 0.5,
         })
+    }
+}
+
+/// What is asked for one kind, in place of what is asked for all.
+///
+/// ```
+/// use zvf_model::Kind;
+/// use zvf_pyramid::{Method, OfKind, Options};
+///
+/// let mesh = OfKind { method: Some(Method::Cluster), size: Some(3.0), ..OfKind::default() };
+/// let options = Options { kinds: vec![(Kind::Mesh, mesh)], ..Options::default() };
+/// assert_eq!(options.kinds[0].1.keep, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OfKind {
+    /// As [`Options::method`].
+    pub method: Option<Method>,
+    /// As [`Options::size`].
+    pub size: Option<f64>,
+    /// As [`Options::keep`].
+    pub keep: Option<f64>,
+    /// As [`Options::sparsity`].
+    pub sparsity: Option<f64>,
+}
+
+impl OfKind {
+    /// These, and of others what these do not say.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            method: self.method.or(other.method),
+            size: self.size.or(other.size),
+            keep: self.keep.or(other.keep),
+            sparsity: self.sparsity.or(other.sparsity),
+        }
     }
 }
 
@@ -185,7 +309,7 @@ impl Method {
         (Self::Keep, "keep"),
     ];
 
-    fn usual(kind: Kind) -> Self {
+    pub(crate) fn usual(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
         } else if kind.is_chain() || kind == Kind::Skeleton {
@@ -206,6 +330,16 @@ impl Method {
             Self::Collapse => kind == Kind::Mesh,
             Self::Keep => true,
         }
+    }
+
+    /// Whether it goes by the edge of a cell, or by a tolerance.
+    pub(crate) const fn has_size(self) -> bool {
+        matches!(self, Self::Cluster | Self::Simplify)
+    }
+
+    /// Whether it goes by the share that stays.
+    pub(crate) const fn has_share(self) -> bool {
+        matches!(self, Self::Subset | Self::Decimate | Self::Collapse)
     }
 
     const fn kinds(self) -> &'static str {
@@ -299,8 +433,18 @@ impl FromStr for Strategy {
     }
 }
 
+/// A setting that none of these kinds has a use for.
+fn unfit_of(what: &'static str, expected: &'static str, found: &[(Kind, Method)]) -> PyramidError {
+    let words = found.iter().map(|(kind, method)| format!("{method} of {kind}"));
+    PyramidError::setting(what, expected, words.collect::<Vec<_>>().join(", "))
+}
+
+const SIZED: &str = "something to cluster or simplify";
+const SHARED: &str = "something to take a subset of, decimate or collapse";
+/// Levels that are built at most where nobody says how many.
+const MOST_AUTOMATIC: u32 = if MOST_LEVELS < 12 { MOST_LEVELS } else { 12 };
 /// More than so many levels are never useful: each one has chunks at least as large.
-pub(crate) const MOST_LEVELS: u32 = 20;
+const MOST_LEVELS: u32 = 20;
 /// Bytes that reading has at least.
 const LEAST_BUDGET: u64 = 32 << 20;
 
@@ -313,7 +457,7 @@ mod tests {
         let with = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            options.check(Kind::Graph).unwrap_err().to_string()
+            options.each(&[Kind::Graph]).unwrap_err().to_string()
         };
         for (found, message) in [
             (with(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),

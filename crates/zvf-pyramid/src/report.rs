@@ -2,15 +2,19 @@
 
 use std::fmt;
 
+use zvf_model::Kind;
+
+use crate::ladder::Size;
+
 /// One level that was built.
 ///
 /// ```
 /// use zvf_pyramid::LevelReport;
 ///
-/// let report = LevelReport { level: 1, vertices: 12, objects: 3, elements: 0, bytes: 0, error: Some(0.5) };
+/// let report = LevelReport { level: 1, vertices: 12, objects: 3, error: Some(0.5), ..LevelReport::default() };
 /// assert_eq!(report.to_string(), "level 1: 12 vertices, 3 objects, within 0.5");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LevelReport {
     /// Its number.
     pub level: u32,
@@ -25,12 +29,59 @@ pub struct LevelReport {
     /// How far its geometry may lie from that of level 0, in world units, where that is known: of the
     /// objects that it has.
     pub error: Option<f64>,
+    /// Where there are several kinds, what the level has of each; above is what they are together.
+    pub kinds: Vec<(Kind, Self)>,
+}
+
+impl LevelReport {
+    /// Of the kinds that a level has: one, as a rule.
+    pub(crate) fn of_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
+        if kinds.len() < 2 {
+            return kinds.pop().map(|(_, own)| own).unwrap_or_default();
+        }
+        let sum = |of: fn(&Self) -> u64| {
+            kinds.iter().map(|(_, own)| of(own)).fold(0, u64::saturating_add)
+        };
+        let largest = |error: f64, (_, own): &(Kind, Self)| Some(error.max(own.error?));
+        Self {
+            level,
+            vertices: sum(|own| own.vertices),
+            objects: sum(|own| own.objects),
+            elements: sum(|own| own.elements),
+            bytes: sum(|own| own.bytes),
+            error: kinds.iter().try_fold(0.0, largest),
+            kinds,
+        }
+    }
 }
 
 impl fmt::Display for LevelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, vertices, objects, elements, error, .. } = self;
-        write!(f, "level {level}: {vertices} vertices")?;
+        write!(f, "level {}: ", self.level)?;
+        self.own(f)?;
+        for (kind, own) in &self.kinds {
+            write!(f, "; {kind}: ")?;
+            own.own(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl LevelReport {
+    /// What there is of each kind, the first one first.
+    pub(crate) fn of_each(&self) -> impl Iterator<Item = &Self> {
+        let one = self.kinds.is_empty().then_some(self);
+        one.into_iter().chain(self.kinds.iter().map(|(_, own)| own))
+    }
+
+    /// How large it is.
+    pub(crate) const fn size(&self) -> Size {
+        Size { vertices: self.vertices, bytes: self.bytes }
+    }
+
+    fn own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vertices, objects, elements, error, .. } = self;
+        write!(f, "{vertices} vertices")?;
         if *elements > 0 {
             write!(f, ", {elements} edges or faces")?;
         }

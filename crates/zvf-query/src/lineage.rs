@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_model::{Level, LevelLink, ObjectId, VertexRow};
+use zvf_model::{Kind, Level, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
 use crate::error::{BadQuery, QueryError};
@@ -41,12 +41,29 @@ impl Reader {
         to: Level,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+        self.related_of_kind(None, from, to, rows).await
+    }
+
+    /// The same for rows of one kind of geometry, where the store holds several; of the first without.
+    ///
+    /// # Errors
+    ///
+    /// As [`related`](Self::related).
+    pub async fn related_of_kind(
+        &self,
+        kind: Option<Kind>,
+        from: Level,
+        to: Level,
+        rows: &[VertexRow],
+    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         let far = i64::from(to.0).saturating_sub(from.0.into());
         let far = i32::try_from(far).unwrap_or(i32::MAX);
-        let mut links = match self.step(from, far, rows).await? {
+        let mut links = match self.step(kind, from, far, rows).await? {
             Some(links) => links,
             None if far.unsigned_abs() > 1 => {
-                let Some(links) = self.climbed(from, to, rows).await? else { return Ok(None) };
+                let Some(links) = self.climbed(kind, from, to, rows).await? else {
+                    return Ok(None);
+                };
                 links
             }
             None => return Ok(None),
@@ -56,13 +73,14 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Where the vertices of an object are stored, in the order of the object.
+    /// Where the vertices of an object are stored, in the order of the object: among those of its kind.
     ///
     /// # Errors
     ///
     /// When the level has no objects or none of this id, or its fragments cannot be read.
     pub async fn rows_of(&self, level: Level, id: ObjectId) -> Result<Vec<VertexRow>, QueryError> {
-        let level = self.level(level).await?;
+        let kind = self.kind_of(level, id).await?;
+        let level = self.level_of(level, kind).await?;
         let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
         let found = index.find(&[id]).await?.first().copied().flatten();
         let Some(row) = found else { return Err(BadQuery::NoSuchObject(id).into()) };
@@ -78,14 +96,22 @@ impl Reader {
         Ok(rows)
     }
 
+    async fn level_of(&self, level: Level, kind: Option<Kind>) -> Result<LevelReader, QueryError> {
+        match kind {
+            Some(kind) => self.level_of_kind(level, kind).await,
+            None => self.level(level).await,
+        }
+    }
+
     /// Links that lead all the way.
     async fn step(
         &self,
+        kind: Option<Kind>,
         from: Level,
         far: i32,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
-        let level = self.level(from).await?;
+        let level = self.level_of(from, kind).await?;
         let Some(family) = level.level_links(Delta(far)).await? else { return Ok(None) };
         let wanted: HashSet<&VertexRow> = rows.iter().collect();
         let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
@@ -99,6 +125,7 @@ impl Reader {
     /// Links from level to level, put together.
     async fn climbed(
         &self,
+        kind: Option<Kind>,
         from: Level,
         to: Level,
         rows: &[VertexRow],
@@ -110,7 +137,7 @@ impl Reader {
             let mut rows: Vec<VertexRow> = all.iter().map(|link| link.there).collect();
             rows.sort_unstable_by(order);
             rows.dedup();
-            let Some(links) = self.step(at, if up { 1 } else { -1 }, &rows).await? else {
+            let Some(links) = self.step(kind, at, if up { 1 } else { -1 }, &rows).await? else {
                 return Ok(None);
             };
             let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();

@@ -10,12 +10,17 @@ use crate::level::{Between, LevelState};
 use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11};
 use crate::run::Run;
 
-/// P1 to P11.
-pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+/// P1 to P11, of the first kind.
+pub(crate) fn check(run: &mut Run, levels: &[&LevelState]) {
     if let [level] = levels {
         run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
     }
     gaps(run, levels);
+    check_kind(run, levels);
+}
+
+/// P3 to P11: levels of one kind, which may be missing where a level has none of it.
+pub(crate) fn check_kind(run: &mut Run, levels: &[&LevelState]) {
     for pair in levels.windows(2) {
         if let [fine, coarse] = pair {
             rows(run, fine, coarse);
@@ -24,7 +29,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
         }
     }
     additions(run, levels);
-    for level in levels.iter().filter(|level| level.node.number() > 0) {
+    for level in levels.iter().copied().filter(|level| level.node.number() > 0) {
         sparsity(run, level);
         inherited(run, levels, level);
     }
@@ -41,7 +46,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
 }
 
 /// P2.
-fn gaps(run: &mut Run, levels: &[LevelState]) {
+fn gaps(run: &mut Run, levels: &[&LevelState]) {
     for (wanted, level) in (0_u32..).zip(levels) {
         if level.node.number() != wanted {
             let found = format!("level {}", level.node.number());
@@ -70,7 +75,7 @@ fn rows(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
 fn bins(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root();
     let volume = |level: &LevelState| -> Option<f64> {
-        let bins = level.node.meta().effective_bin_shape(root, &level.name)?;
+        let bins = level.node.meta().effective_bin_shape(root, &level.node.number().to_string())?;
         Some(bins.iter().product())
     };
     let ratio = |level: &LevelState| -> Option<f64> {
@@ -102,7 +107,7 @@ fn nests(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
 }
 
 /// P11: what a level adds is not in the levels that it adds to.
-fn additions(run: &mut Run, levels: &[LevelState]) {
+fn additions(run: &mut Run, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at.saturating_add(1)) {
@@ -133,7 +138,7 @@ fn sparsity(run: &mut Run, level: &LevelState) {
 }
 
 /// P7: rows and ids of the parent.
-fn inherited(run: &mut Run, levels: &[LevelState], level: &LevelState) {
+fn inherited(run: &mut Run, levels: &[&LevelState], level: &LevelState) {
     let meta = level.node.meta();
     if !meta.preserves_object_ids {
         return;
@@ -167,7 +172,7 @@ fn inherited(run: &mut Run, levels: &[LevelState], level: &LevelState) {
 }
 
 /// P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
-fn orphans(run: &mut Run, levels: &[LevelState], level: &LevelState, between: &Between) {
+fn orphans(run: &mut Run, levels: &[&LevelState], level: &LevelState, between: &Between) {
     let number = i64::from(level.node.number()).saturating_add(between.delta.into());
     let here = level.node.number();
     let sparse = levels.iter().any(|other| {
@@ -187,7 +192,7 @@ fn orphans(run: &mut Run, levels: &[LevelState], level: &LevelState, between: &B
 }
 
 /// P8: links down are those up, seen from the other end.
-fn mirrored(run: &mut Run, levels: &[LevelState], level: &LevelState, up: &Between) {
+fn mirrored(run: &mut Run, levels: &[&LevelState], level: &LevelState, up: &Between) {
     let number = i64::from(level.node.number()).saturating_add(up.delta.into());
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();

@@ -14,6 +14,7 @@
 //!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
+use zvf_format::metadata::{GeometryType, Token};
 use zvf_store::{Store, StoreError};
 
 use crate::finding::Finding;
@@ -124,9 +125,7 @@ impl Run {
             for at in 0..levels.len() {
                 links::check(self, &mut levels, at).await?;
             }
-            for own in levels.iter_mut().flat_map(|level| &mut level.beside) {
-                links::check(self, std::slice::from_mut(own), 0).await?;
-            }
+            self.links_beside(&mut levels).await?;
             let additive = levels.iter().any(|level| level.node.meta().is_additive());
             for level in &mut levels {
                 // Groups are of objects of all kinds.
@@ -145,12 +144,38 @@ impl Run {
         Ok(())
     }
 
+    /// Links of each kind beside the first: they lead to the same kind of other levels.
+    async fn links_beside(&mut self, levels: &mut [LevelState]) -> Result<(), Stop> {
+        for kind in kinds_beside(levels) {
+            let mut own: Vec<LevelState> = Vec::new();
+            for level in levels.iter_mut() {
+                own.extend(level.beside.extract_if(.., |own| own.kinds == kind));
+            }
+            for at in 0..own.len() {
+                links::check(self, &mut own, at).await?;
+            }
+            for own in own {
+                let number = own.node.number();
+                let level = levels.iter_mut().find(|level| level.node.number() == number);
+                if let Some(level) = level {
+                    level.beside.push(own);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn together(&mut self, levels: &[LevelState]) {
         if self.options.level >= Level::Geometry {
             geometry::check(self, levels);
         }
         if self.options.level >= Level::Pyramid {
-            pyramid::check(self, levels);
+            pyramid::check(self, &levels.iter().collect::<Vec<_>>());
+            for kind in kinds_beside(levels) {
+                let beside = levels.iter().flat_map(|level| &level.beside);
+                let own: Vec<&LevelState> = beside.filter(|own| own.kinds == kind).collect();
+                pyramid::check_kind(self, &own);
+            }
         }
     }
 
@@ -216,4 +241,15 @@ impl Run {
         self.observer.tell(&Progress { path: path.to_owned(), done, of });
         Ok(())
     }
+}
+
+/// The kinds that levels hold beside their first.
+fn kinds_beside(levels: &[LevelState]) -> Vec<Vec<Token<GeometryType>>> {
+    let mut kinds: Vec<Vec<Token<GeometryType>>> = Vec::new();
+    for own in levels.iter().flat_map(|level| &level.beside) {
+        if !kinds.contains(&own.kinds) {
+            kinds.push(own.kinds.clone());
+        }
+    }
+    kinds
 }

@@ -60,9 +60,10 @@ impl Kinds {
         &self.first
     }
 
-    /// Has it told at the end where vertices of the first kind went.
-    pub(crate) const fn tell_places(&mut self) {
+    /// Has it told at the end where vertices went.
+    pub(crate) fn tell_places(&mut self) {
         self.first.tells_places = true;
+        self.beside.iter_mut().for_each(|ingest| ingest.tells_places = true);
     }
 
     /// What is said of groups.
@@ -94,16 +95,18 @@ impl Kinds {
         Err(WriteError::setting("the kind", names.join(" or "), kind))
     }
 
-    /// Writes level `number`, to whose document `says` may add.
+    /// Writes level `number`, to whose documents `says` may add; tells `placed` where vertices went, where
+    /// that was asked for.
     pub(crate) async fn finish(
         self,
         build: &Build,
         number: u32,
-        says: impl FnOnce(&mut Level),
+        mut says: impl FnMut(Kind, &mut Level),
+        mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Outcome, WriteError> {
         let Self { first, beside, groups, .. } = self;
         let kind = first.schema.kind;
-        let mut whole = first.finish(build, At::level(number), says).await?;
+        let mut whole = finish(first, build, At::level(number), &mut says, &mut placed).await?;
         if beside.is_empty() {
             return Ok(whole);
         }
@@ -113,7 +116,8 @@ impl Kinds {
         let mut index = GeometryIndex::default();
         for ingest in beside {
             let kind = ingest.schema.kind;
-            let outcome = ingest.finish(build, At::beside(number, kind), |_| {}).await?;
+            let at = At::beside(number, kind);
+            let outcome = finish(ingest, build, at, &mut says, &mut placed).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)));
             if outcome.report.vertices > 0 {
                 let both = bounds.into_iter().chain([outcome.bounds]).reduce(union);
@@ -133,6 +137,24 @@ impl Kinds {
         whole.report = Report::of_kinds(reports);
         Ok(whole)
     }
+}
+
+/// Writes one kind, and tells where its vertices went.
+async fn finish(
+    ingest: Ingest,
+    build: &Build,
+    at: At,
+    says: &mut impl FnMut(Kind, &mut Level),
+    placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
+) -> Result<Outcome, WriteError> {
+    let (kind, given) = (ingest.schema.kind, ingest.given);
+    let scratch = ingest.scratch(); // may hold what is told
+    let outcome = ingest.finish(build, at, |level| says(kind, level)).await?;
+    if let Some(places) = &outcome.placed {
+        places.each(given, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
+    }
+    drop(scratch);
+    Ok(outcome)
 }
 
 /// Takes in geometry of one kind of a [`Writer`](crate::Writer).

@@ -231,7 +231,7 @@ impl Writer {
     /// that of objects of two kinds, or the store cannot be written. Then there is no store.
     pub async fn finish(self) -> Result<Report, WriteError> {
         let Self { build, kinds, shapes, headers, name } = self;
-        let outcome = kinds.finish(&build, 0, |_| {}).await?;
+        let outcome = kinds.finish(&build, 0, |_, _| {}, |_, _, _, _| Ok(())).await?;
         if let Some(shapes) = shapes {
             shapes.write(&build).await?;
         }
@@ -264,7 +264,7 @@ impl Writer {
 /// # let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 1, vec![0; 8].into())?);
 /// let mut level = LevelWriter::new(&build, 1, schema, &WriteOptions::default());
 /// level.writer().push(&batch)?;
-/// let report = level.finish(|level| level.parent_level = Some(0)).await?;
+/// let report = level.finish(|_, level| level.parent_level = Some(0)).await?;
 /// assert_eq!(report.vertices, 2);
 /// # let root = Root::new(ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]), axes);
 /// # let store = build.preview(&root).await?;
@@ -290,14 +290,15 @@ impl LevelWriter {
         &mut self.writer
     }
 
-    /// Writes the level; `says` may add to its document.
+    /// Writes the level; `says` may add to its document, or, where there are several kinds, to that of each.
     ///
     /// # Errors
     ///
     /// As [`Writer::finish`].
-    pub async fn finish(self, says: impl FnOnce(&mut Level)) -> Result<Report, WriteError> {
+    pub async fn finish(self, says: impl FnMut(Kind, &mut Level)) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
-        Ok(kinds.finish(&build, self.level, says).await?.report)
+        let outcome = kinds.finish(&build, self.level, says, |_, _, _, _| Ok(())).await?;
+        Ok(outcome.report)
     }
 
     /// The same for a level of which [`finish_placed`](Self::finish_placed) tells where vertices went. To
@@ -308,26 +309,20 @@ impl LevelWriter {
         self
     }
 
-    /// As [`finish`](Self::finish); then calls `placed` with the running number of each vertex, ascending,
-    /// the place of its chunk among those of the level in numeric order, and its row there: of the first
-    /// kind, where there are several. It is not called for a level that is not [`placing`](Self::placing).
+    /// As [`finish`](Self::finish); then calls `placed`, kind by kind, with the running number of each
+    /// vertex, ascending, the place of its chunk among those of its kind at the level in numeric order, and
+    /// its row there. It is not called for a level that is not [`placing`](Self::placing).
     ///
     /// # Errors
     ///
     /// As [`finish`](Self::finish), and as `placed`.
     pub async fn finish_placed(
         self,
-        says: impl FnOnce(&mut Level),
-        placed: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
+        says: impl FnMut(Kind, &mut Level),
+        placed: &mut dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
-        let (given, scratch) = (kinds.first().given, kinds.first().scratch());
-        let outcome = kinds.finish(&build, self.level, says).await?;
-        if let Some(places) = &outcome.placed {
-            places.each(given, placed)?;
-        }
-        drop(scratch);
-        Ok(outcome.report)
+        Ok(kinds.finish(&build, self.level, says, placed).await?.report)
     }
 }
 

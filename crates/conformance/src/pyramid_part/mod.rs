@@ -3,8 +3,8 @@
 //! ```text
 //! reference   random stores of every kind, with the levels that the reference builds and with those that we
 //!             build in reference mode: documents, cells, manifests, links and attributes are the same
-//! own         the same stores with levels of our own, of every method: the reference opens each, validates it
-//!             at level 5 and reads every level; our validator finds no error
+//! own         the same stores, and some of several kinds, with levels of our own, of every method: the
+//!             reference opens each, validates it at level 5 and reads every level; our validator finds no error
 //! ```
 //!
 //! Of level 0 in 64 bits the reference gets the links to other levels wrong: those are not compared.
@@ -27,6 +27,7 @@ use crate::peers;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::validate_part;
+use crate::written_part::cases;
 
 /// Has the reference build `stores` stores with levels, and does the same.
 pub(crate) fn run(
@@ -70,7 +71,12 @@ pub(crate) fn run(
         }
         facts += report.passed;
         tally.add(report)?;
-        runtime.block_on(own::build(&case, turn, own.path(), tally))?;
+        runtime.block_on(own::build((&case.ours(), &case.id), turn, own.path(), tally))?;
+    }
+    for (turn, (name, case)) in cases::mixtures().into_iter().enumerate() {
+        let path = folder.path().join(format!("{name}.zarrvectors"));
+        runtime.block_on(case.write(folder.path(), &name));
+        runtime.block_on(own::build((&path, &name), turn, own.path(), tally))?;
     }
     tally.say(&format!("pyramids: {stores} stores, {facts} facts the same, {refused} refused"))?;
     own::read(&python, own.path(), runtime, tally)

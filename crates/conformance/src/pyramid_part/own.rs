@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_format::metadata::CrossLevelStorage;
 use zvf_model::{Kind, Level, LevelReader};
-use zvf_pyramid::{Method, Options, Strategy, build as build_levels};
+use zvf_pyramid::{LevelReport, Method, OfKind, Options, Strategy, build as build_levels};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
-use super::Case;
 use crate::peers;
 use crate::report::Report;
 use crate::tally::Tally;
@@ -20,27 +19,35 @@ use crate::validate_part;
 
 /// Builds levels of a store into `folder`; which, depends on the turn.
 pub(super) async fn build(
-    case: &Case,
+    (from, id): (&Path, &str),
     turn: usize,
     folder: &Path,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let path = folder.join(format!("{}.zarrvectors", case.id));
-    copy(&case.ours(), &path)?;
+    let path = folder.join(format!("{id}.zarrvectors"));
+    copy(from, &path)?;
     let address = path.to_string_lossy().into_owned();
     let store = Store::open(&address, OpenOptions::default()).await?;
     let level = LevelReader::open(&store, Level(0)).await?;
     let kind = level.kinds().first().copied().context("a store of no kind")?;
-    let mut report = Report::new(format!("own levels/{}", case.id));
+    let mut report = Report::new(format!("own levels/{id}"));
     let how = BuildOptions { sync: false, ..BuildOptions::default() };
-    let options = options(kind, turn, level.objects().await?.is_some());
+    let several = level.kinds_beside().next().is_some();
+    let mut options = options(kind, turn, level.objects().await?.is_some());
+    if several {
+        options.kinds = vec![(kind, OfKind { method: options.method.take(), ..OfKind::default() })];
+    }
     match build_levels(&address, &options, &how, |_| {}).await {
         Ok(levels) => {
             let first = store.level(0).await?.meta().vertex_count;
-            let levels = levels.iter().map(|level| json!(level.vertices));
+            // The reference looks at the first kind.
+            let own = |level: &LevelReport| {
+                level.kinds.first().map_or(level.vertices, |(_, own)| own.vertices)
+            };
+            let levels = levels.iter().map(|level| json!(own(level)));
             let counts: Vec<Value> = std::iter::once(json!(first)).chain(levels).collect();
             let text = json!({ "levels": counts }).to_string();
-            std::fs::write(folder.join(format!("{}.json", case.id)), text)?;
+            std::fs::write(folder.join(format!("{id}.json")), text)?;
             report.passed += 1;
         }
         Err(error) => report.fail("levels", format!("{options:?}: {error}")),

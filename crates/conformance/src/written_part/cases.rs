@@ -11,7 +11,7 @@ use zvf_store::Codecs;
 use zvf_write::{Schema, WriteOptions, Writer};
 
 /// What is written.
-pub(super) struct Case {
+pub(crate) struct Case {
     kind: Kind,
     axes: usize,
     owned: bool,
@@ -53,7 +53,7 @@ pub(super) fn all() -> Vec<(String, Case)> {
 }
 
 /// Several kinds in one store: the first as if it were alone, the others beside it.
-fn mixtures() -> Vec<(String, Case)> {
+pub(crate) fn mixtures() -> Vec<(String, Case)> {
     let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
         (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
         (Kind::Mesh, false, &[Kind::Graph]),
@@ -113,7 +113,7 @@ impl Case {
     }
 
     /// Writes it into `folder`, with what went in beside it.
-    pub(super) async fn write(&self, folder: &Path, name: &str) {
+    pub(crate) async fn write(&self, folder: &Path, name: &str) {
         let mut random =
             Random(name.bytes().fold(7, |n, b| n.wrapping_mul(31).wrapping_add(b.into())));
         let counts: Vec<usize> = match self.kind {

@@ -7,7 +7,7 @@
 //!         cell, fragment index, manifest and link cell is the same, byte for byte
 //! ```
 
-mod cases;
+pub(crate) mod cases;
 mod twins;
 
 use std::io::Write;

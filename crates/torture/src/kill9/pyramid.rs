@@ -176,7 +176,7 @@ const RECIPES: [[&[&str]; 2]; 3] = [
         &["--additive", "--levels", "3", "--sparsity", "2"],
         &["--levels", "3", "--size", "2", "--memory-limit", "2MiB"],
     ],
-    [&["--levels", "3", "--method", "cluster", "--size", "3"], &["--levels", "1", "--size", "2"]],
+    [&["--levels", "3", "--method", "cluster", "--size", "3"], &["--levels", "1", "--keep", "0.5"]],
 ];
 /// How the command ends where levels are not built over.
 const REFUSED: i32 = 2;

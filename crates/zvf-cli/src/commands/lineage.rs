@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::format::key::ChunkKey;
-use zvf::model::{LevelLink, VertexRow};
+use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
 use zvf::{Level, LevelReader, ObjectId, Reader};
 
@@ -38,6 +38,10 @@ pub(crate) struct Lineage {
     /// All vertices of an object.
     #[arg(long = "object", value_name = "ID", allow_hyphen_values = true)]
     objects: Vec<i64>,
+    /// The kind of geometry of the vertices, where the store holds several [default: that of the objects, else
+    /// the first].
+    #[arg(long)]
+    kind: Option<Kind>,
     /// How many links to show.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
@@ -55,17 +59,19 @@ impl Lineage {
         }
         let reader = session.reader(&self.store).await?;
         let (from, to) = (Level(self.from), Level(self.to));
+        let kind = self.kind(&reader, from).await?;
         let mut rows = self.vertices.clone();
         for id in &self.objects {
             rows.extend(reader.rows_of(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
         }
-        let links = reader.related(from, to, &rows).await.map_err(zvf::Error::from)?;
+        let links =
+            reader.related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
             return Err(Usage::new(text).with_hint("see \"zvf pyramid --links\"").into());
         };
         let shown = links.get(..self.limit).unwrap_or(&links);
-        let (own, other) = (level(&reader, from).await?, level(&reader, to).await?);
+        let (own, other) = (level(&reader, kind, from).await?, level(&reader, kind, to).await?);
         let mut each = Vec::with_capacity(shown.len());
         for LevelLink { here, there } in shown {
             each.push([end(&own, here).await?, end(&other, there).await?]);
@@ -93,8 +99,30 @@ impl Lineage {
     }
 }
 
-async fn level(reader: &Reader, number: Level) -> anyhow::Result<LevelReader> {
-    Ok(reader.level(number).await.map_err(zvf::Error::from)?)
+impl Lineage {
+    /// The kind that is asked for; objects say what they are.
+    async fn kind(&self, reader: &Reader, level: Level) -> anyhow::Result<Option<Kind>> {
+        let mut kind = self.kind;
+        for id in &self.objects {
+            let own = reader.kind_of(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
+            if let (Some(own), Some(kind)) = (own, kind)
+                && own != kind
+            {
+                let usage = Usage::new(format!("object {id} is a {own}, not a {kind}"));
+                return Err(usage.with_hint("ask for one kind at a time").into());
+            }
+            kind = kind.or(own);
+        }
+        Ok(kind)
+    }
+}
+
+async fn level(reader: &Reader, kind: Option<Kind>, number: Level) -> anyhow::Result<LevelReader> {
+    let level = match kind {
+        Some(kind) => reader.level_of_kind(number, kind).await,
+        None => reader.level(number).await,
+    };
+    Ok(level.map_err(zvf::Error::from)?)
 }
 
 /// One end of a link.

@@ -1,13 +1,17 @@
 //! `zvf pyramid`.
 
+use std::fmt;
 use std::io::Write;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zvf::format::metadata::CrossLevelStorage;
+use zvf::model::Kind;
 use zvf::pyramid::{
-    Ladder, LevelReport, Method, Options, Reference, Rule, Step, Strategy, build, build_reference,
+    Ladder, LevelReport, Method, OfKind, Options, Reference, Rule, Step, Strategy, build,
+    build_reference,
 };
 use zvf::store::BuildOptions;
 
@@ -27,6 +31,7 @@ use crate::table::count;
   zvf pyramid --dry-run brain.zarrvectors
   zvf pyramid brain.zarrvectors --levels 4
   zvf pyramid neurons.zarrvectors --prune 2 --links explicit --depth -1
+  zvf pyramid cells.zarrvectors --method mesh=cluster --size mesh=2 --sparsity skeleton=4
   zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
   zvf pyramid tracts.zarrvectors --additive --sparsity 4 --strategy length
   zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
@@ -47,21 +52,21 @@ pub(crate) struct Pyramid {
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
     until_bytes: Option<u64>,
     /// How geometry becomes coarser: cluster, subset, simplify, decimate, collapse or keep [default: by
-    /// kind].
-    #[arg(long, value_parser = word::<Method>)]
-    method: Option<Method>,
+    /// kind]. Where there are several kinds: that of those it fits, or of one, as in mesh=cluster.
+    #[arg(long = "method", value_name = "[KIND=]METHOD", value_parser = of_kind::<Method>)]
+    methods: Vec<OfOne<Method>>,
     /// Of level 1, in world units: the edge of a cell, or a tolerance [default: measured].
-    #[arg(long, value_name = "SIZE")]
-    size: Option<f64>,
+    #[arg(long = "size", value_name = "[KIND=]SIZE", value_parser = of_kind::<f64>)]
+    sizes: Vec<OfOne<f64>>,
     /// How much larger that is with each level [default: 4 for tolerances, 2 for cells].
     #[arg(long, value_name = "FACTOR")]
     growth: Option<f64>,
     /// The share that subset, decimate and collapse keep with each level.
-    #[arg(long, value_name = "SHARE")]
-    keep: Option<f64>,
-    /// Keep one of so many objects with each level.
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
-    sparsity: f64,
+    #[arg(long = "keep", value_name = "[KIND=]SHARE", value_parser = of_kind::<f64>)]
+    keeps: Vec<OfOne<f64>>,
+    /// Keep one of so many objects with each level [default: 1].
+    #[arg(long, value_name = "[KIND=]N", value_parser = of_kind::<f64>)]
+    sparsity: Vec<OfOne<f64>>,
     /// Which objects are kept: random, length, largest:NAME, smallest:NAME, coverage, thinning or groups.
     #[arg(long, value_parser = word::<Strategy>, default_value = "random")]
     strategy: Strategy,
@@ -90,7 +95,7 @@ pub(crate) struct Pyramid {
     rules: Vec<(String, Rule)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
-        conflicts_with_all = ["method", "size", "keep", "sparsity", "rules", "levels", "dry_run",
+        conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
     /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
@@ -170,11 +175,12 @@ impl Pyramid {
     fn options(&self, session: &Session) -> Options {
         let defaults = Options::default();
         Options {
-            method: self.method,
-            size: self.size,
+            method: of_all(&self.methods),
+            size: of_all(&self.sizes),
             growth: self.growth,
-            keep: self.keep,
-            sparsity: self.sparsity,
+            keep: of_all(&self.keeps),
+            sparsity: of_all(&self.sparsity).unwrap_or(defaults.sparsity),
+            kinds: self.kinds(),
             strategy: self.strategy.clone(),
             seed: self.seed,
             chunk_scale: self.chunk_scale.unwrap_or(defaults.chunk_scale),
@@ -189,6 +195,16 @@ impl Pyramid {
             rules: self.rules.clone(),
             memory: session.memory_limit().unwrap_or(defaults.memory),
         }
+    }
+
+    /// What is asked for one kind.
+    fn kinds(&self) -> Vec<(Kind, OfKind)> {
+        let none = OfKind::default();
+        let methods = own(&self.methods, |method| OfKind { method, ..none });
+        let sizes = own(&self.sizes, |size| OfKind { size, ..none });
+        let keeps = own(&self.keeps, |keep| OfKind { keep, ..none });
+        let sparsity = own(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
+        methods.chain(sizes).chain(keeps).chain(sparsity).collect()
     }
 
     fn as_reference(&self) -> Reference {
@@ -209,19 +225,27 @@ impl Pyramid {
 }
 
 fn report(report: &LevelReport) -> Value {
-    json!({
+    let mut told = json!({
         "level": report.level,
         "vertices": report.vertices,
         "objects": report.objects,
         "elements": report.elements,
         "bytes": report.bytes,
         "error": report.error,
-    })
+    });
+    let kinds = report.kinds.iter();
+    let kinds: Map<String, Value> =
+        kinds.map(|(kind, own)| (kind.to_string(), self::report(own))).collect();
+    if let Some(told) = told.as_object_mut().filter(|_| !kinds.is_empty()) {
+        told.insert("kinds".to_owned(), kinds.into());
+    }
+    told
 }
 
 fn step(step: &Step) -> Value {
     json!({
         "level": step.level,
+        "kind": step.kind.map(|kind| kind.to_string()),
         "method": step.method.to_string(),
         "size": step.size,
         "keep": step.keep,
@@ -232,8 +256,33 @@ fn step(step: &Step) -> Value {
     })
 }
 
-fn word<T: std::str::FromStr<Err = zvf::pyramid::PyramidError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: zvf::pyramid::PyramidError| error.to_string())
+fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// What is asked for all kinds, or for one.
+type OfOne<T> = (Option<Kind>, T);
+
+fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String> {
+    let (kind, value) = match text.split_once('=') {
+        Some((kind, value)) => (Some(word(kind)?), value),
+        None => (None, text),
+    };
+    Ok((kind, word(value)?))
+}
+
+/// The last that is said of all kinds.
+fn of_all<T: Copy>(said: &[OfOne<T>]) -> Option<T> {
+    said.iter().rev().find(|(kind, _)| kind.is_none()).map(|(_, value)| *value)
+}
+
+/// What is said of one kind, the last first.
+fn own<T: Copy>(
+    said: &[OfOne<T>],
+    as_own: impl Fn(Option<T>) -> OfKind,
+) -> impl Iterator<Item = (Kind, OfKind)> {
+    let own = said.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
+    own.map(move |(kind, value)| (kind, as_own(value)))
 }
 
 fn storage(text: &str) -> Result<CrossLevelStorage, String> {

@@ -140,6 +140,126 @@ fn parents_and_children_are_shown() {
     assert!(error.contains("no links from level 0 to level 1"), "{error}");
 }
 
+/// A surface, points and two trees in one store.
+fn several(folder: &Path) -> String {
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (faces, points, store) = (at("f.ply"), at("p.csv"), at("all.zarrvectors"));
+    let mut files = vec![faces.clone(), points.clone()];
+    let corner = |n: u32| format!("{} {} {}\n", n / 20, n % 20, (n % 7) as f64 * 0.1);
+    let corners: String = (0..400).map(corner).collect();
+    let square = |n: u32| {
+        (n % 20 < 19)
+            .then(|| format!("3 {} {} {}\n3 {} {} {}\n", n, n + 20, n + 21, n, n + 21, n + 1))
+    };
+    let squares: String = (0..380).filter_map(square).collect();
+    let header = "property float x\nproperty float y\nproperty float z\nelement face 722\n\
+                  property list uchar int vertex_indices\nend_header\n";
+    let ply = format!("ply\nformat ascii 1.0\nelement vertex 400\n{header}{corners}{squares}");
+    fs::write(faces, ply).unwrap();
+    let row = |n: u32| format!("{},{},{},{}\n", n % 19, n / 19 % 17, n % 5, n % 3);
+    fs::write(points, format!("x,y,z,n\n{}", (0..900).map(row).collect::<String>())).unwrap();
+    for tree in 0..2 {
+        let node = |n: u32| {
+            format!(
+                "{} 3 {} {} {tree} 1 {}\n",
+                n + 1,
+                n as f64 * 0.1,
+                f64::from(n).sin(),
+                i64::from(n) - i64::from(n == 0)
+            )
+        };
+        let file = at(&format!("{tree}.swc"));
+        fs::write(&file, (0..150).map(node).collect::<String>()).unwrap();
+        files.push(file);
+    }
+    let mut words = vec!["create", "-q", "--per-chunk", "200"];
+    words.extend(files.iter().map(String::as_str));
+    words.push(&store);
+    let ran = zvf(&words);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    files.iter().for_each(|file| fs::remove_file(file).unwrap());
+    store
+}
+
+#[test]
+fn every_kind_of_a_store_gets_levels() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = several(folder.path());
+    let kinds = ["mesh", "point_cloud", "skeleton"];
+    let ask = ["pyramid", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
+    let plan = zvf(&[&ask[..], &["--dry-run"]].concat()).clean();
+    let begins =
+        ["level 0: 1,600 vertices", "level 1, mesh: collapse, ", "level 1, point_cloud: cluster "];
+    for (line, begin) in plan.lines().zip(begins) {
+        assert!(line.starts_with(begin), "{plan}");
+    }
+    assert_eq!(plan.lines().count(), 7, "{plan}");
+    let plan = zvf(&[&ask[..], &["--dry-run", "--json"]].concat()).json();
+    assert_eq!(plan["levels"][5]["kind"], "skeleton");
+
+    let built = zvf(&[&ask[..], &["--json", "-q"]].concat());
+    assert_eq!((built.code, built.err.as_str()), (0, ""));
+    let built: Value = serde_json::from_str(&built.out).unwrap();
+    let info = zvf(&["info", "--json", &store]).json();
+    for level in 1..=2_usize {
+        let (made, about) = (&built["levels"][level - 1], &info["levels"][level]);
+        let mut sum = 0;
+        for (at, kind) in kinds.iter().enumerate() {
+            let own = if at == 0 { about } else { &about["beside"][at - 1] };
+            let vertices = made["kinds"][kind]["vertices"].as_u64().unwrap();
+            assert_eq!(own["vertices"].as_u64(), Some(vertices), "{kind}: {info}");
+            assert_eq!(own["error"], made["kinds"][kind]["error"]);
+            let number = level.to_string();
+            let asked = ["query", &store, "--kind", kind, "--level", &number, "--columns", "none"];
+            let rows = zvf(&[&asked[..], &["--no-elements"]].concat()).clean();
+            assert_eq!(rows.lines().count() as u64, vertices + 1, "{kind}");
+            sum += vertices;
+        }
+        assert_eq!(made["vertices"].as_u64(), Some(sum));
+    }
+    let checked = zvf(&["validate", "-q", &store]);
+    assert_eq!((checked.code, checked.out.as_str()), (0, ""));
+    let about = zvf(&["info", &store]).clean();
+    assert!(about.contains("2 skeleton") && about.contains("simplify from 1, within "), "{about}");
+    let lineage = ["lineage", "--json", &store, "--to", "2", "--object", "2"];
+    assert_eq!(zvf(&lineage).json()["all"], 150);
+    let few = ["lineage", &store, "--to", "1", "--object", "2", "--kind", "mesh"];
+    assert!(zvf(&few).refused(2).contains("object 2 is a skeleton, not a mesh"));
+
+    let own = [
+        "pyramid",
+        &store,
+        "-q",
+        "--levels",
+        "1",
+        "--method",
+        "subset",
+        "--method",
+        "mesh=cluster",
+    ];
+    let own =
+        [&own[..], &["--size", "mesh=2", "--keep", "0.5", "--sparsity", "skeleton=2"]].concat();
+    assert_eq!(zvf(&own).code, 0);
+    let info = zvf(&["info", "--json", &store]).json();
+    let level = &info["levels"][1];
+    let methods = [&level["method"], &level["beside"][0]["method"], &level["beside"][1]["method"]];
+    assert_eq!(methods, ["cluster", "subset", "simplify"]);
+    assert_eq!(level["beside"][1]["object_sparsity"], 0.5);
+    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    for (words, said) in [
+        (
+            &["--method", "decimate"][..],
+            "found decimate of mesh, decimate of point_cloud, decimate of skeleton",
+        ),
+        (&["--size", "line=2"], "settings of a kind: expected those of the store, found line"),
+        (&["--additive"], "one, to be spread over levels, found point_cloud"),
+        (&["--reference", "2,1"], "the reference makes levels of the first and loses the others"),
+    ] {
+        let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+}
+
 #[test]
 fn what_means_nothing_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -29,8 +29,8 @@ use crate::aside::Aside;
 use crate::batches::some;
 use crate::blocks::vertices_in;
 use crate::build::{Names, stored};
-use crate::carry::Objects;
-use crate::ladder::{Ladder, Step};
+use crate::carry::{self, Objects};
+use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
 use crate::num::{to_f64, to_u64, to_usize, whole};
 use crate::report::LevelReport;
@@ -44,6 +44,10 @@ pub(crate) async fn settled(
     level: &LevelReader,
     kind: Kind,
 ) -> Result<Options, PyramidError> {
+    if let Some(beside) = level.kinds_beside().next() {
+        let expected = "one, to be spread over levels";
+        return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
+    }
     let has_objects = level.objects().await?.is_some();
     let usual = if has_objects { Method::Keep } else { Method::Subset };
     let method = options.method.unwrap_or(usual);
@@ -85,7 +89,7 @@ pub(crate) async fn settled(
 /// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
 pub(crate) async fn build(
     (address, store): (&str, &Store),
-    ladder: &Ladder,
+    ladder: &KindLadder,
     (how, aside): (&BuildOptions, Option<&Aside>),
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
@@ -105,12 +109,12 @@ pub(crate) async fn build(
 async fn all(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
-    (ladder, steps, shares): (&Ladder, &[Step], &Shares),
+    (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::open(store, Level(0)).await?;
-    let names = Names::of(store).await?;
+    let names = Names::of(&full).await?;
     let mut root = Root::of(store);
     root.without_links();
     root.require(Capability::AdditiveLevels);
@@ -128,6 +132,7 @@ async fn all(
             names: &names,
             error,
             folder: None,
+            explicit: full.links_convention().known() == Some(LinksConvention::Explicit),
         };
         let own = Own {
             making,
@@ -137,25 +142,25 @@ async fn all(
             adds: to_usize(step.level.into()).saturating_add(1) < steps.len(),
         };
         let taken = match aside {
-            Some(aside) => aside.take(build, step.level, false).await?,
+            Some(aside) => aside.take(build, step.level, (&[ladder.kind], false)).await?,
             None => None,
         };
-        let (mut report, document) = match taken {
-            Some(made) => (made.report, made.document),
+        let (mut report, documents) = match taken {
+            Some(made) => (made.report, made.documents),
             None => {
                 let made = own.write().await?;
                 if let Some(aside) = aside {
-                    aside.put(build, &made.0, None).await?;
+                    aside.put(build, &made.0, &[]).await?;
                 }
-                made
+                (made.0, vec![made.1])
             }
         };
         if step.level > 0 {
             root.add_level(step.level, &step.bin);
         }
-        root.announce_level(&document);
+        documents.iter().for_each(|document| root.announce_level(document));
         let preview = build.preview(&root.clone().finish()).await?;
-        report.bytes = stored(&preview, step.level).await?;
+        report.bytes = stored(&preview, &step.level.to_string()).await?;
         told(&report);
         counted.0 = counted.0.saturating_add(report.vertices);
         counted.1 = counted.1.saturating_add(report.elements);
@@ -187,9 +192,6 @@ async fn all(
 async fn check(full: &LevelReader, kind: Kind) -> Result<(), PyramidError> {
     let refused =
         |what, expected, found: &str| Err(PyramidError::unsupported(what, expected, found));
-    if let Some(beside) = full.kinds_beside().next() {
-        return refused("kinds of geometry", "one, to be spread over levels", &beside.to_string());
-    }
     let dense = full.store().root().zarr_vectors.has(Capability::DenseManifests);
     if dense {
         return refused("object index", "manifests that are not dense", "dense ones");
@@ -258,8 +260,9 @@ impl Own<'_> {
             Share::Points(_) => self.points(&mut writer, None).await?,
             Share::Objects(objects) => {
                 let names = self.making.names;
-                objects.carry(self.full, &names.source_id, writer.writer()).await?;
                 let kind = self.making.ladder.kind;
+                objects.carry(self.full, &names.source_id, writer.writer().kind(kind)?).await?;
+                carry::groups(self.full, &[objects], writer.writer()).await?;
                 if kind == Kind::PointCloud {
                     self.points(&mut writer, Some(objects)).await?
                 } else if kind.is_chain() {
@@ -270,7 +273,7 @@ impl Own<'_> {
             }
         };
         let mut document = Document::new(step.level);
-        let told = writer.finish(|level| {
+        let told = writer.finish(|_, level| {
             self.describe(level);
             document.clone_from(level);
         });
@@ -280,8 +283,14 @@ impl Own<'_> {
             Share::Objects(objects) => to_u64(objects.in_order().len()),
         };
         let error = self.making.error;
-        let report =
-            LevelReport { level: step.level, vertices, objects, elements, bytes: 0, error };
+        let report = LevelReport {
+            level: step.level,
+            vertices,
+            objects,
+            elements,
+            error,
+            ..LevelReport::default()
+        };
         Ok((report, document))
     }
 
@@ -375,7 +384,7 @@ fn of(batch: &Batch) -> u64 {
 }
 
 /// The steps of a ladder behind one for level 0, which is written again.
-fn steps(ladder: &Ladder) -> Vec<Step> {
+fn steps(ladder: &KindLadder) -> Vec<Step> {
     let mut steps = vec![ladder.first()];
     steps.extend(ladder.steps());
     steps

@@ -11,7 +11,7 @@ use zvf_query::Reader;
 
 use super::steps;
 use crate::carry::Objects;
-use crate::ladder::{Ladder, Step};
+use crate::ladder::{KindLadder, Step};
 use crate::num::{place, to_u32};
 use crate::shape::points;
 use crate::{Method, PyramidError};
@@ -49,7 +49,7 @@ impl Shares {
     pub(super) async fn of(
         reader: &Reader,
         full: &LevelReader,
-        ladder: &Ladder,
+        ladder: &KindLadder,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
         let mut steps = steps(ladder);
         let shares = match Objects::of(full).await? {
@@ -89,7 +89,7 @@ impl Share<'_> {
 
 impl Picked {
     /// Drops the last steps, until each level has something of its own.
-    fn of(ladder: &Ladder, steps: &mut Vec<Step>) -> Self {
+    fn of(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
@@ -125,7 +125,7 @@ impl Picked {
 async fn chosen(
     reader: &Reader,
     full: &LevelReader,
-    ladder: &Ladder,
+    ladder: &KindLadder,
     objects: Objects,
     steps: &mut Vec<Step>,
 ) -> Result<Vec<Objects>, PyramidError> {

@@ -1,4 +1,4 @@
-//! One level, being made of the one below.
+//! One level, being made of the one below: each kind of geometry by itself, all written together.
 //!
 //! ```text
 //! points      what lies in cells that are complete goes on            points
@@ -13,99 +13,161 @@ mod points;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
-use zvf_format::metadata::{Codec, Level as Document, LinkStore, LinksConvention, Node};
+use zvf_format::metadata::{Codec, Level as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, Level, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, Codecs, Store};
 use zvf_write::{LevelWriter, Outside, PairFolder, Pairs, Schema, WriteOptions};
 
 use crate::build::Names;
-use crate::carry::Objects;
-use crate::ladder::{Ladder, Step};
+use crate::carry::{self, Objects};
+use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
 use crate::num::{to_i64, to_u64};
 use crate::report::LevelReport;
 use crate::shape::{Made, Rules, collapse, contract, tree};
 use crate::{Method, PyramidError};
 
-/// One level, being made.
+/// One kind of a level, being made.
 pub(crate) struct Making<'a> {
     pub(crate) source: &'a Store,
     pub(crate) build: &'a Build,
-    pub(crate) ladder: &'a Ladder,
+    pub(crate) ladder: &'a KindLadder,
     pub(crate) step: &'a Step,
     pub(crate) rules: Rules,
     pub(crate) names: &'a Names,
     pub(crate) error: Option<f64>,             // of the level below
     pub(crate) folder: Option<&'a PairFolder>, // where there will be links
+    /// Whether every edge is stored, those included that follow from the order of vertices.
+    pub(crate) explicit: bool,
 }
 
 /// A level that was made.
 pub(crate) struct MadeLevel {
     pub(crate) report: LevelReport,
-    pub(crate) document: Document,
-    /// What stands for the vertices of the level below, where that was asked for.
-    pub(crate) parents: Option<Pairs>,
+    /// What it says of itself, kind by kind.
+    pub(crate) documents: Vec<Document>,
+    /// What stands for the vertices of the level below, kind by kind, where that was asked for.
+    pub(crate) parents: Vec<(Kind, Pairs)>,
+}
+
+/// What a kind of a level is made of.
+struct Lot {
+    below: LevelReader,
+    objects: Option<Objects>,
+}
+
+/// Makes a level, of all its kinds.
+pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError> {
+    let Some(first) = all.first() else {
+        return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
+    };
+    let reader = Reader::new(first.source.clone());
+    let (mut lots, mut renumbered) = (Vec::new(), 0);
+    for making in all {
+        let lot = making.lot(&reader, renumbered).await?;
+        renumbered = lot.objects.as_ref().map_or(renumbered, Objects::next_id);
+        lots.push(lot);
+    }
+    let options = first.ladder.options();
+    let memory = options.memory;
+    let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
+    let each: Vec<(&Making<'_>, &Lot)> = all.iter().zip(&lots).collect();
+    let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);
+    let mut taking = Taking::new(writer, first.folder, first.ladder.kind);
+    let objects: Vec<&Objects> = lots.iter().filter_map(|lot| lot.objects.as_ref()).collect();
+    if let Some(lot) = lots.first().filter(|_| !objects.is_empty()) {
+        carry::groups(&lot.below, &objects, taking.writer.writer()).await?;
+    }
+    let mut figures = Vec::new();
+    for (making, lot) in &each {
+        taking.turn_to(making.ladder.kind, lot.objects.as_ref());
+        figures.push(making.make(&reader, lot, &mut taking).await?);
+    }
+    let mut documents = Vec::new();
+    let describe = |kind, level: &mut Document| {
+        let own = each.iter().zip(&figures).find(|((making, _), _)| making.ladder.kind == kind);
+        if let Some(((making, lot), (error, _))) = own {
+            making.describe(level, lot.objects.as_ref(), making.recipe(*error));
+        }
+        documents.push(level.clone());
+    };
+    let (report, parents) = taking.finish(describe).await?;
+    let reports = each.iter().zip(&figures).map(|((making, lot), (error, elements))| {
+        let kind = making.ladder.kind;
+        let own = report.kinds.iter().find(|(other, _)| *other == kind);
+        let own = LevelReport {
+            level: making.step.level,
+            vertices: own.map_or(report.vertices, |(_, own)| own.vertices),
+            objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept())),
+            elements: *elements,
+            error: *error,
+            ..LevelReport::default()
+        };
+        (kind, own)
+    });
+    let report = LevelReport::of_kinds(first.step.level, reports.collect());
+    Ok(MadeLevel { report, documents, parents })
+}
+
+/// The schema of level 0, with the chunks of this one.
+async fn schema(each: &[(&Making<'_>, &Lot)]) -> Result<Schema, PyramidError> {
+    let [(first, lot), others @ ..] = each else {
+        return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
+    };
+    let mut schema = first.schema(&lot.below).await?;
+    for (making, lot) in others {
+        schema = making.meaning(schema.and(making.ladder.kind)?, &lot.below).await?;
+    }
+    Ok(schema)
 }
 
 impl Making<'_> {
-    /// Makes the level.
-    pub(crate) async fn level(&self) -> Result<MadeLevel, PyramidError> {
-        let reader = Reader::new(self.source.clone());
-        let below = reader.level(self.below()).await?;
+    /// What it is made of; objects that are numbered anew begin at `first`.
+    async fn lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
         let kind = self.ladder.kind;
+        let below = reader.level_of_kind(self.below(), kind).await?;
         let options = self.ladder.options();
         let mut objects = Objects::of(&below).await?;
         if let Some(objects) = &mut objects {
             let choice = (&options.strategy, options.seed);
-            objects.choose(&reader, &below, kind, self.step, choice).await?;
+            objects.choose(reader, &below, kind, self.step, choice).await?;
             if options.renumber {
-                objects.renumber();
+                objects.renumber(first);
             }
-        } else if self.step.sparsity > 1.0 {
-            let expected = "a level with objects, to keep some of them";
-            return Err(PyramidError::unsupported("objects of the store", expected, "none"));
         }
-        let write = WriteOptions {
-            memory: options.memory,
-            outside: Outside::Expand,
-            ..WriteOptions::default()
-        };
-        let schema = self.schema(&below).await?;
-        let writer = LevelWriter::new(self.build, self.step.level, schema, &write);
-        let mut taking = Taking::new(writer, self.folder, objects.as_ref());
-        if let Some(objects) = &objects {
-            objects.carry(&below, &self.names.source_id, taking.writer.writer()).await?;
+        Ok(Lot { below, objects })
+    }
+
+    /// Makes it; gives how far it may lie from level 0, and how many edges or faces it has.
+    async fn make(
+        &self,
+        reader: &Reader,
+        Lot { below, objects }: &Lot,
+        taking: &mut Taking,
+    ) -> Result<(Option<f64>, u64), PyramidError> {
+        let (kind, objects) = (self.ladder.kind, objects.as_ref());
+        if let Some(objects) = objects {
+            objects.carry(below, &self.names.source_id, taking.own()?).await?;
         }
-        let objects = objects.as_ref();
         let (off, elements) = if kind == Kind::PointCloud {
-            (self.points(&reader, &below, objects, &mut taking).await?, 0)
+            (self.points(reader, below, objects, taking).await?, 0)
         } else if kind.is_chain() {
-            (self.chains(&reader, objects, &mut taking).await?, 0)
+            (self.chains(reader, objects, taking).await?, 0)
         } else if kind == Kind::Skeleton && objects.is_some() {
-            self.trees(&reader, objects, &mut taking).await?
+            self.trees(reader, objects, taking).await?
         } else {
-            self.pieces(&reader, &below, objects, &mut taking).await?
+            self.pieces(reader, below, objects, taking).await?
         };
         let error = self.error.map(|before| before + off).filter(|error| error.is_finite());
-        let recipe = self.recipe(error);
-        let mut document = Document::new(self.step.level);
-        let describe = |level: &mut Document| {
-            self.describe(level, objects, recipe);
-            document.clone_from(level);
-        };
-        let (report, parents) = taking.finish(self.folder, describe).await?;
-        let kept = objects.map_or(0, |objects| to_u64(objects.kept()));
-        let (level, vertices) = (self.step.level, report.vertices);
-        let report = LevelReport { level, vertices, objects: kept, elements, bytes: 0, error };
-        Ok(MadeLevel { report, document, parents })
+        Ok((error, elements))
     }
 
     fn below(&self) -> Level {
         Level(self.step.level.saturating_sub(1))
     }
 
-    /// The schema of level 0, with the chunks of this one.
+    /// The schema of level 0 with this kind alone, and the chunks of this level.
     pub(crate) async fn schema(&self, below: &LevelReader) -> Result<Schema, PyramidError> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
@@ -130,16 +192,24 @@ impl Making<'_> {
                 schema = schema.sharded(&doc.chunk_shape)?;
             }
         }
-        if let Some(links) = below.links(Delta::SAME).await? {
-            if links.policy().is_directed() && self.ladder.kind != Kind::Skeleton {
+        self.meaning(schema, below).await
+    }
+
+    /// The schema with what the links of this kind mean.
+    async fn meaning(&self, schema: Schema, below: &LevelReader) -> Result<Schema, PyramidError> {
+        let (mut schema, kind) = (schema, self.ladder.kind);
+        // Of several kinds, only edges and faces have a direction of their own.
+        let own = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
+        if let Some(links) = below.links(Delta::SAME).await?.filter(|_| own) {
+            if links.policy().is_directed() && kind != Kind::Skeleton {
                 schema = schema.directed();
             }
             if links.is_duplicated() {
                 schema = schema.with_links(LinkStore::Duplicate);
             }
         }
-        let convention = root.zarr_vectors.links_convention();
-        if convention.known() == Some(LinksConvention::Explicit) {
+        // Asked of skeletons only: what others do is settled by what they are.
+        if kind == Kind::Skeleton && self.explicit {
             schema = schema.explicit();
         }
         Ok(schema)
@@ -147,7 +217,7 @@ impl Making<'_> {
 
     /// A question to the level below.
     fn asking(&self, query: Query, objects: Option<&Objects>) -> Query {
-        let query = query.at_level(self.below()).uncached();
+        let query = query.at_level(self.below()).of_kind(self.ladder.kind).uncached();
         let query = if self.folder.is_some() { query.with_places() } else { query };
         if objects.is_some() { query.with_owners() } else { query }
     }
@@ -170,10 +240,8 @@ impl Making<'_> {
 
     /// Without attributes of edges that are not stored: those that the order of vertices implies.
     pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
-        let root = &self.source.root().zarr_vectors;
-        let explicit = root.links_convention().known() == Some(LinksConvention::Explicit);
         match batch.elements() {
-            Some(elements) if self.ladder.kind == Kind::Skeleton && !explicit => {
+            Some(elements) if self.ladder.kind == Kind::Skeleton && !self.explicit => {
                 let plain = Elements::new(elements.width(), elements.rows().to_vec())?;
                 Ok(batch.clone().with_elements(plain)?)
             }

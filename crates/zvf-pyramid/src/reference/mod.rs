@@ -20,6 +20,7 @@ mod write;
 
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::metadata::CrossLevelStorage;
+use zvf_model::{Level, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::num::{round_even, to_f64, to_i64, to_u64, to_usize};
@@ -103,6 +104,10 @@ pub async fn build_reference(
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check(&store).await?;
+    if let Some(beside) = LevelReader::open(&store, Level(0)).await?.kinds_beside().next() {
+        let expected = "one: the reference makes levels of the first and loses the others";
+        return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
+    }
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
     levels::end(build, made).await
@@ -136,9 +141,7 @@ async fn write_levels(
             level: number,
             vertices: to_u64(level.rows()),
             objects: to_u64(kept.len()),
-            elements: 0,
-            bytes: 0,
-            error: None,
+            ..LevelReport::default()
         });
         all.push(std::mem::replace(&mut source, level).emptied());
         if !gaps.is_empty() {

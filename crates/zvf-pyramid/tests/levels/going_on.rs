@@ -12,7 +12,7 @@ use zvf_pyramid::{LevelReport, Options};
 use crate::made::{quick, store, walks, with_objects};
 
 /// Builds, and stops as a kill does after so many levels: nothing is put in order.
-async fn killed(address: &str, options: &Options, after: usize) {
+pub(crate) async fn killed(address: &str, options: &Options, after: usize) {
     let mut made = 0;
     let told = |_: &LevelReport| {
         made += 1;
@@ -27,7 +27,7 @@ async fn build(address: &str, options: &Options) -> Vec<LevelReport> {
     zvf_pyramid::build(address, options, &quick(), |_| {}).await.unwrap()
 }
 
-fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![at.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -18,7 +18,7 @@ fn graph() -> Batch {
     Batch::new(Kind::Graph, floats(at, 3)).with_elements(edges).unwrap()
 }
 
-fn skeleton() -> Batch {
+pub(crate) fn skeleton() -> Batch {
     let at = (0..200).flat_map(|i| [f64::from(i) * 0.2, (f64::from(i) * 0.1).sin(), 0.5]);
     let edges = (1..200).flat_map(|i| [i, i - 1]).collect();
     let skeleton = Batch::new(Kind::Skeleton, floats(at, 3));
@@ -26,7 +26,7 @@ fn skeleton() -> Batch {
     skeleton.with_elements(Elements::new(2, edges).unwrap()).unwrap()
 }
 
-fn points() -> Batch {
+pub(crate) fn points() -> Batch {
     let at = (0..1500).map(|i| f64::from(i * 7919 % 30011) / 300.11);
     Batch::new(Kind::PointCloud, floats(at, 3))
 }

@@ -4,6 +4,7 @@ mod additive;
 mod blocks;
 mod cells;
 mod going_on;
+mod kinds;
 mod lineage;
 mod made;
 mod meaning;
