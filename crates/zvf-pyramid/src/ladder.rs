@@ -25,8 +25,9 @@ pub struct Ladder {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
     options: Options,
-    all: Size, // of level 0
-    size: f64, // of level 1
+    all: Size,           // of level 0
+    of_levels: Vec<u64>, // vertices, where level 0 adds to others
+    size: f64,           // of level 1
     chunk: Vec<f64>,
     bin: Vec<f64>,
 }
@@ -86,15 +87,24 @@ impl Ladder {
     /// When a setting means nothing for this store, or level 0 cannot be read.
     pub async fn of(store: &Store, options: &Options) -> Result<Self, PyramidError> {
         let reader = Reader::new(store.clone());
+        // What level 0 shows may be at several levels.
+        let mut levels = Vec::new();
+        for level in LevelReader::chain(store, Level(0)).await? {
+            levels.push(reader.level(level.level()).await?);
+        }
         let level = reader.level(Level(0)).await?;
         let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         let options = match options.additive {
-            true => crate::additive::settled(options, &level, kind).await?,
+            true => crate::additive::settled(options, &levels, kind).await?,
             false => options.clone(),
         };
         let method = options.check(kind)?;
-        let vertices = vertices(&level).await?;
-        let bytes = crate::build::stored(store, 0).await?;
+        let (mut of_levels, mut bytes) = (Vec::with_capacity(levels.len()), 0_u64);
+        for level in &levels {
+            of_levels.push(counted(level).await?);
+            bytes = bytes.saturating_add(crate::build::stored(store, level.level().0).await?);
+        }
+        let vertices = of_levels.iter().copied().fold(0, u64::saturating_add);
         let size = match (options.size, method) {
             (Some(size), _) => size,
             (None, Method::Cluster) => 2.0 * spacing(&reader, &level, kind, vertices).await?,
@@ -104,7 +114,7 @@ impl Ladder {
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
         let all = Size { vertices, bytes };
-        Ok(Self { kind, method, options, all, size, chunk, bin })
+        Ok(Self { kind, method, options, all, of_levels, size, chunk, bin })
     }
 
     /// The steps, as far as can be told before any is made: how many there are is then a guess, too.
@@ -118,13 +128,18 @@ impl Ladder {
         steps
     }
 
-    /// The vertices of level 0.
+    /// The vertices that level 0 shows.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.all.vertices
     }
 
-    /// What level 0 has.
+    /// The same of each level that they are at.
+    pub(crate) fn of_levels(&self) -> &[u64] {
+        &self.of_levels
+    }
+
+    /// What level 0 shows.
     pub(crate) const fn size(&self) -> Size {
         self.all
     }
@@ -219,7 +234,7 @@ impl fmt::Display for Step {
 }
 
 /// How many vertices a level has: as counted, not as said.
-async fn vertices(level: &LevelReader) -> Result<u64, PyramidError> {
+async fn counted(level: &LevelReader) -> Result<u64, PyramidError> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
     for keys in keys.chunks(AT_ONCE) {

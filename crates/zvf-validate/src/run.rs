@@ -14,6 +14,7 @@
 //!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
+use zvf_format::metadata::Capability;
 use zvf_store::{Store, StoreError};
 
 use crate::finding::Finding;
@@ -127,7 +128,8 @@ impl Run {
             for own in levels.iter_mut().flat_map(|level| &mut level.beside) {
                 links::check(self, std::slice::from_mut(own), 0).await?;
             }
-            let additive = levels.iter().any(|level| level.node.meta().is_additive());
+            let announced = self.store.root().zarr_vectors.has(Capability::AdditiveLevels);
+            let additive = announced || levels.iter().any(|l| l.node.meta().is_additive());
             for level in &mut levels {
                 // Groups are of objects of all kinds.
                 for own in &mut level.beside {

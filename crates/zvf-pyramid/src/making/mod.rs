@@ -55,7 +55,8 @@ impl Making<'_> {
         let below = reader.level(self.below()).await?;
         let kind = self.ladder.kind;
         let options = self.ladder.options();
-        let mut objects = Objects::of(&below).await?;
+        let levels = std::slice::from_ref(&below);
+        let mut objects = Objects::of(levels).await?;
         if let Some(objects) = &mut objects {
             let choice = (&options.strategy, options.seed);
             objects.choose(&reader, &below, kind, self.step, choice).await?;
@@ -71,11 +72,11 @@ impl Making<'_> {
             outside: Outside::Expand,
             ..WriteOptions::default()
         };
-        let schema = self.schema(&below).await?;
+        let schema = self.schema(Some(&below)).await?;
         let writer = LevelWriter::new(self.build, self.step.level, schema, &write);
         let mut taking = Taking::new(writer, self.folder, objects.as_ref());
         if let Some(objects) = &objects {
-            objects.carry(&below, &self.names.source_id, taking.writer.writer()).await?;
+            objects.carry(levels, &self.names.source_id, taking.writer.writer()).await?;
         }
         let objects = objects.as_ref();
         let (off, elements) = if kind == Kind::PointCloud {
@@ -105,8 +106,11 @@ impl Making<'_> {
         Level(self.step.level.saturating_sub(1))
     }
 
-    /// The schema of level 0, with the chunks of this one.
-    pub(crate) async fn schema(&self, below: &LevelReader) -> Result<Schema, PyramidError> {
+    /// The schema of level 0, with the chunks of this one, and links stored as those of `linked`.
+    pub(crate) async fn schema(
+        &self,
+        linked: Option<&LevelReader>,
+    ) -> Result<Schema, PyramidError> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
         let mut schema = Schema::new(self.ladder.kind, root.axes().to_vec(), chunk)?;
@@ -127,7 +131,11 @@ impl Making<'_> {
                 schema = schema.sharded(&doc.chunk_shape)?;
             }
         }
-        if let Some(links) = below.links(Delta::SAME).await? {
+        let links = match linked {
+            Some(level) => level.links(Delta::SAME).await?,
+            None => None,
+        };
+        if let Some(links) = links {
             if links.policy().is_directed() && self.ladder.kind != Kind::Skeleton {
                 schema = schema.directed();
             }

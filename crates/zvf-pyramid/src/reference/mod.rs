@@ -102,7 +102,8 @@ pub async fn build_reference(
 ) -> Result<Vec<LevelReport>, PyramidError> {
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
-    levels::check(&store).await?;
+    levels::check(&store)?;
+    levels::check_alone(&store).await?;
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
     levels::end(build, made).await

@@ -1,6 +1,7 @@
 //! Levels of stores that were written for it: what they must still be.
 
 mod additive;
+mod anew;
 mod blocks;
 mod going_on;
 mod lineage;
@@ -8,3 +9,4 @@ mod made;
 mod meaning;
 mod replacing;
 mod shapes;
+mod sound;
