@@ -19,7 +19,7 @@ use zvf_format::{Class, Expected};
 use zvf_store::Dense;
 
 use crate::num::{to_u64, to_usize};
-use crate::{Column, ColumnBuilder, ModelError, Value};
+use crate::{Column, ColumnBuilder, Field, ModelError, Value};
 
 /// One attribute of objects or groups; cheap to clone.
 ///
@@ -48,6 +48,8 @@ struct Inner {
     array: Dense,
     width: u32,
     absence: Absence,
+    unit: Option<Arc<str>>,
+    description: Option<Arc<str>>,
     mask: OnceCell<Option<Bytes>>,
 }
 
@@ -81,7 +83,10 @@ impl RowAttribute {
         })?;
         Column::empty(array.dtype(), width).map_err(|error| place(error.into()))?;
         let absence = doc.absence();
-        let inner = Inner { name: name.to_owned(), array, width, absence, mask: OnceCell::new() };
+        let text = |key: &str| doc.extras.get(key).and_then(|text| text.as_str()).map(Into::into);
+        let (unit, description) = (text("unit"), text("description"));
+        let (name, mask) = (name.to_owned(), OnceCell::new());
+        let inner = Inner { name, array, width, absence, unit, description, mask };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -113,6 +118,14 @@ impl RowAttribute {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// `column` with what is known of the attribute.
+    #[must_use]
+    pub fn field(&self, column: Column) -> Field {
+        let Inner { name, unit, description, .. } = &*self.inner;
+        let (unit, description) = (unit.clone(), description.clone());
+        Field { unit, description, ..Field::new(name.as_str(), column) }
     }
 
     /// The values of the rows `range`, of which those past the end are absent.

@@ -23,7 +23,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
 use zvf_format::metadata::Level as Document;
-use zvf_model::Kind;
+use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
@@ -42,16 +42,19 @@ pub(crate) struct Aside {
 impl Aside {
     /// That of the store at `address`, with what can be taken over; `None` where another process uses it, or
     /// there can be none.
-    pub(crate) fn open(
+    pub(crate) async fn open(
         address: &str,
         store: &Store,
         options: &Options,
     ) -> Result<Option<Self>, PyramidError> {
         let Some(folder) = Build::beside(address, WORD)? else { return Ok(None) };
+        let chain = LevelReader::chain(store, Level(0)).await?;
         // Whoever cannot write here is told so by the build.
         let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
         let aside = Self { folder, _lock: lock };
-        let recipe = recipe(&aside.level_0(), store, options);
+        let source = aside.store();
+        let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
+        let recipe = recipe(levels.collect(), store, options);
         if recipe.and_then(|recipe| aside.settle(&recipe)).is_err() {
             aside.remove(); // such as that of a packed store, which gets no levels anyway
             return Ok(None);
@@ -131,11 +134,11 @@ impl Aside {
         self.write(&known, recipe)
     }
 
-    /// Where level 0 of the store is.
-    fn level_0(&self) -> PathBuf {
+    /// Where the store is.
+    fn store(&self) -> PathBuf {
         let own = self.folder.file_name().unwrap_or_default().to_string_lossy();
         let name = own.strip_prefix('.').and_then(|own| own.strip_suffix(ENDING));
-        self.folder.with_file_name(name.unwrap_or_default()).join("0")
+        self.folder.with_file_name(name.unwrap_or_default())
     }
 
     fn forget(&self, level: u32) -> std::io::Result<()> {
@@ -209,10 +212,10 @@ fn locked(folder: &Path) -> std::io::Result<Option<File>> {
     Ok(path.exists().then_some(lock))
 }
 
-/// How levels are made, and what of: the root, and every file of level 0 by its name, size and age.
-fn recipe(level_0: &Path, store: &Store, options: &Options) -> std::io::Result<String> {
+/// How levels are made, and what of: the root, and every file of the levels that level 0 shows, by its name,
+/// size and age.
+fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::io::Result<String> {
     let mut files = Vec::new();
-    let mut folders = vec![level_0.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

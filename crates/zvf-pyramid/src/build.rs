@@ -23,6 +23,9 @@ use crate::{Options, PyramidError, additive, levels, links};
 /// The store is replaced as a whole, when all is written; what fails before, or is stopped, leaves it as
 /// it is. Levels that a killed process had made are not made again when the same is asked for again.
 ///
+/// Where level 0 only adds to coarser levels, what it shows is put together first, and told of as level 0:
+/// all of that is read again, level by level, and counted. No levels ([`Options::levels`] is 0) leave that.
+///
 /// # Errors
 ///
 /// When a setting means nothing for this store, the store is not in a folder of this machine, is older than
@@ -36,7 +39,7 @@ pub async fn build(
     // What another build left goes, whatever becomes of this one; where it cannot, `Build::begin` says so.
     drop(Build::clear_beside(address));
     let store = Store::open(address, options.opening()).await?;
-    let aside = Aside::open(address, &store, options)?;
+    let aside = Aside::open(address, &store, options).await?;
     let made = replace((address, &store), options, (how, aside.as_ref()), &mut told).await;
     if let Some(aside) = aside {
         aside.remove();
@@ -50,7 +53,7 @@ async fn replace(
     (how, aside): (&BuildOptions, Option<&Aside>),
     told: &mut impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    levels::check(store).await?;
+    levels::check(store)?;
     let mut ladder = Ladder::of(store, options).await?;
     if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
         if let Some(made) = additive::build((address, store), only, (how, aside), told).await? {
@@ -58,11 +61,36 @@ async fn replace(
         }
         ladder = ladder.ended();
     }
+    if store.level(0).await?.meta().is_additive() {
+        let build = levels::begin_anew(address, store, how).await?;
+        let made = anew(address, (&build, aside), &ladder, told).await;
+        return levels::end(build, made).await;
+    }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
     let made = all(&store, (&build, aside), &ladder, told).await;
     levels::end(build, made).await
+}
+
+/// Level 0 put together again, and others made of that.
+async fn anew(
+    address: &str,
+    (build, aside): (&Build, Option<&Aside>),
+    ladder: &Ladder,
+    told: &mut impl FnMut(&LevelReport),
+) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+    let store = Store::open(address, ladder.options().opening()).await?;
+    let Some(only) = ladder.kinds().first() else {
+        return Ok((Vec::new(), Root::of(&store).finish()));
+    };
+    let (mut reports, root) = additive::alone(&store, (build, aside), only, told).await?;
+    let store = build.preview(&root).await?;
+    // Sizes are measured of what levels are made of.
+    let ladder = Ladder::of(&store, ladder.options()).await?;
+    let (coarser, root) = all(&store, (build, aside), &ladder, told).await?;
+    reports.extend(coarser);
+    Ok((reports, root))
 }
 
 async fn all(

@@ -1,45 +1,74 @@
-//! What a level takes over of its objects: ids, attributes, groups; and which objects it keeps.
+//! What a level takes over of its objects: ids and attributes; and which objects it keeps.
+//!
+//! What it is made of is one level, or several that add to each other: then an object is where its geometry
+//! is, and what another level says of it counts only where that one says nothing.
+//!
+//! Not here: groups (`groups`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::StreamExt as _;
-use zvf_model::{Batch, Field, Kind, LevelReader, Members, ObjectId};
+use zvf_model::{Batch, Field, Kind, Level, LevelReader, ObjectId};
 use zvf_query::{Columns, Query, Reader};
-use zvf_write::{KindWriter, Writer};
+use zvf_write::KindWriter;
 
 use crate::choose::{self, Candidate};
 use crate::columns::{Points, gathered};
+use crate::groups::{self, ids_of};
 use crate::ladder::Step;
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{place, to_u64};
 use crate::shape::contract::sides;
 use crate::{PyramidError, Strategy};
 
 /// The objects of a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    ids: Vec<i64>,      // by row
-    there: Vec<bool>,   // by row: whether it has fragments
-    kept: Vec<i64>,     // ascending
-    first: Option<i64>, // of new ids, where they are numbered anew
-    alone: bool,        // whether the others are not told of
+    ids: Vec<i64>,        // by row
+    at: Vec<Option<u32>>, // by row: which of the levels has its fragments
+    kept: Vec<i64>,       // ascending
+    first: Option<i64>,   // of new ids, where they are numbered anew
+    alone: bool,          // whether the others are not told of
 }
 
 impl Objects {
-    /// Those of `level`, all that have fragments kept; `None` where it has no index.
-    pub(crate) async fn of(level: &LevelReader) -> Result<Option<Self>, PyramidError> {
-        let Some(index) = level.objects().await? else { return Ok(None) };
-        let ids = index.ids(0..index.slots()).await?;
-        let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
-        let mut there = Vec::with_capacity(ids.len());
-        let note = |manifest: &zvf_model::ObjectManifest| {
-            there.push(!manifest.is_empty());
-            Ok(())
-        };
-        index.scan(note).await?;
-        let live = ids.iter().zip(&there).filter(|(_, there)| **there);
+    /// Those of `levels`, all that have fragments kept; `None` where none has an index.
+    pub(crate) async fn of(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
+        let (mut ids, mut at, mut any) = (Vec::new(), Vec::<Option<u32>>::new(), false);
+        let mut known: HashMap<i64, usize> = HashMap::new();
+        for (number, level) in (0_u32..).zip(levels) {
+            let Some(index) = level.objects().await? else { continue };
+            any = true;
+            let mut there = Vec::new();
+            let note = |manifest: &zvf_model::ObjectManifest| {
+                there.push((!manifest.is_empty()).then_some(number));
+                Ok(())
+            };
+            index.scan(note).await?;
+            let own = rows(level).await?;
+            if levels.len() == 1 {
+                (ids, at) = (own, there);
+                break;
+            }
+            for (id, there) in own.into_iter().zip(there) {
+                let row = *known.entry(id).or_insert(ids.len());
+                match at.get_mut(row) {
+                    None => {
+                        ids.push(id);
+                        at.push(there);
+                    }
+                    Some(Some(_)) if there.is_some() => {
+                        let expected = "each at one of the levels that add to each other";
+                        let found = format!("object {id} at level {} again", level.level().0);
+                        return Err(PyramidError::unsupported("objects", expected, found));
+                    }
+                    Some(at) => *at = at.or(there),
+                }
+            }
+        }
+        let live = ids.iter().zip(&at).filter(|(_, at)| at.is_some());
         let mut kept: Vec<i64> = live.map(|(id, _)| *id).collect();
         kept.sort_unstable();
-        Ok(Some(Self { ids, there, kept, first: None, alone: false }))
+        Ok(any.then_some(Self { ids, at, kept, first: None, alone: false }))
     }
 
     /// How many objects are kept.
@@ -82,15 +111,32 @@ impl Objects {
         Self { kept, alone: true, ..self.clone() }
     }
 
-    /// Those that have no fragments.
-    pub(crate) fn not_there(&self) -> impl Iterator<Item = i64> {
-        self.ids.iter().zip(&self.there).filter(|(_, there)| !**there).map(|(id, _)| *id)
+    /// Whether ids or members of groups are not what they were.
+    pub(crate) const fn changes_groups(&self) -> bool {
+        self.is_renumbered() || self.alone
     }
 
-    /// Those that are kept and have fragments, in the order of their rows.
-    pub(crate) fn in_order(&self) -> Vec<i64> {
-        let own = self.ids.iter().zip(&self.there);
-        own.filter(|(id, there)| **there && self.keeps(**id)).map(|(id, _)| *id).collect()
+    /// Those that have no fragments.
+    pub(crate) fn not_there(&self) -> impl Iterator<Item = i64> {
+        self.ids.iter().zip(&self.at).filter(|(_, at)| at.is_none()).map(|(id, _)| *id)
+    }
+
+    /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
+    /// their rows.
+    pub(crate) fn of_level(&self, level: u32) -> Vec<i64> {
+        let own = self.ids.iter().zip(&self.at).filter(|(_, at)| **at == Some(level));
+        own.filter(|(id, _)| self.keeps(**id)).map(|(id, _)| *id).collect()
+    }
+
+    /// How many objects have fragments at one of the levels.
+    pub(crate) fn there(&self, level: u32) -> usize {
+        self.at.iter().filter(|at| **at == Some(level)).count()
+    }
+
+    /// How many have some and are kept.
+    pub(crate) fn kept_there(&self) -> usize {
+        let own = self.ids.iter().zip(&self.at);
+        own.filter(|(id, at)| at.is_some() && self.keeps(**id)).count()
     }
 
     /// How many rows the index has.
@@ -105,7 +151,7 @@ impl Objects {
 
     /// Whether all that have fragments are kept.
     pub(crate) fn keeps_all(&self) -> bool {
-        self.there.iter().filter(|there| **there).count() == self.kept.len()
+        self.at.iter().flatten().count() == self.kept.len()
     }
 
     /// Keeps the share of them that `step` says.
@@ -118,13 +164,14 @@ impl Objects {
         choice: (&Strategy, u64),
     ) -> Result<(), PyramidError> {
         let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
-        self.choose_by((reader, level), kind, step, choice, &bin).await
+        let levels = std::slice::from_ref(level);
+        self.choose_by((reader, levels), kind, step, choice, &bin).await
     }
 
-    /// The same with bins of another size.
+    /// The same of several levels, with bins of this size.
     pub(crate) async fn choose_by(
         &mut self,
-        (reader, level): (&Reader, &LevelReader),
+        (reader, levels): (&Reader, &[LevelReader]),
         kind: Kind,
         step: &Step,
         (strategy, seed): (&Strategy, u64),
@@ -139,10 +186,10 @@ impl Objects {
         let mut candidates: Vec<Candidate> = self.kept.iter().map(plain).collect();
         match strategy {
             Strategy::Random | Strategy::Groups => {}
-            Strategy::Largest(name) => self.valued(level, name, 1.0, &mut candidates).await?,
-            Strategy::Smallest(name) => self.valued(level, name, -1.0, &mut candidates).await?,
+            Strategy::Largest(name) => valued(levels, name, 1.0, &mut candidates).await?,
+            Strategy::Smallest(name) => valued(levels, name, -1.0, &mut candidates).await?,
             Strategy::Length | Strategy::Coverage | Strategy::Thinning => {
-                measured(reader, level, kind, &mut candidates).await?;
+                measured(reader, levels, kind, &mut candidates).await?;
             }
         }
         self.kept = match strategy {
@@ -153,108 +200,60 @@ impl Objects {
             Strategy::Coverage => choose::coverage(&candidates, k, bin),
             Strategy::Thinning => choose::thinned(&candidates, bin),
             Strategy::Groups => {
-                choose::of_groups(&candidates, &members(level).await?, step.sparsity, seed)
+                let groups = groups::of(levels).await?.into_iter();
+                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
+                choose::of_groups(&candidates, &groups, step.sparsity, seed)
             }
         };
         Ok(())
     }
 
-    /// Measures candidates by an attribute of objects.
-    async fn valued(
-        &self,
-        level: &LevelReader,
-        name: &str,
-        sign: f64,
-        candidates: &mut [Candidate],
-    ) -> Result<(), PyramidError> {
-        let Some(attribute) = level.object_attribute(name).await? else {
-            let expected = "an attribute of objects that there is";
-            return Err(PyramidError::setting("choice of objects", expected, name));
-        };
-        let values = attribute.range(0..to_u64(self.ids.len())).await?;
-        let mut by_id: HashMap<i64, f64> = HashMap::new();
-        for (row, id) in self.ids.iter().enumerate() {
-            if values.is_present(row) {
-                by_id.insert(*id, values.column().float(row, 0).unwrap_or(f64::NAN));
-            }
-        }
-        for candidate in candidates {
-            candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
-        }
-        Ok(())
-    }
-
-    /// Gives `writer` all objects, and what is said of those that are kept.
+    /// Gives `writer` all objects of `levels`, and what is said of those that are kept.
     pub(crate) async fn carry(
         &self,
-        level: &LevelReader,
+        levels: &[LevelReader],
         source_id: &str,
         mut writer: KindWriter<'_>,
     ) -> Result<(), PyramidError> {
-        let ids: Vec<ObjectId> = self.ids.iter().copied().map(ObjectId).collect();
-        let names = level.object_attribute_names().await?.names;
+        let (mut names, mut ids) = (Vec::new(), Vec::with_capacity(levels.len()));
+        for level in levels {
+            let own = level.object_attribute_names().await?.names;
+            names.extend(own.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+            ids.push(rows(level).await?);
+        }
         if self.is_renumbered() {
             self.number(source_id, !names.iter().any(|name| *name == *source_id), &mut writer)?;
         } else {
-            let told = |id: &&ObjectId| !self.alone || self.keeps(id.0);
-            writer.declare_objects(&ids.iter().filter(told).copied().collect::<Vec<_>>());
+            let told = self.ids.iter().filter(|id| !self.alone || self.keeps(**id));
+            writer.declare_objects(&told.copied().map(ObjectId).collect::<Vec<_>>());
         }
         for name in names {
-            let Some(attribute) = level.object_attribute(&name).await? else { continue };
-            let mut start = 0_usize;
-            while start < self.ids.len() {
-                let end = start.saturating_add(AT_ONCE).min(self.ids.len());
-                let values = attribute.range(to_u64(start)..to_u64(end)).await?;
-                let own = |row: &u32| {
-                    let id = self.ids.get(start.saturating_add(place(*row)));
-                    values.is_present(place(*row)) && id.is_some_and(|id| self.keeps(*id))
-                };
-                let rows: Vec<u32> = (0..to_u32(end.saturating_sub(start))).filter(own).collect();
-                let id = |row: &u32| ids.get(start.saturating_add(place(*row))).copied();
-                let own = rows.iter().filter_map(id).map(|id| ObjectId(self.new_id(id.0)));
-                let own: Vec<ObjectId> = own.collect();
-                let field = Field::new(name.as_str(), gathered(values.column(), &rows));
-                writer.object_fields(&own, &[field])?;
-                start = end;
+            // What several levels say of an object is taken from the first.
+            let mut said = HashSet::new();
+            for (level, ids) in levels.iter().zip(&ids) {
+                let Some(attribute) = level.object_attribute(&name).await? else { continue };
+                let starts = (0..ids.len()).step_by(AT_ONCE);
+                for (start, ids) in starts.zip(ids.chunks(AT_ONCE)) {
+                    let end = start.saturating_add(ids.len());
+                    let values = attribute.range(to_u64(start)..to_u64(end)).await?;
+                    let mut own = |id: i64, row: u32| {
+                        values.is_present(place(row))
+                            && self.keeps(id)
+                            && (levels.len() == 1 || said.insert(id))
+                    };
+                    let told: Vec<(u32, i64)> = (0_u32..)
+                        .zip(ids.iter().copied())
+                        .filter(|(row, id)| own(*id, *row))
+                        .collect();
+                    let rows: Vec<u32> = told.iter().map(|(row, _)| *row).collect();
+                    let own: Vec<ObjectId> =
+                        told.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
+                    let field = attribute.field(gathered(values.column(), &rows));
+                    writer.object_fields(&own, &[field])?;
+                }
             }
         }
         Ok(())
-    }
-}
-
-/// Gives `writer` the groups of a level: those of objects of all its kinds.
-pub(crate) async fn groups(
-    level: &LevelReader,
-    kinds: &[&Objects],
-    writer: &mut Writer,
-) -> Result<(), PyramidError> {
-    let Some(groups) = level.groups().await? else { return Ok(()) };
-    let all: Vec<u64> = (0..groups.len()).collect();
-    let others = kinds.iter().any(|own| own.is_renumbered() || own.alone);
-    for (group, own) in all.iter().zip(groups.members(&all).await?) {
-        let own = if others { members_of(own, kinds) } else { own };
-        writer.group(groups.name(*group).as_deref(), own);
-    }
-    for name in level.group_attribute_names().await?.names {
-        if let Some(attribute) = level.group_attribute(&name).await? {
-            let values = attribute.range(0..groups.len()).await?;
-            writer.group_field(Field::new(name.as_str(), values.column().clone()));
-        }
-    }
-    Ok(())
-}
-
-/// The members of a group that are kept, under their new ids.
-fn members_of(members: Members, kinds: &[&Objects]) -> Members {
-    let ids = listed(members).into_iter();
-    let new = |id| kinds.iter().find(|own| own.keeps(id)).map(|own| ObjectId(own.new_id(id)));
-    Members::Ids(ids.filter_map(new).collect())
-}
-
-fn listed(members: Members) -> Vec<i64> {
-    match members {
-        Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
-        Members::Range { start, stop } => (start..stop).collect(),
     }
 }
 
@@ -278,23 +277,51 @@ impl Objects {
     }
 }
 
-/// The members of each group.
-async fn members(level: &LevelReader) -> Result<Vec<Vec<i64>>, PyramidError> {
-    let Some(groups) = level.groups().await? else { return Ok(Vec::new()) };
-    let all: Vec<u64> = (0..groups.len()).collect();
-    Ok(groups.members(&all).await?.into_iter().map(listed).collect())
+/// The ids of the rows of a level's index; none where it has no index.
+async fn rows(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
+    let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
+    let ids = index.ids(0..index.slots()).await?;
+    Ok(ids.into_iter().map(|id| id.0).collect())
+}
+
+/// Measures candidates by an attribute of objects.
+async fn valued(
+    levels: &[LevelReader],
+    name: &str,
+    sign: f64,
+    candidates: &mut [Candidate],
+) -> Result<(), PyramidError> {
+    let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
+    for level in levels {
+        let Some(attribute) = level.object_attribute(name).await? else { continue };
+        any = true;
+        let ids = rows(level).await?;
+        let values = attribute.range(0..to_u64(ids.len())).await?;
+        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
+            by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
+        }
+    }
+    if !any {
+        let expected = "an attribute of objects that there is";
+        return Err(PyramidError::setting("choice of objects", expected, name));
+    }
+    for candidate in candidates {
+        candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
+    }
+    Ok(())
 }
 
 /// Measures candidates by their length, and finds out where one of their vertices lies.
 async fn measured(
     reader: &Reader,
-    level: &LevelReader,
+    levels: &[LevelReader],
     kind: Kind,
     candidates: &mut [Candidate],
 ) -> Result<(), PyramidError> {
+    let level = levels.first().map_or(Level(0), LevelReader::level);
     let places: HashMap<i64, usize> =
         candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
-    let query = Query::all().at_level(level.level()).of_kind(kind);
+    let query = Query::all().at_level(level).of_kind(kind);
     let query = query.columns(Columns::None).with_owners();
     let mut batches = reader.stream(query.uncached());
     while let Some(batch) = batches.next().await {

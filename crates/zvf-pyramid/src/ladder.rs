@@ -32,11 +32,12 @@ pub struct Ladder {
 pub(crate) struct KindLadder {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
-    options: Options, // with what is said of the kind
-    all: Size,        // of the kind, of level 0
-    size: f64,        // of level 1
-    indexed: bool,    // whether there are objects
-    beside: bool,     // whether there are other kinds
+    options: Options,    // with what is said of the kind
+    all: Size,           // of the kind, of level 0
+    of_levels: Vec<u64>, // vertices, where level 0 adds to others
+    size: f64,           // of level 1
+    indexed: bool,       // whether there are objects
+    beside: bool,        // whether there are other kinds
     chunk: Vec<f64>,
     bin: Vec<f64>,
 }
@@ -124,17 +125,24 @@ impl Ladder {
     /// When a setting means nothing for this store, or level 0 cannot be read.
     pub async fn of(store: &Store, options: &Options) -> Result<Self, PyramidError> {
         let reader = Reader::new(store.clone());
+        // What level 0 shows may be at several levels, where there is one kind.
+        let mut chain = Vec::new();
+        for level in LevelReader::chain(store, Level(0)).await? {
+            chain.push(reader.level(level.level()).await?);
+        }
         let levels = kinds(&reader.level(Level(0)).await?).await?;
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
-            (true, Some((kind, level))) => {
-                crate::additive::settled(&options.alone(*kind), level, *kind).await?
+            (true, Some((kind, _))) => {
+                crate::additive::settled(&options.alone(*kind), &chain, *kind).await?
             }
             _ => options.clone(),
         };
         let (mut own, several) = (Vec::new(), named.len() > 1);
-        for (of_kind, asked) in levels.iter().zip(options.each(&named)?) {
-            own.push(KindLadder::of(store, &reader, of_kind, asked, several).await?);
+        for ((kind, level), asked) in levels.iter().zip(options.each(&named)?) {
+            let levels =
+                if own.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
+            own.push(KindLadder::of((store, &reader), (*kind, levels), asked, several).await?);
         }
         let all = own.iter().map(|own| own.all.vertices).fold(0, u64::saturating_add);
         let mut all = Size { vertices: all, bytes: 0 };
@@ -194,7 +202,7 @@ impl Ladder {
         Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
 
-    /// The vertices of level 0.
+    /// The vertices that level 0 shows.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.all.vertices
@@ -203,15 +211,23 @@ impl Ladder {
 
 impl KindLadder {
     async fn of(
-        store: &Store,
-        reader: &Reader,
-        (kind, level): &(Kind, LevelReader),
+        (store, reader): (&Store, &Reader),
+        (kind, levels): (Kind, &[LevelReader]),
         options: Options,
         beside: bool,
     ) -> Result<Self, PyramidError> {
-        let kind = *kind;
-        let bytes = crate::build::stored(store, &level.node().path().to_string()).await?;
-        let all = Size { vertices: vertices(level).await?, bytes };
+        let Some(level) = levels.first() else {
+            return Err(PyramidError::unsupported("levels of the store", "one or more", "none"));
+        };
+        let (mut of_levels, mut bytes) = (Vec::with_capacity(levels.len()), 0_u64);
+        let mut indexed = false;
+        for level in levels {
+            of_levels.push(counted(level).await?);
+            let own = crate::build::stored(store, &level.node().path().to_string()).await?;
+            bytes = bytes.saturating_add(own);
+            indexed |= level.objects().await?.is_some();
+        }
+        let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
         let method = options.method.unwrap_or(Method::usual(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
@@ -219,10 +235,9 @@ impl KindLadder {
             (None, Method::Simplify) => spacing(reader, level, kind, all.vertices).await?,
             (None, _) => 0.0,
         };
-        let indexed = level.objects().await?.is_some();
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
-        Ok(Self { kind, method, options, all, size, indexed, beside, chunk, bin })
+        Ok(Self { kind, method, options, all, of_levels, size, indexed, beside, chunk, bin })
     }
 
     /// The steps of this kind alone.
@@ -237,9 +252,9 @@ impl KindLadder {
         steps
     }
 
-    /// The vertices of level 0.
-    pub(crate) const fn vertices(&self) -> u64 {
-        self.all.vertices
+    /// The vertices of each level that has some of what level 0 shows.
+    pub(crate) fn of_levels(&self) -> &[u64] {
+        &self.of_levels
     }
 
     /// Level `level`, where the one below is so large.
@@ -324,7 +339,7 @@ impl fmt::Display for Step {
 }
 
 /// How many vertices a level has: as counted, not as said.
-async fn vertices(level: &LevelReader) -> Result<u64, PyramidError> {
+async fn counted(level: &LevelReader) -> Result<u64, PyramidError> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
     for keys in keys.chunks(AT_ONCE) {

@@ -10,17 +10,20 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 use crate::PyramidError;
 
 /// Refuses a store that cannot be built on.
-pub(crate) async fn check(store: &Store) -> Result<(), PyramidError> {
+pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
     if store.family() != Family::C {
         let expected = "0.9 or later: copy the store into a new one first";
         return Err(PyramidError::unsupported("version of the store", expected, store.version()));
     }
-    for number in store.level_numbers() {
-        if store.level(number).await?.meta().is_additive() {
-            let expected = "levels that are read alone: what others add would be lost";
-            let found = format!("level {number}, which adds to the next one");
-            return Err(PyramidError::unsupported("levels of the store", expected, found));
-        }
+    Ok(())
+}
+
+/// Refuses a level 0 that only adds to others.
+pub(crate) async fn check_alone(store: &Store) -> Result<(), PyramidError> {
+    if store.level(0).await?.meta().is_additive() {
+        let expected = "one that is read alone: put it together first, by building 0 levels that \
+                        are not the reference's";
+        return Err(PyramidError::unsupported("level 0", expected, "one that adds to the next"));
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ mod choose;
 mod clusters;
 mod columns;
 mod error;
+mod groups;
 mod ladder;
 mod levels;
 mod links;

@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use zvf_format::metadata::CrossLevelStorage;
-use zvf_format::metadata::Token;
+use zvf_format::metadata::{Capability, CrossLevelStorage, Token};
 
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
-use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11};
+use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12};
 use crate::run::Run;
 
-/// P1 to P11, of the first kind.
+/// P1 to P12, of the first kind.
 pub(crate) fn check(run: &mut Run, levels: &[&LevelState]) {
     if let [level] = levels {
         run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
     }
     gaps(run, levels);
+    alone(run, levels);
     check_kind(run, levels);
 }
 
@@ -111,8 +111,7 @@ fn additions(run: &mut Run, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at.saturating_add(1)) {
-            let Some(named) = &other.objects.named else { break };
-            later.extend(named.iter().filter_map(|row| other.objects.id(*row)));
+            later.extend(named(other).unwrap_or_default());
             if !other.node.meta().is_additive() {
                 break;
             }
@@ -126,6 +125,32 @@ fn additions(run: &mut Run, levels: &[&LevelState]) {
             run.add(finding.told("object", "one that no level behind it has", found));
         }
     }
+}
+
+/// P12: where levels add to each other, one that does not is whole.
+fn alone(run: &mut Run, levels: &[&LevelState]) {
+    if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
+        return;
+    }
+    if !levels.iter().any(|level| level.node.meta().is_additive()) {
+        run.add(Finding::new(&P12, "zarr.json").told("refinement", "add at a level", "none"));
+    }
+    for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
+        let Some(own) = named(level) else { continue };
+        let coarser = levels.iter().copied().skip(at.saturating_add(1)).filter_map(named);
+        let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&own).count();
+        if lacking > 0 {
+            let finding = Finding::new(&P12, level.path("zarr.json"));
+            let found = format!("{lacking} that only coarser levels have");
+            run.add(finding.told("objects", "those of all coarser levels", found));
+        }
+    }
+}
+
+/// The ids of the objects that have geometry, where they were kept.
+fn named(level: &LevelState) -> Option<HashSet<i64>> {
+    let named = level.objects.named.as_ref()?;
+    Some(named.iter().filter_map(|row| level.objects.id(*row)).collect())
 }
 
 /// P5.

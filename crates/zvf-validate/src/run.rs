@@ -14,7 +14,7 @@
 //!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
-use zvf_format::metadata::{GeometryType, Token};
+use zvf_format::metadata::{Capability, GeometryType, Token};
 use zvf_store::{Store, StoreError};
 
 use crate::finding::Finding;
@@ -126,7 +126,8 @@ impl Run {
                 links::check(self, &mut levels, at).await?;
             }
             self.links_beside(&mut levels).await?;
-            let additive = levels.iter().any(|level| level.node.meta().is_additive());
+            let announced = self.store.root().zarr_vectors.has(Capability::AdditiveLevels);
+            let additive = announced || levels.iter().any(|l| l.node.meta().is_additive());
             for level in &mut levels {
                 // Groups are of objects of all kinds.
                 for own in &mut level.beside {

@@ -5,10 +5,14 @@
 //!             build in reference mode: documents, cells, manifests, links and attributes are the same
 //! own         the same stores, and some of several kinds, with levels of our own, of every method: the
 //!             reference opens each, validates it at level 5 and reads every level; our validator finds no error
+//! additive    the same stores with levels that add to each other: the reference reads what each adds, and
+//!             validates it at level 4, since level 5 wants coarser levels to be smaller; what level 0 shows
+//!             is what it was, and what it is when it is put together again
 //! ```
 //!
 //! Of level 0 in 64 bits the reference gets the links to other levels wrong: those are not compared.
 
+mod additive;
 mod own;
 mod same;
 
@@ -43,7 +47,7 @@ pub(crate) fn run(
     peers::run(writer.args([seed.to_string(), stores.to_string()]))?;
     let list = std::fs::read_to_string(folder.path().join("pyramids.json"))?;
     let list: Value = serde_json::from_str(&list)?;
-    let own = archives::scratch();
+    let (own, adds) = (archives::scratch(), archives::scratch());
     let (mut facts, mut refused) = (0, 0);
     for (turn, about) in list.as_array().into_iter().flatten().enumerate() {
         let case = Case::read(folder.path(), about)?;
@@ -72,6 +76,7 @@ pub(crate) fn run(
         facts += report.passed;
         tally.add(report)?;
         runtime.block_on(own::build((&case.ours(), &case.id), turn, own.path(), tally))?;
+        runtime.block_on(additive::spread(&case, turn, adds.path(), tally))?;
     }
     for (turn, (name, case)) in cases::mixtures().into_iter().enumerate() {
         let path = folder.path().join(format!("{name}.zarrvectors"));
@@ -79,7 +84,9 @@ pub(crate) fn run(
         runtime.block_on(own::build((&path, &name), turn, own.path(), tally))?;
     }
     tally.say(&format!("pyramids: {stores} stores, {facts} facts the same, {refused} refused"))?;
-    own::read(&python, own.path(), runtime, tally)
+    own::read(&python, "own levels", own.path(), runtime, tally)?;
+    own::read(&python, "levels that add", adds.path(), runtime, tally)?;
+    runtime.block_on(additive::gather(adds.path(), tally))
 }
 
 /// What is said of such levels.

@@ -85,9 +85,10 @@ fn options(kind: Kind, turn: usize, objects: bool) -> Options {
     }
 }
 
-/// Has the reference read all that was built.
+/// Has the reference read all that was built: these are `what`.
 pub(super) fn read(
     python: &Path,
+    what: &str,
     folder: &Path,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
@@ -98,7 +99,7 @@ pub(super) fn read(
     for line in told.lines() {
         let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
         let id = line["store"].as_str().context("a store without an id")?;
-        let mut report = Report::new(format!("own levels/{id}"));
+        let mut report = Report::new(format!("{what}/{id}"));
         report.passed = line["passed"].as_u64().unwrap_or_default();
         for fault in line["faults"].as_array().into_iter().flatten() {
             report.fail("reference", fault.as_str().unwrap_or("?"));
@@ -108,11 +109,11 @@ pub(super) fn read(
         (stores, facts) = (stores + 1, facts + report.passed);
         tally.add(report)?;
     }
-    tally.say(&format!("own levels: {stores} stores, {facts} facts that the reference reads"))
+    tally.say(&format!("{what}: {stores} stores, {facts} facts that the reference reads"))
 }
 
 /// Copies a store.
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();

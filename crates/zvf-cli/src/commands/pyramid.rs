@@ -34,6 +34,7 @@ use crate::table::count;
   zvf pyramid cells.zarrvectors --method mesh=cluster --size mesh=2 --sparsity skeleton=4
   zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
   zvf pyramid tracts.zarrvectors --additive --sparsity 4 --strategy length
+  zvf pyramid tracts.zarrvectors --levels 0
   zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
   zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
 pub(crate) struct Pyramid {
@@ -42,7 +43,7 @@ pub(crate) struct Pyramid {
     /// Only say what would be built.
     #[arg(long)]
     dry_run: bool,
-    /// How many levels; without, until the coarsest has no more than --until vertices.
+    /// How many levels, 0 for none but the first; without, until the coarsest has no more than --until vertices.
     #[arg(long, value_name = "N")]
     levels: Option<u32>,
     /// Vertices that the coarsest level may have.
@@ -127,24 +128,30 @@ impl Pyramid {
         drop(progress);
         let built = built.map_err(zvf::Error::from);
         let built = built.with_context(|| format!("cannot build levels of {}", self.store))?;
+        // What has nothing to add is one level, like any other.
+        let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
-            let built = json!({ "store": self.store, "additive": self.additive, "levels": levels });
+            let built = json!({ "store": self.store, "additive": additive, "levels": levels });
             serde_json::to_writer(&mut *out, &built)?;
             writeln!(out)?;
         } else {
             for (at, report) in built.iter().enumerate() {
-                let adds = self.additive && at.saturating_add(1) < built.len();
+                let adds = additive && at.saturating_add(1) < built.len();
                 writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
             }
-            if self.additive && !built.is_empty() {
+            if additive {
                 writeln!(
                     out,
                     "readers that do not know such levels see of each only what it adds"
                 )?;
             }
-            if built.is_empty() {
-                writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
+            match self.levels {
+                _ if !built.is_empty() => {}
+                Some(_) => writeln!(out, "no levels but the first")?,
+                None => {
+                    writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
+                }
             }
         }
         Ok(Outcome::Clean)

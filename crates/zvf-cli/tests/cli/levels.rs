@@ -102,8 +102,23 @@ fn levels_that_add_to_each_other() {
     let picture = picture.to_str().unwrap();
     assert_eq!(zvf(&["render", "-q", &store, "--level", "1", "--output", picture]).code, 0);
 
-    let error = zvf(&["pyramid", "-q", &store, "--levels", "1"]).refused(2);
-    assert!(error.contains("what others add would be lost"), "{error}");
+    let error = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).refused(2);
+    assert!(error.contains("put it together first"), "{error}");
+    let plan = zvf(&["pyramid", "-q", "--dry-run", &store, "--levels", "0"]).clean();
+    assert_eq!(plan, "level 0: 4,000 vertices\n");
+    let again = ["pyramid", "-q", &store, "--additive", "--levels", "1"];
+    assert_eq!(zvf(&again).clean().lines().count(), 3);
+    assert_eq!(sorted(zvf(&asked).out), before);
+    let plain = zvf(&["pyramid", "-q", &store, "--levels", "1"]).clean();
+    assert!(plain.starts_with("level 0: 4000 vertices\nlevel 1: "), "{plain}");
+    assert_eq!(sorted(zvf(&asked).out), before);
+    let none = zvf(&["pyramid", "-q", &store, "--levels", "0"]).clean();
+    assert_eq!(none, "no levels but the first\n");
+    let info = zvf(&["info", "--json", &store]).json();
+    assert_eq!(
+        (vertices(&info), info["levels"][0]["additive"].as_bool()),
+        (vec![4000], Some(false))
+    );
     let other = tempfile::tempdir().unwrap();
     let store = points(other.path(), 600);
     let error = zvf(&["pyramid", "-q", &store, "--additive", "--method", "cluster"]).refused(2);

@@ -413,11 +413,13 @@ fn level_invariants(
         if !levels.iter().any(|(_, other)| other.level > level.level) {
             say("refinement", Class::OutOfBounds, "replace at the coarsest level", "add");
         }
-        if !root.zarr_vectors.has(Capability::AdditiveLevels) {
+        // Whoever does not know such levels must not take a part for the whole.
+        let required = &root.zarr_vectors.required_capabilities;
+        if !required.iter().any(|token| token.known() == Some(Capability::AdditiveLevels)) {
             say(
                 "refinement",
                 Class::NonCanonical,
-                "additive_levels to be announced",
+                "additive_levels among required_capabilities of the root",
                 "no word of it",
             );
         }

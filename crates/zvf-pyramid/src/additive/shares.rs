@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use zvf_model::{Batch, LevelReader};
+use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::steps;
@@ -48,17 +48,34 @@ impl Shares {
     /// not.
     pub(super) async fn of(
         reader: &Reader,
-        full: &LevelReader,
+        levels: &[LevelReader],
         ladder: &KindLadder,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
         let mut steps = steps(ladder);
-        let shares = match Objects::of(full).await? {
+        let shares = match Objects::of(levels).await? {
             Some(objects) if ladder.method == Method::Keep => {
-                Self::Objects(chosen(reader, full, ladder, objects, &mut steps).await?)
+                Self::Objects(chosen(reader, levels, ladder, objects, &mut steps).await?)
             }
             _ => Self::Points(Picked::of(ladder, &mut steps)),
         };
         Ok((shares, steps))
+    }
+
+    /// All that the levels have, for one level.
+    pub(super) async fn all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
+        match Objects::of(levels).await? {
+            Some(objects) => {
+                let all = objects.kept_ids().iter().copied().chain(objects.not_there()).collect();
+                Ok(Self::Objects(vec![objects.only(all)]))
+            }
+            None if kind == Kind::PointCloud => {
+                Ok(Self::Points(Picked { seed: 0, keep: 1.0, levels: 0 }))
+            }
+            None => {
+                let expected = "objects, or points, to be put together again";
+                Err(PyramidError::unsupported("levels that add to each other", expected, kind))
+            }
+        }
     }
 
     pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
@@ -124,24 +141,25 @@ impl Picked {
 /// The objects of each level, chosen as for levels that are read alone.
 async fn chosen(
     reader: &Reader,
-    full: &LevelReader,
+    levels: &[LevelReader],
     ladder: &KindLadder,
     objects: Objects,
     steps: &mut Vec<Step>,
 ) -> Result<Vec<Objects>, PyramidError> {
     let options = ladder.options();
     let mut shown = vec![objects.clone()];
-    let mut bin = full.bins().map(|bins| bins.bin_shape().to_vec());
+    let full = levels.first().and_then(LevelReader::bins);
+    let mut bin = full.map(|bins| bins.bin_shape().to_vec());
     for step in steps.iter().skip(1) {
         let Some(mut next) = shown.last().cloned() else { break };
         let below = next.kept();
         let choice = (&options.strategy, options.seed);
         let own = bin.take().unwrap_or(step.bin.clone());
-        next.choose_by((reader, full), ladder.kind, step, choice, &own).await?;
+        next.choose_by((reader, levels), ladder.kind, step, choice, &own).await?;
         if next.kept() == below {
             break;
         }
-        bin = full.bins().is_some().then(|| step.bin.clone());
+        bin = full.is_some().then(|| step.bin.clone());
         shown.push(next);
     }
     steps.truncate(shown.len());

@@ -20,7 +20,8 @@ use zvf_store::{Build, Codecs, Store};
 use zvf_write::{LevelWriter, Outside, PairFolder, Pairs, Schema, WriteOptions};
 
 use crate::build::Names;
-use crate::carry::{self, Objects};
+use crate::carry::Objects;
+use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
 use crate::num::{to_i64, to_u64};
@@ -77,7 +78,7 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
     let mut taking = Taking::new(writer, first.folder, first.ladder.kind);
     let objects: Vec<&Objects> = lots.iter().filter_map(|lot| lot.objects.as_ref()).collect();
     if let Some(lot) = lots.first().filter(|_| !objects.is_empty()) {
-        carry::groups(&lot.below, &objects, taking.writer.writer()).await?;
+        groups::carry(std::slice::from_ref(&lot.below), &objects, taking.writer.writer()).await?;
     }
     let mut figures = Vec::new();
     for (making, lot) in &each {
@@ -115,9 +116,9 @@ async fn schema(each: &[(&Making<'_>, &Lot)]) -> Result<Schema, PyramidError> {
     let [(first, lot), others @ ..] = each else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
-    let mut schema = first.schema(&lot.below).await?;
+    let mut schema = first.schema(Some(&lot.below)).await?;
     for (making, lot) in others {
-        schema = making.meaning(schema.and(making.ladder.kind)?, &lot.below).await?;
+        schema = making.meaning(schema.and(making.ladder.kind)?, Some(&lot.below)).await?;
     }
     Ok(schema)
 }
@@ -128,7 +129,8 @@ impl Making<'_> {
         let kind = self.ladder.kind;
         let below = reader.level_of_kind(self.below(), kind).await?;
         let options = self.ladder.options();
-        let mut objects = Objects::of(&below).await?;
+        let levels = std::slice::from_ref(&below);
+        let mut objects = Objects::of(levels).await?;
         if let Some(objects) = &mut objects {
             let choice = (&options.strategy, options.seed);
             objects.choose(reader, &below, kind, self.step, choice).await?;
@@ -148,7 +150,9 @@ impl Making<'_> {
     ) -> Result<(Option<f64>, u64), PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
         if let Some(objects) = objects {
-            objects.carry(below, &self.names.source_id, taking.own()?).await?;
+            objects
+                .carry(std::slice::from_ref(below), &self.names.source_id, taking.own()?)
+                .await?;
         }
         let (off, elements) = if kind == Kind::PointCloud {
             (self.points(reader, below, objects, taking).await?, 0)
@@ -167,8 +171,12 @@ impl Making<'_> {
         Level(self.step.level.saturating_sub(1))
     }
 
-    /// The schema of level 0 with this kind alone, and the chunks of this level.
-    pub(crate) async fn schema(&self, below: &LevelReader) -> Result<Schema, PyramidError> {
+    /// The schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
+    /// `linked`.
+    pub(crate) async fn schema(
+        &self,
+        linked: Option<&LevelReader>,
+    ) -> Result<Schema, PyramidError> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
         let mut schema = Schema::new(self.ladder.kind, root.axes().to_vec(), chunk)?;
@@ -192,15 +200,23 @@ impl Making<'_> {
                 schema = schema.sharded(&doc.chunk_shape)?;
             }
         }
-        self.meaning(schema, below).await
+        self.meaning(schema, linked).await
     }
 
     /// The schema with what the links of this kind mean.
-    async fn meaning(&self, schema: Schema, below: &LevelReader) -> Result<Schema, PyramidError> {
+    async fn meaning(
+        &self,
+        schema: Schema,
+        linked: Option<&LevelReader>,
+    ) -> Result<Schema, PyramidError> {
         let (mut schema, kind) = (schema, self.ladder.kind);
         // Of several kinds, only edges and faces have a direction of their own.
         let own = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
-        if let Some(links) = below.links(Delta::SAME).await?.filter(|_| own) {
+        let links = match linked.filter(|_| own) {
+            Some(level) => level.links(Delta::SAME).await?,
+            None => None,
+        };
+        if let Some(links) = links {
             if links.policy().is_directed() && kind != Kind::Skeleton {
                 schema = schema.directed();
             }

@@ -103,7 +103,8 @@ pub async fn build_reference(
 ) -> Result<Vec<LevelReport>, PyramidError> {
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
-    levels::check(&store).await?;
+    levels::check(&store)?;
+    levels::check_alone(&store).await?;
     if let Some(beside) = LevelReader::open(&store, Level(0)).await?.kinds_beside().next() {
         let expected = "one: the reference makes levels of the first and loses the others";
         return Err(PyramidError::unsupported("kinds of geometry", expected, beside));

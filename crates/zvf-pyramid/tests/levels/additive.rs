@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use zvf_format::metadata::{Capability, CrossLevelStorage, Token};
 use zvf_model::{Batch, Column, Elements, Field, Kind, Level, LevelReader, ObjectId};
-use zvf_pyramid::{Method, Options, PyramidError, Rule, Strategy};
+use zvf_pyramid::{Method, Options, Rule, Strategy};
 use zvf_query::{LevelRule, Query, Reader};
 
 use crate::made::{build, floats, level, open, quick, store, values, walks, with_objects};
 
-fn adding(levels: u32) -> Options {
+pub(crate) fn adding(levels: u32) -> Options {
     Options { additive: true, levels: Some(levels), sparsity: 2.0, seed: 3, ..Options::default() }
 }
 
 /// Points of objects, or of none; graphs of a ring for each object; trees.
-fn of_kind(kind: Kind, objects: Option<i64>) -> Batch {
+pub(crate) fn of_kind(kind: Kind, objects: Option<i64>) -> Batch {
     let each = 40;
     let rows = objects.unwrap_or(50) as usize * each;
     let at = (0..rows).flat_map(|i| [(i % 61) as f64, (i / 61) as f64 * 1.5, (i % 7) as f64]);
@@ -43,7 +43,7 @@ fn of_kind(kind: Kind, objects: Option<i64>) -> Batch {
 }
 
 /// The vertices of a batch with all that is said of them, in some order that is always the same.
-fn vertices(batch: &Batch) -> Vec<Vec<u64>> {
+pub(crate) fn vertices(batch: &Batch) -> Vec<Vec<u64>> {
     let columns: Vec<&Column> = std::iter::once(batch.positions())
         .chain(batch.fields().iter().map(|field| &field.column))
         .collect();
@@ -61,7 +61,7 @@ fn vertices(batch: &Batch) -> Vec<Vec<u64>> {
 }
 
 /// Edges or faces, by the vertices they join.
-fn elements(batch: &Batch) -> Vec<Vec<[u64; 3]>> {
+pub(crate) fn elements(batch: &Batch) -> Vec<Vec<[u64; 3]>> {
     let at = values(batch.positions());
     let corner = |row: &usize| {
         let start = row * 3;
@@ -76,7 +76,7 @@ fn elements(batch: &Batch) -> Vec<Vec<[u64; 3]>> {
 }
 
 /// What a level has of its own.
-async fn own(address: &str, number: u32) -> Batch {
+pub(crate) async fn own(address: &str, number: u32) -> Batch {
     let reader = Reader::new(open(address).await);
     let query = Query::all().at_level(Level(number)).with_owners().own_level_only();
     reader.run(&query).await.unwrap().batch
@@ -284,23 +284,4 @@ async fn what_cannot_be_added_is_refused_with_a_reason() {
         assert_eq!(level(&address, 0).await.len(), batch.len());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{message}");
     }
-}
-
-/// Building again would lose what level 0 lacks.
-#[tokio::test(flavor = "multi_thread")]
-async fn levels_that_add_are_not_built_over() {
-    let dir = tempfile::tempdir().unwrap();
-    let address = store(dir.path(), 8.0, &walks(12, 50), with_objects(12)).await;
-    build(&address, &adding(2)).await;
-    let before = vertices(&level(&address, 0).await);
-    for options in [adding(1), Options { levels: Some(1), ..Options::default() }] {
-        let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
-        assert!(matches!(error, PyramidError::Unsupported { .. }));
-        assert_eq!(
-            error.to_string(),
-            "levels of the store: expected levels that are read alone: what others add would be lost, \
-             found level 0, which adds to the next one"
-        );
-    }
-    assert_eq!(vertices(&level(&address, 0).await), before);
 }

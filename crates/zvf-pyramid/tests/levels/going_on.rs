@@ -47,6 +47,34 @@ fn aside(address: &str) -> PathBuf {
     Path::new(address).with_file_name(".store.zarrvectors.zvf-pyramid")
 }
 
+/// A store whose levels add to each other, made of `walks`.
+async fn adding(path: &Path) -> String {
+    let address = store(path, 8.0, &walks(8, 60), with_objects(8)).await;
+    build(&address, &recipes()[1]).await;
+    address
+}
+
+/// A build that first puts level 0 together is like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_together_is_not_put_together_again() {
+    let [linked, adding_again] = recipes();
+    let none = Options { levels: Some(0), ..Options::default() };
+    for options in [linked, Options { seed: 5, ..adding_again }, none] {
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let (whole, address) = (adding(dirs[0].path()).await, adding(dirs[1].path()).await);
+        let (reports, before) = (build(&whole, &options).await, tree(Path::new(&address)));
+        assert_eq!(reports[0].level, 0);
+        for after in 1..=reports.len() {
+            killed(&address, &options, after).await;
+            assert_eq!(tree(Path::new(&address)), before, "the store is as it was");
+            assert!(aside(&address).join(format!("{}.json", after - 1)).exists());
+        }
+        assert_eq!(build(&address, &options).await, reports);
+        assert_eq!(tree(Path::new(&address)), tree(Path::new(&whole)));
+        assert_eq!(fs::read_dir(dirs[1].path()).unwrap().count(), 1, "nothing is left");
+    }
+}
+
 fn recipes() -> [Options; 2] {
     let links = CrossLevelStorage::Explicit;
     let linked =

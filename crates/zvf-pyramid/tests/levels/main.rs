@@ -1,6 +1,7 @@
 //! Levels of stores that were written for it: what they must still be.
 
 mod additive;
+mod anew;
 mod blocks;
 mod cells;
 mod going_on;
@@ -10,3 +11,4 @@ mod made;
 mod meaning;
 mod replacing;
 mod shapes;
+mod sound;

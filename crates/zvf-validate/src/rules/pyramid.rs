@@ -2,7 +2,7 @@
 
 use crate::rule::Rule;
 
-pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11];
+pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11, &P12];
 
 pub(crate) const P1: Rule =
     Rule::note("P1", "all", "There is one level: nothing to compare.", "Nothing to do.");
@@ -65,4 +65,10 @@ pub(crate) const P11: Rule = Rule::error(
     "later than 0.9.2",
     "A level that adds to the next has an object that is there already.",
     "Remove the object from one of the levels: readers give it twice.",
+);
+pub(crate) const P12: Rule = Rule::error(
+    "P12",
+    "later than 0.9.2",
+    "additive_levels is announced, and no level adds, or one that does not lacks objects of a coarser one.",
+    "Set refinement to add at levels that lack what coarser ones have: readers miss it otherwise.",
 );

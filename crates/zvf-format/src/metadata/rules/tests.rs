@@ -375,8 +375,8 @@ const CASES: &[(Harm, &[&str], bool)] = &[
         &[
             "M15 1 OutOfBounds in metadata, zarr_vectors_level.refinement: expected replace at the \
              coarsest level, found add",
-            "M15 1 NonCanonical in metadata, zarr_vectors_level.refinement: expected additive_levels to \
-             be announced, found no word of it",
+            "M15 1 NonCanonical in metadata, zarr_vectors_level.refinement: expected \
+             additive_levels among required_capabilities of the root, found no word of it",
         ],
         false,
     ),
@@ -384,6 +384,17 @@ const CASES: &[(Harm, &[&str], bool)] = &[
         |root, levels| {
             levels[0].refinement = Some(Refinement::Add.into());
             root.zarr_vectors.format_capabilities = vec![Capability::AdditiveLevels.into()];
+        },
+        &[
+            "M15 0 NonCanonical in metadata, zarr_vectors_level.refinement: expected additive_levels \
+             among required_capabilities of the root, found no word of it",
+        ],
+        false,
+    ),
+    (
+        |root, levels| {
+            levels[0].refinement = Some(Refinement::Add.into());
+            root.zarr_vectors.required_capabilities = vec![Capability::AdditiveLevels.into()];
         },
         &[],
         false,

@@ -1,0 +1,153 @@
+//! Levels that add to each other: for the reference to read what each adds, and compared with the store that
+//! they were made of.
+//!
+//! ```text
+//! reference   opens each, reads every level, and sees the vertices that the level itself adds, no others
+//! ours        level 0 shows what the store held before; put together again, it is that of one level
+//! ```
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use zvf_model::{Batch, Kind, Level, LevelReader};
+use zvf_pyramid::{Options, PyramidError, build};
+use zvf_query::{Query, Reader};
+use zvf_store::{BuildOptions, OpenOptions, Store};
+
+use super::Case;
+use super::own::copy;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::whole;
+
+/// Builds such levels of a store into `folder`, with what the reference should see beside them.
+pub(super) async fn spread(
+    case: &Case,
+    turn: usize,
+    folder: &Path,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let path = folder.join(format!("{}.zarrvectors", case.id));
+    copy(&case.ours(), &path)?;
+    let address = path.to_string_lossy().into_owned();
+    let mut report = Report::new(format!("levels that add/{}", case.id));
+    let before = shown(&address).await?;
+    let (options, how) = (options(&address, turn).await?, how());
+    match build(&address, &options, &how, |_| {}).await {
+        Ok(levels) if levels.is_empty() => {
+            report.skip("one object, or no points: there is nothing for a second level");
+            std::fs::remove_dir_all(&path)?;
+        }
+        Ok(levels) => {
+            let after = shown(&address).await?;
+            report.holds("level 0", after == before, "shows something else than before");
+            let mut seen = Vec::new();
+            for level in &levels {
+                let own = own(&address, level.level).await?;
+                let same = level.vertices == own.len() as u64;
+                report.holds(&format!("level {}", level.level), same, "another number of vertices");
+                seen.push(json!(own));
+            }
+            let counts: Vec<Value> = levels.iter().map(|level| json!(level.vertices)).collect();
+            let about = json!({ "levels": counts, "points": seen });
+            std::fs::write(folder.join(format!("{}.json", case.id)), about.to_string())?;
+        }
+        // Such as points that are in no object, or edges between objects: nothing was written.
+        Err(PyramidError::Unsupported { what, expected, .. }) => {
+            report.skip(format!("{what}: {expected}"));
+            let after = shown(&address).await?;
+            report.holds("refused", after == before, "the store is not what it was");
+            std::fs::remove_dir_all(&path)?;
+        }
+        Err(error) => report.fail("levels", format!("{options:?}: {error}")),
+    }
+    tally.add(report)
+}
+
+/// Puts the stores in `folder` together again, each beside what it shows.
+pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|ending| ending != "zarrvectors") {
+            continue;
+        }
+        let address = path.to_string_lossy().into_owned();
+        let name = path.file_stem().context("a store without a name")?.to_string_lossy();
+        let mut report = Report::new(format!("levels that add/{name}"));
+        let before = shown(&address).await?;
+        let none = Options { levels: Some(0), memory: 1 << 16, ..Options::default() };
+        match build(&address, &none, &how(), |_| {}).await {
+            Ok(levels) => {
+                report.holds("one level", levels.len() == 1, format!("{} levels", levels.len()));
+                let after = shown(&address).await?;
+                report.holds("put together", after == before, "something else than was shown");
+                let store = Store::open(&address, OpenOptions::default()).await?;
+                let numbers = store.level_numbers();
+                report.holds("levels", numbers == [0], format!("{numbers:?} instead of 0"));
+            }
+            Err(error) => report.fail("put together", error),
+        }
+        tally.add(report)?;
+    }
+    Ok(())
+}
+
+/// Objects where there are some, else points; the choice depends on the turn.
+async fn options(address: &str, turn: usize) -> anyhow::Result<Options> {
+    let store = Store::open(address, OpenOptions::default()).await?;
+    let level = LevelReader::open(&store, Level(0)).await?;
+    let sparse = level.objects().await?.is_some() || level.kinds() != [Kind::PointCloud];
+    Ok(Options {
+        additive: true,
+        levels: Some(1 + turn as u32 % 3),
+        sparsity: if sparse { 2.0 } else { 1.0 },
+        keep: (!sparse).then_some(0.3),
+        memory: if turn.is_multiple_of(2) { 1 << 14 } else { 64 << 20 },
+        chunk_scale: 1 + turn as u32 % 2,
+        seed: turn as u64,
+        ..Options::default()
+    })
+}
+
+fn how() -> BuildOptions {
+    BuildOptions { sync: false, ..BuildOptions::default() }
+}
+
+/// What level 0 shows: vertices with their objects and attributes, and edges or faces by where their ends
+/// are; in an order that is always the same.
+async fn shown(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
+    let store = Store::open(address, OpenOptions::default()).await?;
+    let batch = Reader::new(store).run(&Query::all().with_owners()).await?.batch;
+    let owner = |row: usize| {
+        let owner = batch.vertex_objects().and_then(|owners| owners.get(row).copied().flatten());
+        owner.map_or(u64::MAX, |id| id.0.unsigned_abs())
+    };
+    let mut names: Vec<_> = batch.fields().iter().collect();
+    names.sort_by_key(|field| field.name.clone());
+    let row = |row: usize| {
+        let fields = names.iter().flat_map(|field| whole::point(&field.column, row));
+        let at = whole::point(batch.positions(), row).into_iter().chain(fields);
+        at.map(f64::to_bits).chain([owner(row)]).collect::<Vec<u64>>()
+    };
+    let mut rows: Vec<Vec<u64>> = (0..batch.len()).map(row).collect();
+    let mut elements: Vec<Vec<u64>> = ends(&batch);
+    rows.sort_unstable();
+    elements.sort_unstable();
+    Ok([rows, elements])
+}
+
+fn ends(batch: &Batch) -> Vec<Vec<u64>> {
+    let at = |row: &usize| whole::point(batch.positions(), *row).into_iter().map(f64::to_bits);
+    let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
+    elements.map(|rows| rows.iter().flat_map(at).collect()).collect()
+}
+
+/// The vertices that a level has of its own.
+async fn own(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
+    let store = Store::open(address, OpenOptions::default()).await?;
+    let query = Query::all().at_level(Level(level)).own_level_only();
+    let batch = Reader::new(store).run(&query).await?.batch;
+    Ok((0..batch.len()).map(|row| whole::point(batch.positions(), row)).collect())
+}

@@ -1,0 +1,173 @@
+//! One level of those that add to each other, being written: what it has of its own.
+//!
+//! It is taken from level 0, and from those that this one adds to, one after the other. So vertices that are
+//! put together again come in the order of the levels, the finest first, and those of one level in the
+//! order in which they were there; objects are numbered by their ids, as always.
+
+use futures_util::StreamExt as _;
+use zvf_format::metadata::{Level as Document, Refinement, Token};
+use zvf_model::{Batch, Kind, LevelReader, ObjectId};
+use zvf_query::{Order, Query, Reader};
+use zvf_write::{LevelWriter, Outside, WriteOptions};
+
+use super::shares::Share;
+use super::whole;
+use crate::PyramidError;
+use crate::batches::some;
+use crate::blocks::vertices_in;
+use crate::carry::Objects;
+use crate::groups;
+use crate::making::Making;
+use crate::num::{to_f64, to_u64, to_usize};
+use crate::report::LevelReport;
+
+/// What a level has of its own, being written.
+pub(super) struct Own<'a> {
+    pub(super) making: Making<'a>,
+    pub(super) reader: &'a Reader,
+    /// Those that hold what is spread: level 0, and the ones that it adds to.
+    pub(super) levels: &'a [LevelReader],
+    pub(super) share: Share<'a>,
+    /// Whether a coarser level follows.
+    pub(super) adds: bool,
+}
+
+impl Own<'_> {
+    /// Writes the level.
+    pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
+        let options = self.making.ladder.options();
+        let write = WriteOptions {
+            memory: options.memory,
+            outside: Outside::Expand,
+            ..WriteOptions::default()
+        };
+        let step = self.making.step;
+        let schema = self.making.schema(whole::linked(self.levels).await?).await?;
+        let mut writer = LevelWriter::new(self.making.build, step.level, schema, &write);
+        let (objects, elements) = match &self.share {
+            Share::Points(_) => (0, self.points(&mut writer, None).await?),
+            Share::Objects(objects) => {
+                let names = self.making.names;
+                let kind = self.making.ladder.kind;
+                objects.carry(self.levels, &names.source_id, writer.writer().kind(kind)?).await?;
+                groups::carry(self.levels, &[objects], writer.writer()).await?;
+                let elements = if kind == Kind::PointCloud {
+                    self.points(&mut writer, Some(objects)).await?
+                } else if kind.is_chain() {
+                    self.chains(&mut writer, objects).await?
+                } else {
+                    self.pieces(&mut writer, objects).await?
+                };
+                (to_u64(objects.kept_there()), elements)
+            }
+        };
+        let mut document = Document::new(step.level);
+        let told = writer.finish(|_, level| {
+            self.describe(level);
+            document.clone_from(level);
+        });
+        let vertices = told.await?.vertices;
+        let error = self.making.error;
+        let level = step.level;
+        let report =
+            LevelReport { level, vertices, objects, elements, error, ..LevelReport::default() };
+        Ok((report, document))
+    }
+
+    /// Points, as they are stored, those of this level picked.
+    async fn points(
+        &self,
+        writer: &mut LevelWriter,
+        objects: Option<&Objects>,
+    ) -> Result<u64, PyramidError> {
+        let mut number = 0_u64;
+        for level in self.levels {
+            let query = Query::all().order(Order::Storage);
+            let mut batches = self.reader.stream(asking(level, query, objects.is_some()));
+            while let Some(batch) = batches.next().await {
+                let batch = batch?;
+                let rows = self.share.rows(&batch, number);
+                number = number.saturating_add(to_u64(batch.len()));
+                if !rows.is_empty() {
+                    writer.writer().push(&some(&batch, &rows)?)?;
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Chains, object by object.
+    async fn chains(
+        &self,
+        writer: &mut LevelWriter,
+        objects: &Objects,
+    ) -> Result<u64, PyramidError> {
+        for (at, level) in (0_u32..).zip(self.levels) {
+            for ids in objects.of_level(at).chunks(OBJECTS_AT_ONCE) {
+                let query = Query::objects(ids.iter().copied().map(ObjectId)).order(Order::Objects);
+                let mut batches = self.reader.stream(asking(level, query, false));
+                while let Some(batch) = batches.next().await {
+                    writer.writer().push(&batch?)?;
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
+    async fn pieces(
+        &self,
+        writer: &mut LevelWriter,
+        objects: &Objects,
+    ) -> Result<u64, PyramidError> {
+        let ladder = self.making.ladder;
+        let room = vertices_in(ladder.options().memory);
+        let mut elements = 0_u64;
+        for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
+            let mean = to_f64(*vertices) / to_f64(to_u64(objects.there(at).max(1)));
+            let each = to_usize(crate::num::whole(to_f64(room) / mean.max(1.0))).max(1);
+            for ids in objects.of_level(at).chunks(each) {
+                let query = Query::objects(ids.iter().copied().map(ObjectId));
+                let batch = self.reader.run(&asking(level, query, true)).await?.batch;
+                let batch = self.making.plain_links(batch)?;
+                elements = elements.saturating_add(of(&batch));
+                if !batch.is_empty() {
+                    writer.writer().push(&batch)?;
+                }
+            }
+        }
+        Ok(elements)
+    }
+
+    /// What the level says of itself: of the full one, it stays what was said of the data.
+    fn describe(&self, level: &mut Document) {
+        if self.making.step.level > 0 {
+            self.making.describe(level, None, self.making.recipe(self.making.error));
+        } else if let Some(full) = self.levels.first() {
+            let full = full.node().meta();
+            level.user_metadata.clone_from(&full.user_metadata);
+            for (name, value) in &full.extras {
+                level.extras.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            for (name, value) in &full.attributes {
+                level.attributes.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            for (name, value) in &full.document {
+                level.document.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        level.refinement = self.adds.then_some(Token::Known(Refinement::Add));
+    }
+}
+
+fn asking(level: &LevelReader, query: Query, owners: bool) -> Query {
+    let query = query.at_level(level.level()).own_level_only().uncached();
+    if owners { query.with_owners() } else { query }
+}
+
+fn of(batch: &Batch) -> u64 {
+    batch.elements().map_or(0, |elements| to_u64(elements.len()))
+}
+
+/// Objects that are asked for at once, where they come one after the other.
+const OBJECTS_AT_ONCE: usize = 1 << 20;

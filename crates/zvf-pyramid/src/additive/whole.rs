@@ -1,0 +1,126 @@
+//! Level 0 as it is shown: one level, or several that add to each other.
+//!
+//! What is made of it holds all that it shows, so whatever could not be taken over is refused before
+//! anything is written: kinds beside, attributes that only some of the levels have, attributes of fragments,
+//! which are made anew.
+
+use zvf_format::key::Delta;
+use zvf_format::metadata::{Capability, LinksConvention};
+use zvf_model::{Kind, LevelReader, LinkFamily};
+use zvf_store::Caching;
+
+use crate::PyramidError;
+use crate::num::to_u64;
+
+/// Refuses levels of which something would be lost.
+pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
+    let refused =
+        |what, expected, found: &str| Err(PyramidError::unsupported(what, expected, found));
+    one_kind(levels, kind)?;
+    let mut known = [None, None]; // attributes of vertices, of edges
+    for level in levels {
+        if level.store().root().zarr_vectors.has(Capability::DenseManifests) {
+            return refused("object index", "manifests that are not dense", "dense ones");
+        }
+        let own = level.fragment_attribute_names().await?.names;
+        if let Some(name) = own.iter().find(|name| **name != *OWNER) {
+            return refused("attributes of fragments", "none: fragments are made anew", name);
+        }
+        let of_links = level.link_attribute_names().await?.names;
+        if (kind.is_chain() || kind == Kind::Skeleton && !is_explicit(level))
+            && let Some(name) = of_links.first()
+        {
+            return refused("attributes of edges", "none where edges are not stored", name);
+        }
+        let has = [!level.chunks().await?.is_empty(), level.links(Delta::SAME).await?.is_some()];
+        let of_vertices = level.attribute_names().await?.names;
+        for ((known, has), names) in known.iter_mut().zip(has).zip([of_vertices, of_links]) {
+            if !has {
+                continue;
+            }
+            let known = known.get_or_insert_with(|| names.clone());
+            if *known != names {
+                let expected = "the same at levels that add to each other: others would be lost";
+                let found = format!("others at level {}: {}", level.level().0, names.join(", "));
+                return refused("attributes of vertices and edges", expected, &found);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses levels of several kinds.
+pub(super) fn one_kind(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
+    let refused = |expected, found: String| {
+        Err(PyramidError::unsupported("kinds of geometry", expected, found))
+    };
+    for level in levels {
+        if let Some(beside) = level.kinds_beside().next() {
+            return refused("one, to be spread over levels", beside.to_string());
+        }
+        if level.kinds() != [kind] {
+            let found = format!("others at level {}", level.level().0);
+            return refused("the same at levels that add to each other", found);
+        }
+    }
+    Ok(())
+}
+
+/// What is said of a store without levels.
+pub(super) fn no_levels() -> PyramidError {
+    PyramidError::unsupported("levels of the store", "one or more", "none")
+}
+
+/// How many edges or faces are stored; `None` where they follow from the order of vertices.
+pub(super) async fn links_of(
+    levels: &[LevelReader],
+    kind: Kind,
+) -> Result<Option<u64>, PyramidError> {
+    let mut all = 0_u64;
+    for level in levels {
+        if !kind.has_links() || kind == Kind::Skeleton && !is_explicit(level) {
+            return Ok(None);
+        }
+        let Some(family) = level.links(Delta::SAME).await? else { continue };
+        let own = match family.num_links() {
+            Some(count) => count,
+            None if family.is_duplicated() => return Ok(None),
+            None => counted(&family).await?,
+        };
+        all = all.saturating_add(own);
+    }
+    Ok(Some(all))
+}
+
+/// The level whose links say how all of them are stored: the first that has some.
+pub(super) async fn linked(levels: &[LevelReader]) -> Result<Option<&LevelReader>, PyramidError> {
+    for level in levels {
+        if level.links(Delta::SAME).await?.is_some() {
+            return Ok(Some(level));
+        }
+    }
+    Ok(levels.first())
+}
+
+async fn counted(family: &LinkFamily) -> Result<u64, PyramidError> {
+    let mut count = 0_u64;
+    for segment in family.segments() {
+        let places = segment.cells().await?.in_order();
+        for places in places.chunks(CELLS_AT_ONCE) {
+            for records in segment.read(places, Caching::Once).await {
+                count = count.saturating_add(to_u64(records?.len()));
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Whether every edge is stored, those included that follow from the order of vertices.
+pub(super) fn is_explicit(level: &LevelReader) -> bool {
+    level.links_convention().known() == Some(LinksConvention::Explicit)
+}
+
+/// The column of fragments that says whose they are: it is made anew.
+const OWNER: &str = "object_id";
+/// Cells of links that are counted at once.
+const CELLS_AT_ONCE: usize = 256;
