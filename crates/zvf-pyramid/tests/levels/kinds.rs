@@ -8,6 +8,7 @@ use zvf_format::metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, Level, Members, ObjectId, Value, VertexRow};
 use zvf_pyramid::{Ladder, LevelReport, Method, OfKind, Options, Reference, build_reference};
 use zvf_query::{PLACES, Query, Reader};
+use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::going_on::{killed, tree};
@@ -123,6 +124,7 @@ async fn a_kind_of_which_there_is_nothing_stays_so() {
         let kind = reader.kind_of(Level(report.level), ObjectId(3)).await.unwrap();
         assert_eq!(kind, Some(Kind::Streamline));
     }
+    sound(&address).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,6 +134,7 @@ async fn each_kind_has_the_levels_it_would_have_alone() {
     let options = Options { levels: Some(3), ..Options::default() };
     let reports = as_if_alone(&address, &options).await;
     assert_eq!(reports.len(), 3);
+    sound(&address).await;
     for report in &reports {
         let kinds: Vec<Kind> = report.kinds.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, KINDS);
@@ -246,6 +249,7 @@ async fn objects_are_chosen_kind_by_kind_and_numbered_together() {
     let address = mixture(dir.path()).await;
     let options = Options { levels: Some(1), sparsity: 2.0, renumber: true, ..Options::default() };
     let [report] = &build(&address, &options).await[..] else { panic!("one level") };
+    sound(&address).await;
     let objects: Vec<u64> = report.kinds.iter().map(|(_, own)| own.objects).collect();
     assert_eq!(objects, [1, 0, 3, 1]);
     let reader = Reader::new(open(&address).await).level(Level(1)).await.unwrap();
@@ -293,6 +297,16 @@ async fn every_kind_is_linked_to_its_own() {
     }
     let own = reader.rows_of(Level(0), ObjectId(40)).await.unwrap();
     assert_eq!(own.len(), 200);
+    sound(&address).await;
+}
+
+/// Refuses any error of the validator. A collapsed surface may pass its bounds, and a kind may be empty:
+/// these are warnings.
+async fn sound(address: &str) {
+    let (options, observer) = (zvf_validate::Options::default(), Observer::default());
+    let report = validate(&open(address).await, &options, &observer).await.unwrap();
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(report.is_clean(), "{findings:#?}");
 }
 
 async fn rows_of(reader: &Reader, kind: Kind, level: u32) -> Vec<VertexRow> {
