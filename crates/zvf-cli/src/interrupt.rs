@@ -40,7 +40,8 @@ impl Interrupt {
     /// The runtime of the command, on which the signal is waited for.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         // Allocators keep for each thread what it once held: with hundreds a limit on memory means little.
-        let readers = std::thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 8));
+        let readers =
+            std::thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 8));
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(WORKERS).max_blocking_threads(readers);
         let built = threads.enable_all().build();

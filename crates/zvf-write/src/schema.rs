@@ -43,7 +43,7 @@ pub struct Schema {
     pub(crate) explicit: bool,
     pub(crate) codecs: Codecs,
     pub(crate) index_codecs: Option<Codecs>, // of what is not of vertices, where that differs
-    pub(crate) shard: Option<Vec<u64>>, // cells on each axis of a key, none 0
+    pub(crate) shard: Option<Vec<u64>>,      // cells on each axis of a key, none 0
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
