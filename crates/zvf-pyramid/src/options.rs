@@ -489,6 +489,14 @@ mod tests {
     }
 
     #[test]
+    fn tolerances_grow_faster_than_cells() {
+        let growth = |growth, method| Options { growth, ..Options::default() }.growth(method);
+        let all =
+            [Method::Simplify, Method::Cluster].map(|m| (growth(None, m), growth(Some(3.0), m)));
+        assert_eq!(all, [(4.0, 3.0), (2.0, 3.0)]);
+    }
+
+    #[test]
     fn words_both_ways() {
         for (method, word) in Method::WORDS {
             assert_eq!(

@@ -8,23 +8,20 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::Axis;
-use zvf_model::{Bounds, ObjectId};
+use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 use zvf_validate::{Observer, Options, validate};
-use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
-use crate::parts::made::{Points, SIDE, boxes, open, text, walks, within};
+use crate::parts::made::{Points, boxes, open, walks, within};
 use crate::parts::packed::turn;
 use crate::peer::Reference;
+use crate::pyramid::grow::{levels, made};
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::of(bench);
@@ -34,6 +31,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
         points(bench, page, &mut reference, Points { count, chunks, shard: None })?;
         streamlines(bench, page, &mut reference, (count / 100).max(10), chunks)?;
+        if times <= 10 {
+            levels(bench, page, count.max(1000), chunks)?;
+        }
         times *= 10;
     }
     Ok(())
@@ -106,7 +106,7 @@ fn streamlines(
 ) -> anyhow::Result<()> {
     let store = bench.below("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        made(&store, count, chunks)?;
+        made(&store, &walks(count, 100)?, chunks)?;
     }
     let amount = Amount::of(count * 100, &store)?;
     let reader = open(&store)?;
@@ -124,20 +124,6 @@ fn streamlines(
         step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
     }
     Ok(())
-}
-
-fn made(store: &Path, count: u64, chunks: u32) -> anyhow::Result<()> {
-    let batch = walks(count, 100)?;
-    let axes = Axis::spatial(3).context("three axes")?;
-    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
-    let schema = Schema::new(batch.kind(), axes, shape)?;
-    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-    block_on(async {
-        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
-        writer.push(&batch)?;
-        writer.finish().await?;
-        Ok(())
-    })
 }
 
 /// One work on one amount of data.

@@ -11,6 +11,8 @@
 //! the most memory it held can be told. Of the others the start of Python does not count; of the command
 //! it does. The limit is copying the store once.
 
+pub(crate) mod grow;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

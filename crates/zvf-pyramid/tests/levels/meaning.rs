@@ -96,6 +96,19 @@ async fn points_of_objects_stay_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_names_vertices_is_compressed_and_they_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 10.0, &walks(5, 100), |_| {}).await;
+    build(&address, &Options { levels: Some(1), ..Options::default() }).await;
+    let names = ["vertex_fragments", "fragment_attributes/object_id", "links/0/+1.0.0"];
+    for (array, coded) in names.map(|name| (name, true)).into_iter().chain([("vertices", false)]) {
+        let said = |level: u32| format!("{address}/{level}/{array}/zarr.json");
+        let zstd = |level| std::fs::read_to_string(said(level)).unwrap().contains("zstd");
+        assert_eq!((zstd(0), zstd(1)), (false, coded), "{array}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn chains_stay_within_what_they_state() {
     let dir = tempfile::tempdir().unwrap();
     let address = store(dir.path(), 16.0, &walks(12, 400), with_objects(12)).await;

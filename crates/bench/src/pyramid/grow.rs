@@ -1,0 +1,93 @@
+//! Levels of more and more of each kind, within memory that stays the same.
+//!
+//! Three levels by the command, in a process of its own, of a store with as many chunks as its part says.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use zvf_format::grid::ChunkShape;
+use zvf_format::metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Elements, Kind};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use super::{fresh, timed, zvf};
+use crate::contest::{Contender, Role, contest};
+use crate::page::{Amount, Page};
+use crate::parts::Bench;
+use crate::parts::made::{SIDE, text, walks};
+use crate::write::data::sheet;
+
+/// Levels of about so many vertices of each kind that is not points.
+pub(crate) fn levels(
+    bench: &Bench,
+    page: &mut Page,
+    count: u64,
+    chunks: u32,
+) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // it needs the command, which has a process of its own
+    }
+    for kind in [Kind::Streamline, Kind::Skeleton, Kind::Graph, Kind::Mesh] {
+        let work = format!("three levels of a {kind}, within {LIMIT}");
+        let name = format!("{work}, of {count} vertices");
+        if !bench.wants(&name) {
+            continue;
+        }
+        let store = bench.below("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
+        if !store.exists() {
+            made(&store, &batch(kind, count)?, chunks)?;
+        }
+        let place = bench.places()?.into_iter().next().context("nowhere to write")?;
+        let run = || {
+            let store = fresh(&store, &place.path)?;
+            let mut command = std::process::Command::new(zvf()?);
+            command.args(["pyramid", "-q", "--levels", "3", "--memory-limit", LIMIT]).arg(&store);
+            let turn = timed(command.stdout(std::process::Stdio::null()))?;
+            fs::remove_dir_all(&store)?;
+            Ok(turn)
+        };
+        let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
+        page.grown(&row, &work, Amount::of(count, &store)?);
+        page.row(row);
+    }
+    Ok(())
+}
+
+/// Walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a sheet.
+fn batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
+    let lines = walks(count / 100, 100)?;
+    Ok(match kind {
+        Kind::Streamline => lines,
+        Kind::Mesh => {
+            let (corners, faces) = sheet((count as f64).sqrt() as usize);
+            let faces = faces.as_chunks::<8>().0.iter();
+            let rows = faces.map(|row| i64::from_le_bytes(*row) as usize).collect();
+            let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;
+            Batch::new(kind, corners).with_elements(Elements::new(3, rows)?)?
+        }
+        _ => {
+            let rows = (1..lines.len()).filter(|at| at % 100 > 0).flat_map(|at| [at, at - 1]);
+            let edges = Elements::new(2, rows.collect())?;
+            Batch::new(kind, lines.positions().clone()).with_elements(edges)?
+        }
+    })
+}
+
+/// Writes a store of so many chunks on each axis.
+pub(crate) fn made(store: &Path, batch: &Batch, chunks: u32) -> anyhow::Result<()> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
+    let schema = Schema::new(batch.kind(), axes, shape)?;
+    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+    block_on(async {
+        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        writer.push(batch)?;
+        writer.finish().await?;
+        Ok(())
+    })
+}
+
+/// What the command may hold.
+const LIMIT: &str = "64MiB";
