@@ -100,6 +100,12 @@ impl Page {
         }
     }
 
+    /// What all counted in a work of a part.
+    #[cfg(test)]
+    pub(crate) fn count(&self, part: &str, work: &str) -> Option<u64> {
+        self.rows.iter().find(|row| (row.part, &*row.work) == (part, work))?.count
+    }
+
     /// A page that knows how busy the machine is now.
     pub(crate) fn new() -> Self {
         let load = fs::read_to_string("/proc/loadavg").ok();

@@ -43,6 +43,12 @@ impl Environment {
         }
         if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != wanted) {
             std::fs::create_dir_all(folder)?;
+            // It would be emptied wherever the link leads.
+            ensure!(
+                !environment.is_symlink(),
+                "{} is a symbolic link: expected a folder that may be emptied for packages; remove the link",
+                environment.display()
+            );
             run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
             let pip = &mut Command::new(&python);
             let output = pip.args(["-m", "pip", "install", "--quiet"]).args(packages).output()?;
@@ -263,5 +269,24 @@ impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.process.kill()); // it may have ended already
         drop(self.process.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a link leads to is left as it is.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_not_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::write(elsewhere.join("kept"), "1").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
+        let error = Environment::of(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
+        assert!(error.contains("peer is a symbolic link: expected a folder"), "{error}");
+        assert!(elsewhere.join("kept").exists());
     }
 }

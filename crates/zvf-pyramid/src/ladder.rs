@@ -252,6 +252,11 @@ impl KindLadder {
         steps
     }
 
+    /// The vertices that level 0 shows.
+    pub(crate) const fn vertices(&self) -> u64 {
+        self.all.vertices
+    }
+
     /// The vertices of each level that has some of what level 0 shows.
     pub(crate) fn of_levels(&self) -> &[u64] {
         &self.of_levels

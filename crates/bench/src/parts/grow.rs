@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_model::ObjectId;
+use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Columns, Query};
 use zvf_validate::{Observer, Options, validate};
 
@@ -18,10 +18,11 @@ use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
-use crate::parts::made::{Points, boxes, open, walks, within};
+use crate::parts::made::{Points, boxes, open, walks, within, write};
 use crate::parts::packed::turn;
+use crate::parts::shapes::{CORNERS, NODES, rings, trees};
 use crate::peer::Reference;
-use crate::pyramid::grow::{levels, made};
+use crate::pyramid::grow::levels;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::of(bench);
@@ -34,6 +35,13 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if times <= 10 {
             levels(bench, page, count.max(1000), chunks)?;
         }
+        // Made in memory at once: a tenth of that.
+        let nodes = trees((count / 10 / NODES as u64).max(10))?;
+        let edges = nodes.elements().context("trees without edges")?.clone();
+        let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
+        shapes(bench, page, &mut reference, "graph", &graph, chunks)?;
+        let mesh = rings((count / 10 / CORNERS as u64).max(4))?;
+        shapes(bench, page, &mut reference, "mesh", &mesh, chunks)?;
         times *= 10;
     }
     Ok(())
@@ -56,14 +64,6 @@ fn points(
     let one = vec![within(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
-    let written = || {
-        if new.exists() {
-            fs::remove_dir_all(&new)?;
-        }
-        let start = Instant::now();
-        points.write(&new)?;
-        Ok(Turn::of(start.elapsed().as_secs_f64()))
-    };
     let checked = || {
         let (mut sound, mut cost) = (0, Cost::default());
         let seconds = repeated(|| {
@@ -79,7 +79,7 @@ fn points(
     };
     let zvf = |run| Contender::new("zvf", Role::Zvf, run);
     let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
-    let writer = Contender::new("zvf", Role::Zvf, written);
+    let writer = zvf_writing(&new, || points.write(&new));
     let checker = Contender::new("zvf", Role::Zvf, checked);
     let [some, whole] = [&one, &all].map(|queries| {
         let reader = &reader;
@@ -106,7 +106,7 @@ fn streamlines(
 ) -> anyhow::Result<()> {
     let store = bench.below("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        made(&store, &walks(count, 100)?, chunks)?;
+        write(&walks(count, 100)?, chunks, &store)?;
     }
     let amount = Amount::of(count * 100, &store)?;
     let reader = open(&store)?;
@@ -124,6 +124,57 @@ fn streamlines(
         step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
     }
     Ok(())
+}
+
+/// Every work on one graph or mesh; they are counted by vertices.
+fn shapes(
+    bench: &Bench,
+    page: &mut Page,
+    reference: &mut Reference,
+    what: &str,
+    batch: &Batch,
+    chunks: u32,
+) -> anyhow::Result<()> {
+    let folder = bench.below("grow")?;
+    let count = batch.len();
+    let store = folder.join(format!("{what}-{count}-{chunks}.zarrvectors"));
+    if !store.exists() {
+        write(batch, chunks, &store)?;
+    }
+    let amount = Amount::of(count as u64, &store)?;
+    let reader = open(&store)?;
+    let small = boxes(1, (1000.0 / count as f64).min(1.0));
+    let some = vec![within(&small[0])?];
+    let all = vec![Query::all().columns(Columns::None).uncached()];
+    let new = folder.join("new.zarrvectors");
+    let ask =
+        |work: &str| reference.contender(json!({"work": work, "path": store, "boxes": small}));
+    let [boxed, scanned] = ["boxes", "scan"].map(ask);
+    let reader = &reader;
+    let ours = |queries| Contender::new("zvf", Role::Zvf, move || turn(reader, queries));
+    for (work, sides) in [
+        (format!("write a {what}"), vec![zvf_writing(&new, || write(batch, chunks, &new))]),
+        (format!("a box of a {what}"), vec![ours(&some), boxed]),
+        (format!("all of a {what}"), vec![ours(&all), scanned]),
+    ] {
+        step(bench, page, &work, &format!("{count} vertices"), amount, sides)?;
+    }
+    Ok(())
+}
+
+/// Writes a new store where the one before it was.
+fn zvf_writing<'a>(
+    store: &'a Path,
+    mut write: impl FnMut() -> anyhow::Result<()> + 'a,
+) -> Contender<'a> {
+    Contender::new("zvf", Role::Zvf, move || {
+        if store.exists() {
+            fs::remove_dir_all(store)?;
+        }
+        let start = Instant::now();
+        write()?;
+        Ok(Turn::of(start.elapsed().as_secs_f64()))
+    })
 }
 
 /// One work on one amount of data.

@@ -5,19 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
-use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::Axis;
-use zvf_model::{Bounds, ObjectId};
+use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
-use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::contest::{Contender, Role, contest};
 use crate::page::Page;
 use crate::parts::Bench;
-use crate::parts::made::{SIDE, boxes, open, text, walks, within};
+use crate::parts::made::{boxes, open, walks, within, write};
 use crate::parts::packed::turn;
 use crate::peer::Other;
 
@@ -75,15 +70,7 @@ fn made(folder: &Path, count: u64) -> anyhow::Result<std::path::PathBuf> {
     if !store.exists() {
         let batch = walks(count, 100)?;
         fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
-        let axes = Axis::spatial(3).context("three axes")?;
-        let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
-        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-        block_on(async {
-            let mut writer = Writer::create(text(&store)?, schema, WriteOptions::default()).await?;
-            writer.push(&batch)?;
-            writer.finish().await?;
-            anyhow::Ok(())
-        })?;
+        write(&batch, 8, &store)?;
     }
     Ok(store)
 }

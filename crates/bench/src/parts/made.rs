@@ -96,6 +96,20 @@ pub(crate) fn walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
 }
 
+/// Writes a store of one batch, in so many chunks of the cube on each axis.
+pub(crate) fn write(batch: &Batch, chunks: u32, store: &Path) -> anyhow::Result<()> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
+    let schema = Schema::new(batch.kind(), axes, shape)?;
+    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+    block_on(async {
+        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        writer.push(batch)?;
+        writer.finish().await?;
+        Ok(())
+    })
+}
+
 /// Boxes of a share of the cube, the same each time.
 pub(crate) fn boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
     let mut random = Random(0x1234_5678_9abc_def1);

@@ -193,6 +193,47 @@ mod tests {
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }
+        for (part, work, count) in known() {
+            assert_eq!(page.count(part, work), Some(count), "{part}: {work}");
+        }
+    }
+
+    /// What is known without a store: how many were made, and which of them lie in boxes.
+    fn known() -> [(&'static str, &'static str, u64); 17] {
+        let points = made::Points { count: 10_000, chunks: 8, shard: None };
+        let places: Vec<[f32; 3]> = points
+            .batches()
+            .flat_map(|batch| {
+                let positions = batch.unwrap().positions().clone();
+                positions.as_slice::<f32>().unwrap().as_chunks::<3>().0.to_vec()
+            })
+            .collect();
+        let inside = |boxes: Vec<[[f64; 3]; 2]>| {
+            let within = |[low, high]: &[[f64; 3]; 2], place: &[f32; 3]| {
+                (0..3).all(|axis| (low[axis]..high[axis]).contains(&f64::from(place[axis])))
+            };
+            let count = |bounds| places.iter().filter(|place| within(bounds, place)).count() as u64;
+            boxes.iter().map(count).sum()
+        };
+        [
+            ("points", "a box of 1/1000, of 10000 points", inside(made::boxes(1, 0.001))),
+            ("points", "20 boxes of 1 %, of 10000 points", inside(made::boxes(20, 0.01))),
+            ("points", "all points and an attribute, of 10000 points", 10_000),
+            ("lines", "one streamline, of 200", 100),
+            ("lines", "all streamlines, of 200", 200 * 100),
+            ("shapes", "1 of 10 skeletons", 100 + 99),
+            ("shapes", "5 of 10 skeletons", 5 * (100 + 99)),
+            ("shapes", "1 of 10 meshes", 256 + 512),
+            ("shapes", "5 of 10 meshes", 5 * (256 + 512)),
+            ("packed", "20 boxes of 1/1000 of 10000 points", inside(made::boxes(20, 0.001))),
+            ("packed", "all of 10000 points", 10_000),
+            ("grow", "all points, of 1000 points", 1000),
+            ("grow", "one streamline, of 10 streamlines", 100),
+            ("grow", "a box of a graph, of 1000 vertices", 1000),
+            ("grow", "all of a graph, of 1000 vertices", 1000),
+            ("grow", "a box of a mesh, of 1024 vertices", 1024),
+            ("grow", "all of a mesh, of 1024 vertices", 1024),
+        ]
     }
 
     #[test]

@@ -11,18 +11,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
-use zvf_model::{Batch, Bounds, Column, Elements, Kind, ObjectId};
+use zvf_format::metadata::Dtype;
+use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
-use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::Bench;
-use crate::parts::made::{SIDE, open, text, walks};
+use crate::parts::made::{SIDE, open, walks, write};
 use crate::peer::Other;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
@@ -90,21 +88,13 @@ fn made(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
         fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
-        let axes = Axis::spatial(3).context("three axes")?;
-        let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
-        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-        block_on(async {
-            let mut writer = Writer::create(text(&store)?, schema, WriteOptions::default()).await?;
-            writer.push(batch)?;
-            writer.finish().await?;
-            anyhow::Ok(())
-        })?;
+        write(batch, 8, &store)?;
     }
     Ok(store)
 }
 
 /// Walks as trees: each node but the first of a walk has the one before it as its parent.
-fn trees(count: u64) -> anyhow::Result<Batch> {
+pub(super) fn trees(count: u64) -> anyhow::Result<Batch> {
     let walks = walks(count, NODES)?;
     let children = (0..walks.len()).filter(|node| node % NODES > 0);
     let edges = Elements::new(2, children.flat_map(|node| [node, node - 1]).collect())?;
@@ -114,13 +104,13 @@ fn trees(count: u64) -> anyhow::Result<Batch> {
 }
 
 /// Rings around places of a walk, far enough from the sides.
-fn rings(count: u64) -> anyhow::Result<Batch> {
+pub(super) fn rings(count: u64) -> anyhow::Result<Batch> {
     let centres = walks(count, 1)?;
     let centres = centres.positions().as_slice::<f32>().context("float32")?.to_vec();
     let (mut places, mut faces) = (Vec::new(), Vec::new());
     for (ring, centre) in centres.as_chunks::<3>().0.iter().enumerate() {
-        let first = ring * AROUND * AROUND;
-        for at in 0..AROUND * AROUND {
+        let first = ring * CORNERS;
+        for at in 0..CORNERS {
             let angle = |step: usize| step as f32 / AROUND as f32 * std::f32::consts::TAU;
             let (u, v) = (angle(at / AROUND), angle(at % AROUND));
             let from_axis = 1.5 + 0.5 * v.cos();
@@ -136,12 +126,14 @@ fn rings(count: u64) -> anyhow::Result<Batch> {
         }
     }
     let positions = Column::new(Dtype::FLOAT32, 3, places.into())?;
-    let owner = |vertex: usize| Some(ObjectId((vertex / (AROUND * AROUND)) as i64));
+    let owner = |vertex: usize| Some(ObjectId((vertex / CORNERS) as i64));
     let owners = (0..positions.len()).map(owner).collect();
     let batch = Batch::new(Kind::Mesh, positions);
     Ok(batch.with_vertex_objects(owners)?.with_elements(Elements::new(3, faces)?)?)
 }
 
-const NODES: usize = 100;
+pub(super) const NODES: usize = 100;
 /// Corners around a ring, and around its tube.
 const AROUND: usize = 16;
+/// Corners of a ring.
+pub(super) const CORNERS: usize = AROUND * AROUND;

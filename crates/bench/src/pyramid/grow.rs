@@ -6,20 +6,17 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use futures_executor::block_on;
-use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
-use zvf_model::{Batch, Bounds, Column, Elements, Kind};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_format::metadata::Dtype;
+use zvf_model::{Batch, Column, Elements, Kind};
 
 use super::{fresh, timed, zvf};
 use crate::contest::{Contender, Role, contest};
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
-use crate::parts::made::{SIDE, text, walks};
+use crate::parts::made::{walks, write};
 use crate::write::data::sheet;
 
-/// Levels of about so many vertices of each kind that is not points.
+/// Levels of about so many vertices of each kind.
 pub(crate) fn levels(
     bench: &Bench,
     page: &mut Page,
@@ -29,7 +26,7 @@ pub(crate) fn levels(
     if bench.alone || bench.own.is_some() {
         return Ok(()); // it needs the command, which has a process of its own
     }
-    for kind in [Kind::Streamline, Kind::Skeleton, Kind::Graph, Kind::Mesh] {
+    for kind in [Kind::PointCloud, Kind::Streamline, Kind::Skeleton, Kind::Graph, Kind::Mesh] {
         let work = format!("three levels of a {kind}, within {LIMIT}");
         let name = format!("{work}, of {count} vertices");
         if !bench.wants(&name) {
@@ -37,7 +34,7 @@ pub(crate) fn levels(
         }
         let store = bench.below("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
         if !store.exists() {
-            made(&store, &batch(kind, count)?, chunks)?;
+            write(&batch(kind, count)?, chunks, &store)?;
         }
         let place = bench.places()?.into_iter().next().context("nowhere to write")?;
         let run = || {
@@ -60,6 +57,7 @@ fn batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
     let lines = walks(count / 100, 100)?;
     Ok(match kind {
         Kind::Streamline => lines,
+        Kind::PointCloud => Batch::new(kind, lines.positions().clone()),
         Kind::Mesh => {
             let (corners, faces) = sheet((count as f64).sqrt() as usize);
             let faces = faces.as_chunks::<8>().0.iter();
@@ -72,20 +70,6 @@ fn batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
             let edges = Elements::new(2, rows.collect())?;
             Batch::new(kind, lines.positions().clone()).with_elements(edges)?
         }
-    })
-}
-
-/// Writes a store of so many chunks on each axis.
-pub(crate) fn made(store: &Path, batch: &Batch, chunks: u32) -> anyhow::Result<()> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
-    let schema = Schema::new(batch.kind(), axes, shape)?;
-    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-    block_on(async {
-        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
-        writer.push(batch)?;
-        writer.finish().await?;
-        Ok(())
     })
 }
 

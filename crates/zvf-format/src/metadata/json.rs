@@ -144,6 +144,11 @@ impl Parser<'_> {
             }
             b'[' if presence => {
                 self.deepen()?;
+                if let Some((keys, len)) = KeyList::printed(self.rest()) {
+                    self.at = self.at.saturating_add(len);
+                    self.keys = Some(keys);
+                    return Ok(Some(Value::Null));
+                }
                 if self.closes(b']') {
                     self.keys = Some(KeyList::default());
                     return Ok(Some(Value::Null));

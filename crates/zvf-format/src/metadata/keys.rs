@@ -1,14 +1,21 @@
 //! A long list of short texts in one piece of memory: the presence list of a chunk array.
 //!
 //! A level may have ten million chunks. As JSON values their keys would take ten times the bytes of
-//! the document; here they take those of their text and one position each.
+//! the document; here they take those of their text. Opening a store need not look at each of them:
+//! a list as writers print it is checked by its bytes and kept as it is, and cut when keys are asked for.
+//!
+//! ```text
+//! ["0.0", "0.1",\n "10.0"]     as printed: digits, dots and signs between quotes, a comma after each
+//! ["0.\u0030", "a" , "b"]     any other list: its keys one by one, as the parser reads strings
+//! ```
 //!
 //! Not here: what a key means (`key`), and whether it lies inside the grid.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Texts back to back, in the order of the document.
+/// Texts in the order of the document; cheap to clone when they came from one.
 ///
 /// ```
 /// use zvf_format::metadata::KeyList;
@@ -17,58 +24,141 @@ use alloc::vec::Vec;
 /// assert_eq!((keys.len(), keys.get(0), keys.get(2)), (2, Some("-1.0"), None));
 /// assert_eq!(keys.iter().collect::<Vec<_>>(), ["-1.0", "0.0"]);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyList {
-    text: String,
-    ends: Vec<usize>, // never decreasing, each a character boundary of `text`, the last its length
+#[derive(Clone, Debug)]
+pub struct KeyList(Keys);
+
+#[derive(Clone, Debug)]
+enum Keys {
+    /// As a document prints them, brackets left out: `len` texts between two quotes each, and no
+    /// other quotes.
+    Printed { text: Arc<str>, len: usize },
+    /// Back to back; `ends` never decreases, each is a character boundary of `text`, the last its length.
+    Joined { text: String, ends: Vec<usize> },
 }
 
 impl KeyList {
+    /// The list whose opening bracket `text` starts with, and the bytes it takes with its brackets.
+    ///
+    /// `None` where it is not printed as writers do: it may be a list all the same.
+    pub(super) fn printed(text: &str) -> Option<(Self, usize)> {
+        let end = text.find(']')?;
+        let list = text.get(..end)?.trim_end_matches([' ', '\n', '\r', '\t']);
+        let len = is_plain(list.as_bytes())?;
+        let text = list.get(1..)?.into();
+        Some((Self(Keys::Printed { text, len }), end.saturating_add(1)))
+    }
+
     /// How many keys there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.ends.len()
+        match &self.0 {
+            Keys::Printed { len, .. } => *len,
+            Keys::Joined { ends, .. } => ends.len(),
+        }
     }
 
     /// Whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
-    /// Key `i`, or `None` past the end.
+    /// Key `i`, or `None` past the end. In a list of a document those before it are walked over.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<&str> {
-        let end = *self.ends.get(i)?;
-        let start = match i.checked_sub(1) {
-            Some(before) => *self.ends.get(before)?,
-            None => 0,
-        };
-        self.text.get(start..end)
+        self.iter().nth(i)
     }
 
     /// The keys, in the order of the document.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
-        self.ends.iter().map(move |&end| {
-            let key = self.text.get(start..end).unwrap_or_default(); // cut where it was joined
-            start = end;
+        (0..self.len()).map(move |i| {
+            let (key, next) = self.cut(i, start).unwrap_or_default(); // `i` is below the length
+            start = next;
             key
         })
     }
 
+    /// Key `i`, which lies at `start` or soon after, and where the one after it may be looked for.
+    fn cut(&self, i: usize, start: usize) -> Option<(&str, usize)> {
+        match &self.0 {
+            Keys::Printed { text, .. } => {
+                let quote = |from: usize| {
+                    let run = text.as_bytes().get(from..)?.iter().position(|b| *b == b'"')?;
+                    from.checked_add(run)
+                };
+                let from = quote(start)?.saturating_add(1);
+                let end = quote(from)?;
+                Some((text.get(from..end)?, end.saturating_add(1)))
+            }
+            Keys::Joined { text, ends } => {
+                let end = *ends.get(i)?;
+                Some((text.get(start..end)?, end))
+            }
+        }
+    }
+
     /// Adds one key at the end.
     pub fn push(&mut self, key: &str) {
-        self.text.push_str(key);
-        self.ends.push(self.text.len());
+        if let Keys::Printed { .. } = self.0 {
+            *self = self.iter().collect();
+        }
+        if let Keys::Joined { text, ends } = &mut self.0 {
+            text.push_str(key);
+            ends.push(text.len());
+        }
     }
 
     /// Gives back what growing reserved too much.
     pub(super) fn shrink(&mut self) {
-        self.text.shrink_to_fit();
-        self.ends.shrink_to_fit();
+        if let Keys::Joined { text, ends } = &mut self.0 {
+            text.shrink_to_fit();
+            ends.shrink_to_fit();
+        }
     }
 }
+
+/// How many keys `list` holds, when it is a bracket and then nothing but keys as they are printed.
+///
+/// Every byte is judged by those beside it, and all of them without a jump, so that the compiler
+/// judges many at once. By induction from the bracket: a quote after a gap opens, what follows is
+/// the key, the quote after it closes, and what follows that is a comma.
+fn is_plain(list: &[u8]) -> Option<usize> {
+    let (before, at, after) = (list, list.get(1..)?, list.get(2..)?);
+    let mut all = true;
+    for ((before, at), after) in before.iter().zip(at).zip(after) {
+        let word = in_key(*before) | (*before == b'"');
+        let opens = !word & in_key(*after);
+        let closes = in_key(*before) & (*after == b',');
+        all &= (in_key(*at) & word)
+            | ((*at == b'"') & (opens | closes))
+            | ((*at == b',') & (*before == b'"'))
+            | (((*at == b' ') | (*at == b'\n')) & !word);
+    }
+    let ends = matches!(list, [.., key, b'"'] if in_key(*key));
+    let quotes = list.iter().filter(|b| **b == b'"').count();
+    if all && ends { Some(quotes / 2) } else { None }
+}
+
+/// Whether `byte` may be part of a key: digits, dot and sign, and the slash between them.
+const fn in_key(byte: u8) -> bool {
+    matches!(byte, b'-'..=b'9')
+}
+
+impl Default for KeyList {
+    fn default() -> Self {
+        Self(Keys::Joined { text: String::new(), ends: Vec::new() })
+    }
+}
+
+/// The same keys in the same order, however they are kept.
+impl PartialEq for KeyList {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for KeyList {}
 
 impl<T: AsRef<str>> FromIterator<T> for KeyList {
     fn from_iter<I: IntoIterator<Item = T>>(keys: I) -> Self {
@@ -93,5 +183,48 @@ mod tests {
         assert_eq!(keys.iter().collect::<Vec<_>>(), ["", "0.1", "", "é"]);
         assert_eq!(keys.get(4), None);
         assert!(KeyList::default().is_empty() && !keys.is_empty());
+    }
+
+    /// Each list beside what comes of it, with `]` and more behind it: the keys, or that it is for the parser.
+    #[test]
+    fn lists_as_they_are_printed_are_kept_whole() {
+        #[rustfmt::skip]
+        let table: [(&str, Option<&[&str]>); 22] = [
+            ("[\"0.-1\"", Some(&["0.-1"])),
+            ("[\"0.0\", \"0.1\"", Some(&["0.0", "0.1"])),
+            ("[\"0\",\"1\",\"2\"", Some(&["0", "1", "2"])),
+            ("[\n      \"0\",\n      \"1\"\n    ", Some(&["0", "1"])),
+            ("", None), // a bracket alone
+            ("[", None),
+            ("[\"\"", None),
+            ("[\"0\", \"\"", None),
+            ("[\"0\" \"1\"", None),
+            ("[\"0\"\"1\"", None),
+            ("[\"0\",, \"1\"", None),
+            ("[\"0\",", None),
+            ("[, \"0\"", None),
+            ("[\"0\", 1", None),
+            ("[\"0\", \"1", None),
+            ("[\"0 1\"", None),
+            ("[\"0\", \",\"", None),
+            ("[0\"1\"", None),
+            ("[\"a\"", None),
+            ("[\"0\\u0030\"", None),
+            ("[\"0\", [\"1\"", None),
+            ("[\"0\"\x0c", None), // no space of JSON
+        ];
+        for (list, keys) in table {
+            let text = alloc::format!("{list}], [\"7\"]");
+            let found = KeyList::printed(&text);
+            assert_eq!(found.as_ref().map(|(_, len)| *len), keys.map(|_| list.len() + 1), "{list}");
+            let Some((mut found, _)) = found else { continue };
+            let keys: KeyList = keys.unwrap_or_default().iter().collect();
+            assert_eq!((&found, found.len(), found.get(keys.len())), (&keys, keys.len(), None));
+            found.push("é");
+            assert_eq!(
+                found.iter().collect::<Vec<_>>(),
+                keys.iter().chain(["é"]).collect::<Vec<_>>()
+            );
+        }
     }
 }

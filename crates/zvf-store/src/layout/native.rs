@@ -138,7 +138,8 @@ impl Native {
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
         let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
-        let mut parsed = Vec::with_capacity(keys.len());
+        let (rank, mut other) = (self.rank(), None);
+        let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = ChunkKey::parse(text).map_err(|error| {
                 StoreError::refused(
@@ -150,7 +151,11 @@ impl Native {
                 )
                 .with_key(&self.key)
             })?;
-            if key.rank() == self.rank() && self.index(&key)?.is_none() {
+            if key.rank() != rank {
+                other = other.or(Some(key)); // refused once all are known to be keys
+                continue;
+            }
+            if self.path(&key)?.is_none() {
                 return Err(StoreError::refused(
                     Class::OutOfBounds,
                     Op::Parse,
@@ -160,9 +165,10 @@ impl Native {
                 )
                 .with_key(&self.key));
             }
-            parsed.push(key);
+            coords.extend_from_slice(key.components());
         }
-        KeyTable::new(self.rank(), parsed).map(Arc::new).map_err(told)
+        KeyTable::new(rank, other).map_err(told)?;
+        Ok(Arc::new(KeyTable::of_coords(rank, coords)))
     }
 
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
@@ -219,10 +225,15 @@ impl Native {
 
     /// The index of `key` in this array, when it is inside the grid.
     fn index(&self, key: &ChunkKey) -> Result<Option<Vec<u64>>, StoreError> {
+        Ok(self.path(key)?.map(|path| path.index().to_vec()))
+    }
+
+    /// Where `key` lies in this array, when it is inside the grid.
+    fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>, StoreError> {
         match ChunkPath::of(key, &self.origin) {
             Ok(path) => {
-                let index = path.index();
-                Ok(index.iter().zip(&self.grid).all(|(i, n)| i < n).then(|| index.to_vec()))
+                let inside = path.index().iter().zip(&self.grid).all(|(i, n)| i < n);
+                Ok(Some(path).filter(|_| inside))
             }
             Err(error) if error.class == Class::OutOfBounds => Ok(None),
             Err(error) => Err(StoreError::from(error).with_key(&self.key)),

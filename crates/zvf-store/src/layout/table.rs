@@ -48,7 +48,12 @@ impl KeyTable {
             }
             coords.extend_from_slice(components);
         }
-        Ok(Self { rank, coords: sorted(rank, coords) })
+        Ok(Self::of_coords(rank, coords))
+    }
+
+    /// The table of keys by their components, `rank` of them each: a rank that a key can have.
+    pub(crate) fn of_coords(rank: usize, coords: Vec<i64>) -> Self {
+        Self { rank, coords: sorted(rank, coords) }
     }
 
     /// How many components each key has.
@@ -93,6 +98,16 @@ impl KeyTable {
     /// a run of keys with one start lies between two such places.
     #[must_use]
     pub fn first_not_below(&self, components: &[i64]) -> usize {
+        // Rows of a length that the compiler knows are compared without a loop.
+        let found = match self.rank {
+            2 => self.bisected::<2>(components),
+            3 => self.bisected::<3>(components),
+            4 => self.bisected::<4>(components),
+            _ => None,
+        };
+        if let Some(found) = found {
+            return found;
+        }
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -103,6 +118,12 @@ impl KeyTable {
             }
         }
         low
+    }
+
+    /// The place of the first key that is not below a whole one of `N` components.
+    fn bisected<const N: usize>(&self, components: &[i64]) -> Option<usize> {
+        let key: &[i64; N] = components.try_into().ok()?;
+        Some(self.coords.as_chunks::<N>().0.partition_point(|row| row < key))
     }
 
     /// The keys in numeric order.

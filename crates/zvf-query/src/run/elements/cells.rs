@@ -5,7 +5,7 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::LinkFamily;
 
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64};
+use crate::num::{narrow, to_u64, wide};
 use crate::run::Context;
 
 impl Context {
@@ -53,7 +53,16 @@ impl Context {
             if let Some(sources) = few {
                 places.extend(sources.iter().filter_map(|source| cells.find(source)));
             } else {
-                for place in 0..cells.len() {
+                // All ends lie in chunks of the objects that are asked for, and so do sources: few objects
+                // are not to look at every cell of the level.
+                let some = self.reach.is_none() && chunks.len() < self.chunks.len();
+                let near: Vec<usize> = if some && segment.offsets().is_some() {
+                    let sources = chunks.iter().filter_map(|at| self.chunks.get(wide(*at)));
+                    sources.filter_map(|source| cells.find(&source)).collect()
+                } else {
+                    (0..cells.len()).collect()
+                };
+                for place in near {
                     if self.cell_matters(&cells.chunks(place)?, chunks) {
                         places.push(place);
                     }
