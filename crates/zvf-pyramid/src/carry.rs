@@ -27,7 +27,7 @@ pub(crate) struct Objects {
     at: Vec<Option<u32>>, // by row: which of the levels has its fragments
     kept: Vec<i64>,       // ascending
     first: Option<i64>,   // of new ids, where they are numbered anew
-    alone: bool,          // whether the others are not told of
+    alone: bool,          // whether groups have no others
 }
 
 impl Objects {
@@ -105,7 +105,7 @@ impl Objects {
         }
     }
 
-    /// Only these of them: of others nothing will be said.
+    /// Only these of them: of others nothing will be said but that there are such.
     pub(crate) fn only(&self, mut kept: Vec<i64>) -> Self {
         kept.sort_unstable();
         Self { kept, alone: true, ..self.clone() }
@@ -224,8 +224,8 @@ impl Objects {
         if self.is_renumbered() {
             self.number(source_id, !names.iter().any(|name| *name == *source_id), &mut writer)?;
         } else {
-            let told = self.ids.iter().filter(|id| !self.alone || self.keeps(**id));
-            writer.declare_objects(&told.copied().map(ObjectId).collect::<Vec<_>>());
+            // Each level has a row for each object: readers may take ids for rows.
+            writer.declare_objects(&self.ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
         }
         for name in names {
             // What several levels say of an object is taken from the first.
