@@ -10,8 +10,6 @@ use crate::batches::{kept_of, without_places};
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::to_u64;
-use crate::shape::Made;
 
 impl Making<'_> {
     /// Graphs, meshes, and skeletons without objects, block by block.
