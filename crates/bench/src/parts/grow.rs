@@ -5,7 +5,6 @@
 //! number of points in it by shrinking with the data; all else looks at everything.
 
 use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 use futures_executor::block_on;

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use zvf_model::{Batch, Parts};
 
-use super::{Made, Rules, merged, off_segment, point};
+use super::{Made, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
@@ -82,8 +82,9 @@ pub(super) fn within(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (
     let (mut spans, mut worst) = (vec![(0_usize, last)], 0.0_f64);
     while let Some((from, to)) = spans.pop() {
         let (mut far, mut split) = (0.0, from);
+        let segment = Segment::new(point(from), point(to));
         for i in from.saturating_add(1)..to {
-            let off = off_segment(point(i), point(from), point(to));
+            let off = segment.off(point(i));
             if off > far {
                 (far, split) = (off, i);
             }
@@ -112,9 +113,9 @@ fn every(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) 
     let mut worst = 0.0_f64;
     for span in stay.array_windows::<2>() {
         let [from, to] = *span;
+        let segment = Segment::new(point(at, axes, row(from)), point(at, axes, row(to)));
         for i in from..to {
-            let (a, b) = (point(at, axes, row(from)), point(at, axes, row(to)));
-            worst = worst.max(off_segment(point(at, axes, row(i)), a, b));
+            worst = worst.max(segment.off(point(at, axes, row(i))));
         }
     }
     (stay.into_iter().map(row).collect(), worst.sqrt())

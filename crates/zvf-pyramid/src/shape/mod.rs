@@ -132,13 +132,27 @@ fn apart(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// How far a point lies from a segment, squared.
-fn off_segment(at: &[f64], from: &[f64], to: &[f64]) -> f64 {
-    let along: f64 = at.iter().zip(from).zip(to).map(|((x, a), b)| (x - a) * (b - a)).sum();
-    let length = apart(from, to);
-    let share = if length > 0.0 { (along / length).clamp(0.0, 1.0) } else { 0.0 };
-    let nearest = from.iter().zip(to).map(|(a, b)| a + (b - a) * share);
-    at.iter().zip(nearest).map(|(x, near)| (x - near) * (x - near)).sum()
+/// A segment that many points are measured to.
+#[derive(Clone, Copy, Debug)]
+struct Segment<'a> {
+    from: &'a [f64],
+    to: &'a [f64],
+    length: f64, // squared
+}
+
+impl<'a> Segment<'a> {
+    fn new(from: &'a [f64], to: &'a [f64]) -> Self {
+        Self { from, to, length: apart(from, to) }
+    }
+
+    /// How far a point lies from it, squared.
+    fn off(&self, at: &[f64]) -> f64 {
+        let ends = || self.from.iter().zip(self.to);
+        let along: f64 = at.iter().zip(ends()).map(|(x, (a, b))| (x - a) * (b - a)).sum();
+        let share = if self.length > 0.0 { (along / self.length).clamp(0.0, 1.0) } else { 0.0 };
+        let nearest = ends().map(|(a, b)| a + (b - a) * share);
+        at.iter().zip(nearest).map(|(x, near)| (x - near) * (x - near)).sum()
+    }
 }
 
 /// Row `row` of positions on so many axes.

@@ -218,7 +218,7 @@ fn squared(point: [f64; 3], [a, b, c]: &Triangle) -> f64 {
         let height = dot(from, normal);
         return height * height / size;
     }
-    let edges = sides.iter().map(|(from, to)| super::off_segment(&point, from, to));
+    let edges = sides.iter().map(|(from, to)| super::Segment::new(from, to).off(&point));
     edges.fold(f64::INFINITY, f64::min)
 }
 
