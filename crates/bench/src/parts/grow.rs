@@ -10,7 +10,7 @@ use std::time::Instant;
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::{Batch, Kind, ObjectId};
-use zvf_query::{Columns, Query};
+use zvf_query::{Columns, Mode, Query};
 use zvf_validate::{Observer, Options, validate};
 
 use crate::clock::repeated;
@@ -143,7 +143,8 @@ fn shapes(
     let amount = Amount::of(count as u64, &store)?;
     let reader = open(&store)?;
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
-    let some = vec![within(&small[0])?];
+    // The reference gives no vertices outside, to which links lead.
+    let some = vec![within(&small[0])?.mode(Mode::Inside)];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
     let ask =
