@@ -124,26 +124,33 @@ impl KeyList {
 /// judges many at once. By induction from the bracket: a quote after a gap opens, what follows is
 /// the key, the quote after it closes, and what follows that is a comma.
 fn is_plain(list: &[u8]) -> Option<usize> {
+    let is = |one: u8, other: u8| u8::from(one == other);
+    let mut odd = 0;
     let (before, at, after) = (list, list.get(1..)?, list.get(2..)?);
-    let mut all = true;
-    for ((before, at), after) in before.iter().zip(at).zip(after) {
-        let word = in_key(*before) | (*before == b'"');
-        let opens = !word & in_key(*after);
-        let closes = in_key(*before) & (*after == b',');
-        all &= (in_key(*at) & word)
-            | ((*at == b'"') & (opens | closes))
-            | ((*at == b',') & (*before == b'"'))
-            | (((*at == b' ') | (*at == b'\n')) & !word);
+    for ((&before, &at), &after) in before.iter().zip(at).zip(after) {
+        let word = in_key(before) | is(before, b'"');
+        let opens = (word ^ 1) & in_key(after);
+        let closes = in_key(before) & is(after, b',');
+        let well = (in_key(at) & word)
+            | (is(at, b'"') & (opens | closes))
+            | (is(at, b',') & is(before, b'"'))
+            | ((is(at, b' ') | is(at, b'\n')) & (word ^ 1));
+        odd |= well ^ 1;
     }
-    let ends = matches!(list, [.., key, b'"'] if in_key(*key));
-    let quotes = list.iter().filter(|b| **b == b'"').count();
-    if all && ends { Some(quotes / 2) } else { None }
+    let ends = matches!(list, [.., key, b'"'] if in_key(*key) == 1);
+    // Runs whose sum fits a byte are added up as bytes.
+    let quotes = |run: &[u8]| run.iter().fold(0_u8, |sum, b| sum.wrapping_add(is(*b, b'"')));
+    let quotes: usize = list.chunks(RUN).map(|run| usize::from(quotes(run))).sum();
+    if odd == 0 && ends { Some(quotes / 2) } else { None }
 }
 
-/// Whether `byte` may be part of a key: digits, dot and sign, and the slash between them.
-const fn in_key(byte: u8) -> bool {
-    matches!(byte, b'-'..=b'9')
+/// Whether `byte` may be part of a key, 1 or 0: digits, dot and sign, and the slash between them.
+fn in_key(byte: u8) -> u8 {
+    u8::from(matches!(byte, b'-'..=b'9'))
 }
+
+/// Bytes of which a count fits one.
+const RUN: usize = 255;
 
 impl Default for KeyList {
     fn default() -> Self {
