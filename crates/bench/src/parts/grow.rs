@@ -5,8 +5,10 @@
 //! number of points in it by shrinking with the data; all else looks at everything.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::{Batch, Kind, ObjectId};

@@ -3,7 +3,6 @@
 //! Three levels by the command, in a process of its own, of a store with as many chunks as its part says.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::Context as _;
 use zvf_format::metadata::Dtype;
