@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Bounds, Column, Elements, LevelReader};
+use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
 use crate::PyramidError;
@@ -317,9 +317,15 @@ fn push(
     Ok(taking.own()?.push_elements(&vertices, &fields)?)
 }
 
-/// How many vertices fit in so many bytes of memory while a level is made of them.
-pub(crate) fn vertices_in(memory: u64) -> u64 {
-    memory.checked_div(BYTES_OF_A_VERTEX).unwrap_or(memory)
+/// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
+pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
+    // With their edges or faces, and what a coarser mesh is measured by.
+    let bytes = match kind {
+        Kind::Mesh => 1600,
+        Kind::Graph | Kind::Skeleton => 800,
+        Kind::PointCloud | Kind::Line | Kind::Polyline | Kind::Streamline => 400,
+    };
+    memory.checked_div(bytes).unwrap_or(memory)
 }
 
 fn signed(n: i64) -> f64 {
@@ -327,8 +333,6 @@ fn signed(n: i64) -> f64 {
     if n < 0 { -size } else { size }
 }
 
-/// About how much a vertex takes while its level is made, with its edges or faces.
-const BYTES_OF_A_VERTEX: u64 = 400;
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
 const STRAY: f64 = 1e-6;
 /// Chunks that are asked about at once.

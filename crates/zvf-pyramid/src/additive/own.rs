@@ -121,7 +121,7 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         let ladder = self.making.ladder;
-        let room = vertices_in(ladder.options().memory);
+        let room = vertices_in(ladder.options().memory, ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
             let mean = to_f64(*vertices) / to_f64(to_u64(objects.there(at).max(1)));

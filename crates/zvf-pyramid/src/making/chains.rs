@@ -67,7 +67,7 @@ impl Making<'_> {
 
     /// How many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().memory);
+        let rows = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
         let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
         to_usize(whole(to_f64(rows) / mean.max(1.0))).max(1)
     }

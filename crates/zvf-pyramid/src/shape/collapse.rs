@@ -82,6 +82,8 @@ struct Mesh {
     owners: Vec<u32>, // a number for each object
     heap: BinaryHeap<Reverse<Priced>>,
     middle: Vec<f64>, // of the box, one number an axis
+    low: [f64; 3],    // of the box, from there
+    high: [f64; 3],
 }
 
 impl Mesh {
@@ -106,7 +108,14 @@ impl Mesh {
             Some(objects) => objects.iter().map(|object| numbers.of(*object)).collect(),
             None => vec![0; count],
         };
+        let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+        for at in &at {
+            low.iter_mut().zip(at).for_each(|(to, x)| *to = to.min(*x));
+            high.iter_mut().zip(at).for_each(|(to, x)| *to = to.max(*x));
+        }
         let mut mesh = Self {
+            low,
+            high,
             fixed: seams(&at, fixed),
             at,
             alive: vec![true; faces.len()],
@@ -222,7 +231,9 @@ impl Mesh {
         let center = middle(from, to);
         let free = both.least().filter(|least| {
             let off = minus(*least, center);
-            dot(off, off) <= length
+            // What lies outside the box of the mesh may lie outside the bounds of the store.
+            let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
+            dot(off, off) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
         });
         let candidates: Vec<[f64; 3]> = match (onto(a), onto(b)) {
             _ if held(a) && held(b) => return None,

@@ -101,8 +101,7 @@ async fn what_is_put_together_is_sound() {
     for batch in kinds() {
         let dir = tempfile::tempdir().unwrap();
         let address = built(dir.path(), &batch, 3).await;
-        let method = Some(Method::Keep); // others make what is not asked here
-        let sparse = Options { levels: Some(1), sparsity: 2.0, method, ..Options::default() };
+        let sparse = Options { levels: Some(1), sparsity: 2.0, ..Options::default() };
         for options in [sparse, Options { levels: Some(0), ..Options::default() }] {
             build(&address, &options).await;
             assert_eq!(found(&address).await, [""; 0], "{}", batch.kind());
