@@ -320,10 +320,10 @@ fn push(
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
 pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
     // With their edges or faces, and what a coarser mesh is measured by.
-    let bytes = match kind {
-        Kind::Mesh => 1600,
-        Kind::Graph | Kind::Skeleton => 800,
-        Kind::PointCloud | Kind::Line | Kind::Polyline | Kind::Streamline => 400,
+    let bytes = match (kind, kind.has_links()) {
+        (Kind::Mesh, _) => 1600,
+        (_, true) => 800,
+        (_, false) => 400,
     };
     memory.checked_div(bytes).unwrap_or(memory)
 }

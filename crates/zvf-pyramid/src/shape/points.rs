@@ -73,7 +73,7 @@ fn numbered(
         }
     };
     let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(one).collect();
-    let (mut of, mut first) = (vec![NONE; at.len() / axes], 0_u32);
+    let (mut of, mut first) = (vec![NONE; at.chunks_exact(axes).len()], 0_u32);
     for ((_, runs), (numbers, count)) in units.into_iter().zip(each) {
         let mut numbers = numbers.into_iter();
         for rows in runs {
