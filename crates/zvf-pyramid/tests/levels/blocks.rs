@@ -10,9 +10,9 @@ fn counted(batch: &Batch) -> f64 {
     values(&batch.field("count").unwrap().column).iter().sum()
 }
 
-/// Memory for about so many vertices.
-const fn room(vertices: u64) -> u64 {
-    vertices * 400
+/// Memory for about so many vertices with their edges or faces.
+fn room(kind: Kind, vertices: u64) -> u64 {
+    vertices * if kind == Kind::Mesh { 1600 } else { 800 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn a_mesh_in_blocks_keeps_holes_borders_and_its_distance() {
     for method in [Method::Collapse, Method::Cluster] {
         let mut faces = fine.elements().unwrap().len();
         let size = (method == Method::Cluster).then_some(2.0);
-        let (method, memory) = (Some(method), room(120));
+        let (method, memory) = (Some(method), room(Kind::Mesh, 120));
         let options = Options { levels: Some(2), method, size, memory, ..Options::default() };
         for report in build(&address, &options).await {
             let coarse = level(&address, report.level).await;
@@ -72,7 +72,7 @@ async fn a_graph_in_blocks_has_no_edge_too_many_and_none_too_few() {
         ends.filter(|[a, b, c, d]| (a, b) != (c, d)).collect()
     };
     let mut sizes = Vec::new();
-    for memory in [room(1_000_000), room(300)] {
+    for memory in [room(Kind::Graph, 1_000_000), room(Kind::Graph, 300)] {
         let rules = vec![("mass".to_owned(), Rule::Sum)];
         let options =
             Options { levels: Some(1), size: Some(2.0), rules, memory, ..Options::default() };
@@ -118,7 +118,7 @@ async fn skeletons_lose_short_branches_some_objects_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let address = store(dir.path(), 12.0, &combs(9), |_| {}).await;
     let mut known: Option<Vec<f64>> = None;
-    for memory in [512 << 20, room(100)] {
+    for memory in [512 << 20, room(Kind::Skeleton, 100)] {
         let options = Options {
             levels: Some(1),
             size: Some(0.1),
