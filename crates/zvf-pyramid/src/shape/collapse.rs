@@ -15,8 +15,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 use zvf_model::{Batch, Elements};
 
+use super::plate::{Triangle, middle};
 use super::quadric::{Quadric, cross, dot, minus, unit};
-use super::surface::{Triangle, farthest, middle};
+use super::surface::farthest;
 use super::{Made, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};

@@ -11,9 +11,11 @@
 //! Objects stay apart, and every vertex of the finer batch has one that stands for it.
 
 pub(crate) mod chain;
+mod closer;
 pub(crate) mod collapse;
 pub(crate) mod contract;
 pub(crate) mod lattice;
+mod plate;
 pub(crate) mod points;
 mod prune;
 mod quadric;

@@ -1,172 +1,203 @@
 //! How far one surface lies from another, at most.
 //!
-//! ```text
-//! not more   a distance to one triangle is largest at a corner, so a triangle is no farther from the other
-//!            surface than its farthest corner from any one triangle of that
-//! not less   than what any of its corners is from the nearest triangle of all
-//! ```
-//!
-//! What may be farthest is quartered until both are nearly the same; what comes out is never too small. Of
-//! the other surface only what is near is looked at, by a grid.
-
-use std::collections::{BinaryHeap, HashMap};
+//! Some points are measured first: what is not farther than these by much needs no closer look
+//! ([`closer`]). Of the other surface only what is near is looked at, by a grid.
 
 use rayon::prelude::*;
 
-use super::quadric::{cross, dot, minus};
-use crate::num::{floor, place, to_f64, to_u32, to_u64};
+use super::closer;
+use super::plate::{Face, Plate, Triangle, bounds, middle};
+use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
 
-/// A triangle by its corners.
-pub(super) type Triangle = [[f64; 3]; 3];
-
-/// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing.
+/// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
+/// where a corner is nowhere or so far off that its distance is no number.
 pub(super) fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
     if from.is_empty() || to.is_empty() {
         return 0.0;
     }
+    let somewhere = |x: &f64| x.abs() < FAR;
+    if !from.iter().chain(to).flatten().flatten().all(somewhere) {
+        return f64::INFINITY;
+    }
     let surface = Surface::new(to);
-    let first: Vec<Open> = from.par_iter().map(|one| surface.first(one)).collect();
-    let (mut open, mut least) = (BinaryHeap::from(first), 0.0_f64);
-    for _ in 0..MOST.max(from.len() / 4) {
-        let Some(next) = open.pop() else { break };
-        if next.most <= least * CLOSE || next.quartered >= QUARTERED {
-            open.push(next);
-            break;
-        }
-        let near = surface.near(&next.triangle, next.most.sqrt());
-        for corner in &next.triangle {
-            least = least.max(surface.least(*corner, &near, next.most));
-        }
-        for triangle in quartered(&next.triangle) {
-            let most = surface.most(&triangle, &near).min(next.most);
-            open.push(Open { most, triangle, quartered: next.quartered.saturating_add(1) });
-        }
+    // Corners may lie on the other surface where nothing else does.
+    let center = |[a, b, c]: &Triangle| middle(*a, middle(*b, *c));
+    let some = from.par_iter().step_by(SAMPLE).map(|one| surface.off(center(one)));
+    let mut floor = some.reduce(|| 0.0, f64::max).max(surface.blur());
+    let mut most = 0.0_f64;
+    // What some found raises the floor for others.
+    for round in 0..ROUNDS {
+        let some = from
+            .par_iter()
+            .skip(round)
+            .step_by(ROUNDS)
+            .map(|one| closer::most(&surface, one, floor));
+        let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
+        let found = some.reduce(|| (0.0, 0.0), larger);
+        (most, floor) = larger((most, floor), found);
     }
-    open.peek().map_or(0.0, |open| open.most).sqrt()
-}
-
-/// A triangle that may be the farthest one.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    most: f64, // how far it may lie, squared
-    triangle: Triangle,
-    quartered: u32,
-}
-
-impl PartialEq for Open {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Open {}
-
-impl PartialOrd for Open {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Open {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.most.total_cmp(&other.most)
-    }
+    most.sqrt()
 }
 
 /// Triangles by where they lie.
-struct Surface<'a> {
+#[derive(Debug)]
+pub(super) struct Surface<'a> {
     triangles: &'a [Triangle],
-    side: f64, // of a cell
-    cells: HashMap<[i64; 3], Vec<u32>>,
+    side: f64,     // of a cell
+    cells_in: f64, // a length of one
+    // Triangles of the cells that share a number, one number after the other.
+    starts: Vec<u32>,
+    cells: Vec<u32>,
     large: Vec<u32>, // those of many cells
 }
 
 impl<'a> Surface<'a> {
     fn new(triangles: &'a [Triangle]) -> Self {
         let size = |triangle: &Triangle| {
-            let [low, high] = corners(triangle);
+            let [low, high] = bounds(triangle);
             low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max)
         };
         let sizes: f64 = triangles.iter().map(size).sum();
-        let mean = sizes / to_f64(to_u64(triangles.len().max(1)));
-        let side = if mean > 0.0 && mean.is_finite() { mean } else { 1.0 };
-        let mut surface = Self { triangles, side, cells: HashMap::new(), large: Vec::new() };
-        for (at, triangle) in (0_u32..).zip(triangles) {
-            let span = surface.span(triangle, 0.0);
-            if count(&span) > MANY {
-                surface.large.push(at);
-                continue;
-            }
-            each(&span, |cell| surface.cells.entry(cell).or_default().push(at));
-        }
+        let mean = sizes / to_f64(to_u64(triangles.len()));
+        let side = if mean > 0.0 && mean.is_finite() { mean * WIDE } else { 1.0 };
+        let numbers = triangles.len().next_power_of_two();
+        let mut surface = Self {
+            triangles,
+            side,
+            cells_in: side.recip(),
+            starts: Vec::new(),
+            cells: Vec::new(),
+            large: Vec::new(),
+        };
+        surface.starts.resize(numbers.saturating_add(2), 0);
+        surface.sort_in();
         surface
     }
 
-    fn triangle(&self, at: u32) -> &Triangle {
-        self.triangles.get(place(at)).unwrap_or(&NOWHERE)
-    }
-
-    /// The cells of the box around a triangle and so much more.
-    fn span(&self, triangle: &Triangle, more: f64) -> [[i64; 3]; 2] {
-        let [low, high] = corners(triangle);
-        [low.map(|x| floor((x - more) / self.side)), high.map(|x| floor((x + more) / self.side))]
-    }
-
-    /// All triangles that may lie so near, and some others.
-    fn near(&self, triangle: &Triangle, off: f64) -> Vec<u32> {
-        let span = self.span(triangle, off);
-        if count(&span) > to_u64(self.cells.len()) {
-            return (0..to_u32(self.triangles.len())).collect();
+    /// Counts the triangles of each number, and puts them one number after the other.
+    fn sort_in(&mut self) {
+        for (at, triangle) in (0_u32..).zip(self.triangles) {
+            let span = self.span(&bounds(triangle), 0.0);
+            if count(&span) > MANY {
+                self.large.push(at);
+                continue;
+            }
+            each(&span, |cell| {
+                let number = place(self.number(cell)).saturating_add(2);
+                if let Some(count) = self.starts.get_mut(number) {
+                    *count = count.saturating_add(1);
+                }
+            });
         }
-        let mut near = self.large.clone();
-        each(&span, |cell| near.extend(self.cells.get(&cell).into_iter().flatten()));
-        near.sort_unstable();
-        near.dedup();
+        let mut before = 0_u32;
+        for start in &mut self.starts {
+            before = before.saturating_add(*start);
+            *start = before;
+        }
+        self.cells.resize(place(before), 0);
+        for (at, triangle) in (0_u32..).zip(self.triangles) {
+            let span = self.span(&bounds(triangle), 0.0);
+            if count(&span) > MANY {
+                continue;
+            }
+            each(&span, |cell| {
+                let number = place(self.number(cell)).saturating_add(1);
+                let Some(next) = self.starts.get_mut(number) else { return };
+                if let Some(to) = self.cells.get_mut(place(*next)) {
+                    *to = at;
+                }
+                *next = next.saturating_add(1);
+            });
+        }
+    }
+
+    /// The number of a cell, which others may have too.
+    fn number(&self, [x, y, z]: [i64; 3]) -> u32 {
+        let mixed =
+            x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
+        let numbers = to_u64(self.starts.len().saturating_sub(2)).max(1);
+        to_u32(to_usize(mixed.unsigned_abs().rotate_right(7) % numbers))
+    }
+
+    /// The triangles of a cell, and some others.
+    fn cell(&self, cell: [i64; 3]) -> &[u32] {
+        let number = place(self.number(cell));
+        let ends = self.starts.get(number).zip(self.starts.get(number.saturating_add(1)));
+        let own = ends.and_then(|(start, end)| self.cells.get(place(*start)..place(*end)));
+        own.unwrap_or(&[])
+    }
+
+    /// The cells of a box and so much more.
+    fn span(&self, [low, high]: &[[f64; 3]; 2], more: f64) -> [[i64; 3]; 2] {
+        [
+            low.map(|x| floor((x - more) * self.cells_in)),
+            high.map(|x| floor((x + more) * self.cells_in)),
+        ]
+    }
+
+    /// All triangles that may be so near to a box, hardly one twice.
+    pub(super) fn near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
+        let span = self.span(around, off);
+        let [low, high] = *around;
+        let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
+            let above = own_low.iter().zip(high).all(|(own, high)| *own <= high + off);
+            above && own_high.iter().zip(low).all(|(own, low)| *own >= low - off)
+        };
+        if count(&span) > to_u64(self.triangles.len()) {
+            return self.triangles.iter().filter(|one| meets(&bounds(*one))).collect();
+        }
+        let large = self.large.iter().filter_map(|at| self.triangles.get(place(*at)));
+        let mut near: Vec<&Triangle> = large.filter(|one| meets(&bounds(*one))).collect();
+        let [first, _] = span;
+        each(&span, |cell| {
+            let own = self.cell(cell).iter().filter_map(|at| self.triangles.get(place(*at)));
+            near.extend(own.filter(|one| {
+                let own = bounds(*one);
+                // Of all its cells that are asked, the lowest one tells of it.
+                meets(&own) && {
+                    let [lowest, _] = self.span(&own, 0.0);
+                    let told = lowest.iter().zip(first).map(|(own, first)| (*own).max(first));
+                    told.eq(cell)
+                }
+            }));
+        });
         near
     }
 
-    /// A triangle with how far it may lie, by what is nearest around.
-    fn first(&self, triangle: &Triangle) -> Open {
-        let mut off = 0.0;
-        let mut near = self.near(triangle, off);
-        while near.is_empty() {
-            off = f64::max(off * 2.0, self.side);
-            near = self.near(triangle, off);
-        }
-        Open { most: self.most(triangle, &near), triangle: *triangle, quartered: 0 }
+    /// What is as good as nothing, squared.
+    fn blur(&self) -> f64 {
+        (self.side * BLUR).powi(2)
     }
 
-    /// How far a triangle may lie from these, squared.
-    fn most(&self, triangle: &Triangle, near: &[u32]) -> f64 {
-        near.iter().fold(f64::INFINITY, |least, at| {
-            let other = self.triangle(*at);
-            let mut farthest = 0.0_f64;
-            for corner in triangle {
-                // Most others are farther than another one already, which their boxes tell.
-                if farthest >= least || off_box(*corner, other) >= least {
-                    return least;
-                }
-                farthest = farthest.max(squared(*corner, other));
+    /// How far a point is from the nearest triangle, squared.
+    pub(super) fn off(&self, point: [f64; 3]) -> f64 {
+        let mut off = self.side / 2.0;
+        loop {
+            let near = self.near(&[point, point], off);
+            let nearest =
+                near.iter().map(|one| Plate::new(one).off(point)).fold(f64::INFINITY, f64::min);
+            if nearest.sqrt() <= off || !off.is_finite() {
+                return nearest;
             }
-            least.min(farthest)
-        })
+            // What is within reach tells how far to look.
+            off = if nearest.is_finite() { nearest.sqrt() } else { off * 2.0 };
+        }
     }
 
-    /// How far a point is from the nearest of these, squared, or `least` where none is nearer.
-    fn least(&self, point: [f64; 3], near: &[u32], least: f64) -> f64 {
-        near.iter().map(|at| self.triangle(*at)).fold(least, |least, other| {
-            if off_box(point, other) >= least { least } else { least.min(squared(point, other)) }
-        })
+    /// How far a face is at most, by any one triangle, squared.
+    pub(super) fn around(&self, face: &Face) -> f64 {
+        let bounds = bounds(face.corners());
+        let mut off = self.side;
+        loop {
+            let near = self.near(&bounds, off);
+            if !near.is_empty() || !off.is_finite() {
+                let least =
+                    |least: f64, one: &&Triangle| least.min(Plate::new(one).farthest(face, least));
+                return near.iter().fold(f64::INFINITY, least);
+            }
+            off *= 2.0;
+        }
     }
-}
-
-fn corners([a, b, c]: &Triangle) -> [[f64; 3]; 2] {
-    let (mut low, mut high) = (*a, *a);
-    for corner in [b, c] {
-        low.iter_mut().zip(corner).for_each(|(to, x)| *to = to.min(*x));
-        high.iter_mut().zip(corner).for_each(|(to, x)| *to = to.max(*x));
-    }
-    [low, high]
 }
 
 /// How many cells there are.
@@ -186,51 +217,18 @@ fn each([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
     }
 }
 
-fn quartered([a, b, c]: &Triangle) -> [Triangle; 4] {
-    let [ab, bc, ca] = [middle(*a, *b), middle(*b, *c), middle(*c, *a)];
-    [[*a, ab, ca], [ab, *b, bc], [ca, bc, *c], [ab, bc, ca]]
-}
-
-pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    let [x, y, z] = a;
-    let [u, v, w] = b;
-    [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
-}
-
-/// How far a point is from the box around a triangle, squared.
-fn off_box(point: [f64; 3], triangle: &Triangle) -> f64 {
-    let [low, high] = corners(triangle);
-    let sides = point.iter().zip(low.iter().zip(high));
-    sides.map(|(x, (low, high))| (low - x).max(x - high).max(0.0).powi(2)).sum()
-}
-
-/// How far a point is from a triangle, squared.
-fn squared(point: [f64; 3], [a, b, c]: &Triangle) -> f64 {
-    let (ab, ac) = (minus(*b, *a), minus(*c, *a));
-    let normal = cross(ab, ac);
-    let size = dot(normal, normal);
-    let from = minus(point, *a);
-    let sides = [(*a, *b), (*b, *c), (*c, *a)];
-    let inside = sides
-        .iter()
-        .all(|(from, to)| dot(cross(minus(*to, *from), minus(point, *from)), normal) >= 0.0);
-    if size > 0.0 && inside {
-        let height = dot(from, normal);
-        return height * height / size;
-    }
-    let edges = sides.iter().map(|(from, to)| super::Segment::new(from, to).off(&point));
-    edges.fold(f64::INFINITY, f64::min)
-}
-
-/// Triangles that are looked at again, where there are few.
-const MOST: usize = 20_000;
-/// How often one is quartered.
-const QUARTERED: u32 = 16;
-/// The square of how much too large the answer may be.
-const CLOSE: f64 = 1.05;
+/// What is farther off than that has no distance squared.
+const FAR: f64 = 1e150;
+/// A point of one triangle in so many is measured first.
+const SAMPLE: usize = 16;
+/// In so many rounds all are looked at.
+const ROUNDS: usize = 32;
+/// How many times as wide as a triangle a cell is.
+const WIDE: f64 = 1.5;
+/// Of the side of a cell, what is as good as nothing.
+const BLUR: f64 = 1e-6;
 /// A triangle of more cells is near everything.
 const MANY: u64 = 512;
-const NOWHERE: Triangle = [[f64::INFINITY; 3]; 3];
 
 #[cfg(test)]
 mod tests {
@@ -239,27 +237,12 @@ mod tests {
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
 
     #[test]
-    fn points_are_above_beside_or_on() {
-        for (point, want) in [
-            ([1.0, 1.0, 3.0], 9.0),
-            ([-3.0, 0.0, 4.0], 25.0),
-            ([4.0, 4.0, 0.0], 8.0),
-            ([0.0, 0.0, 0.0], 0.0),
-        ] {
-            let found = squared(point, &FLAT);
-            assert!((found - want).abs() < 1e-12, "{point:?}: {found}");
-        }
-        let line = [[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]];
-        assert_eq!(squared([2.0, 1.0, 0.0], &line), 1.0);
-    }
-
-    #[test]
-    fn what_lies_over_an_edge_is_quartered() {
+    fn what_lies_over_an_edge_is_cut_there() {
         let other = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
         let fine = [[1.0, 1.0, 0.5], [3.0, 3.0, 0.5], [1.0, 3.0, 0.5]];
         let alone = farthest(&[fine], &[FLAT]);
         let both = farthest(&[fine], &[FLAT, other]);
-        assert!(alone > 1.4 && (0.5..0.513).contains(&both), "{alone} {both}");
+        assert!((1.5..1.58).contains(&alone) && both == 0.5, "{alone} {both}");
         assert_eq!((farthest(&[fine], &[]), farthest(&[], &[fine])), (0.0, 0.0));
     }
 
@@ -270,9 +253,80 @@ mod tests {
         let small = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
         assert!(farthest(&[small], &[FLAT]) < 1e-9);
         assert!((farthest(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
-        assert!((7.0..7.2).contains(&farthest(&[peak], &[FLAT])));
+        assert!((7.0..7.35).contains(&farthest(&[peak], &[FLAT])));
         let moved = FLAT.map(|[x, y, z]| [x + 1000.0, y, z]);
         let found = farthest(&[moved], &[FLAT]);
-        assert!((1000.0..1025.0).contains(&found), "{found}");
+        assert!((1000.0..1050.0).contains(&found), "{found}");
+    }
+
+    /// A hill of so many triangles on each side.
+    fn hill(count: u32) -> Vec<Triangle> {
+        let size = 8.0 / f64::from(count);
+        let at = |x: u32, y: u32| {
+            let (x, y) = (f64::from(x) * size, f64::from(y) * size);
+            [x, y, (x / 3.0).sin() * (y / 2.0).cos()]
+        };
+        let cells = (0..count).flat_map(|x| (0..count).map(move |y| (x, y)));
+        let pair = |(x, y)| {
+            let [a, b, c, d] = [at(x, y), at(x + 1, y), at(x + 1, y + 1), at(x, y + 1)];
+            [[a, b, c], [a, c, d]]
+        };
+        cells.flat_map(pair).collect()
+    }
+
+    /// The distance of many points tells what is too small, and what is much too large.
+    #[test]
+    fn a_hill_is_as_far_from_a_coarser_one_as_its_points_are() {
+        let (fine, coarse) = (hill(40), hill(9));
+        for (from, to) in [(&fine, &coarse), (&coarse, &fine)] {
+            let plates: Vec<Plate> = to.iter().map(Plate::new).collect();
+            let inside = |[a, b, c]: &Triangle| {
+                let weights = (0..=12).flat_map(|u| (0..=12 - u).map(move |v| (u, v)));
+                let points = weights.map(|(u, v)| {
+                    let (u, v) = (f64::from(u) / 12.0, f64::from(v) / 12.0);
+                    let axis = |at: usize| a[at] + (b[at] - a[at]) * u + (c[at] - a[at]) * v;
+                    [axis(0), axis(1), axis(2)]
+                });
+                points.collect::<Vec<_>>()
+            };
+            let off = |point| plates.iter().map(|one| one.off(point)).fold(f64::INFINITY, f64::min);
+            let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
+            let found = farthest(from, to);
+            assert!(found >= least && found < least * 1.06, "{found} of {least}");
+        }
+    }
+
+    #[test]
+    fn the_same_surface_is_no_way_off_and_one_face_may_lie_over_thousands() {
+        let fine = hill(40);
+        assert!(farthest(&fine, &fine) < 1e-6);
+        let flat: Vec<Triangle> = fine.iter().map(|one| one.map(|[x, y, _]| [x, y, 0.0])).collect();
+        let wide = [[0.0, 0.0, 0.25], [8.0, 0.0, 0.25], [8.0, 8.0, 0.25]];
+        let found = farthest(&[wide], &flat);
+        assert!((0.25..0.263).contains(&found), "{found}");
+    }
+    /// Soup, and many triangles in one place: it ends, and is right.
+    #[test]
+    fn triangles_that_lie_anyhow_take_no_longer_than_they_may() {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            f64::from(u32::try_from(state >> 40).unwrap()) / f64::from(1 << 24)
+        };
+        let mut soup = || -> Vec<Triangle> {
+            (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| next()))).collect()
+        };
+        let (one, other) = (soup(), soup());
+        let found = farthest(&one, &other);
+        let surface = Surface::new(&other);
+        let least = one.iter().flatten().map(|at| surface.off(*at)).fold(0.0, f64::max).sqrt();
+        assert!(found >= least && found < 1.0, "{found} of {least}");
+        let lot = vec![FLAT; 300];
+        assert_eq!(farthest(&lot, &lot), 0.0);
+        for nowhere in [f64::NAN, f64::INFINITY, -1e300] {
+            let other = [[0.0; 3], [nowhere; 3], [1.0; 3]];
+            assert_eq!(farthest(&[other], &[FLAT]), f64::INFINITY);
+            assert_eq!(farthest(&[FLAT], &[other]), f64::INFINITY);
+        }
     }
 }

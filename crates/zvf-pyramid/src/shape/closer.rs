@@ -1,0 +1,132 @@
+//! A closer look at one triangle: how far it may lie from a surface.
+//!
+//! ```text
+//! floor     how far some point of all triangles is: what is hardly farther will do
+//! cut       a face along the sides of the triangles below it: over each of these the distance is largest at
+//!           a corner
+//! left      what is farther than that: its corners raise the floor, or it is halved, and looked at again
+//! ```
+//!
+//! What comes out is never too small. It is hardly too large either, unless so much lies around that looking
+//! ends before: then a face is as far as its farthest corner is from one triangle.
+
+use super::plate::{Face, Plate, Triangle, bounds};
+use super::surface::Surface;
+use crate::num::to_u64;
+
+/// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
+/// floor, or how far some point of the triangle is, if that is more.
+pub(super) fn most(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
+    let first = Piece { face: Face::of(triangle), halved: 0, crowd: usize::MAX };
+    let mut look = Look { surface, most: 0.0, floor, room: WORK, open: vec![first] };
+    while let Some(piece) = look.open.pop() {
+        look.at(&piece);
+    }
+    (look.most, look.floor)
+}
+
+/// A part of the triangle.
+#[derive(Debug)]
+struct Piece {
+    face: Face,
+    halved: u32,  // how often
+    crowd: usize, // the triangles around what was halved
+}
+
+#[derive(Debug)]
+struct Look<'a> {
+    surface: &'a Surface<'a>,
+    most: f64,
+    floor: f64,
+    room: u64, // how many pairs of a face and a triangle may still be looked at
+    open: Vec<Piece>,
+}
+
+impl Look<'_> {
+    fn at(&mut self, piece: &Piece) {
+        let face = &piece.face;
+        if self.room == 0 || piece.halved >= HALVED {
+            self.most = self.most.max(self.surface.around(face));
+            return;
+        }
+        let limit = self.floor * CLOSE;
+        let near = self.surface.near(&bounds(face.corners()), limit.sqrt());
+        let crowd = near.len();
+        if piece.crowd == usize::MAX {
+            self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));
+        }
+        // Where halves have as many around them, halving leads nowhere.
+        if crowd > CROWD && crowd < piece.crowd / 4 * 3 {
+            self.halve(piece, crowd);
+            return;
+        }
+        let plates: Vec<Plate> = near.into_iter().map(Plate::new).collect();
+        for face in self.cut(face, &plates, limit) {
+            let farther = |most: f64, at: &[f64; 3]| most.max(self.surface.off(*at));
+            self.floor = face.corners().iter().fold(self.floor, farther);
+            let left = Piece { face, ..*piece };
+            if self.floor > limit {
+                self.open.push(left);
+            } else {
+                self.halve(&left, crowd);
+            }
+        }
+    }
+
+    fn halve(&mut self, piece: &Piece, crowd: usize) {
+        self.room = self.room.saturating_sub(1);
+        let halved = piece.halved.saturating_add(1);
+        self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
+    }
+
+    /// What is left of a face when all is taken away that is not farther than `limit`.
+    fn cut(&mut self, face: &Face, plates: &[Plate], limit: f64) -> Vec<Face> {
+        let (mut left, mut rest) = (vec![*face], Vec::new());
+        for plate in plates {
+            let mut at = 0;
+            for _ in 0..left.len() {
+                let Some(face) = left.get(at) else { break };
+                if let Some(off) = over(face, plate, limit, &mut rest) {
+                    self.most = self.most.max(off);
+                    left.swap_remove(at);
+                    left.append(&mut rest);
+                } else {
+                    at = at.saturating_add(1);
+                }
+            }
+            self.room = self.room.saturating_sub(to_u64(left.len()).saturating_add(1));
+            if self.room == 0 {
+                break;
+            }
+        }
+        // What lies over none may be near to one.
+        left.retain(|face| {
+            let mut offs = plates.iter().map(|plate| plate.farthest(face, limit));
+            let near = offs.find(|off| *off <= limit);
+            self.most = near.map_or(self.most, |off| self.most.max(off));
+            near.is_none()
+        });
+        left
+    }
+}
+
+/// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
+/// does, or is farther than `limit`.
+fn over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
+    let over = face.over(plate, rest).map(|over| plate.farthest(&over, limit));
+    let off = over.filter(|off| *off <= limit);
+    if off.is_none() {
+        rest.clear();
+    }
+    off
+}
+
+/// The square of how much too large the answer may be.
+const CLOSE: f64 = 1.1;
+/// A face with more triangles below it is halved at once.
+const CROWD: usize = 128;
+/// How often a face is halved.
+const HALVED: u32 = 24;
+/// How many pairs of a face and a triangle are looked at, and how many more for each triangle around.
+const WORK: u64 = 100_000;
+const EACH: u64 = 64;

@@ -1,0 +1,268 @@
+//! Triangles that are measured to, and what of a flat convex face lies over one of them.
+//!
+//! The distance to a triangle is convex: over a face it is largest at one of its corners.
+
+use super::quadric::{cross, dot, minus};
+
+/// A triangle by its corners.
+pub(super) type Triangle = [[f64; 3]; 3];
+
+/// A triangle, ready to be measured to.
+#[derive(Debug)]
+pub(super) struct Plate {
+    corners: Triangle,
+    normal: [f64; 3],
+    size: f64,             // of the normal, squared
+    inward: [[f64; 3]; 3], // across each side
+}
+
+impl Plate {
+    pub(super) fn new(corners: &Triangle) -> Self {
+        let [a, b, c] = *corners;
+        let normal = cross(minus(b, a), minus(c, a));
+        let inward = [minus(b, a), minus(c, b), minus(a, c)].map(|along| cross(normal, along));
+        Self { corners: *corners, normal, size: dot(normal, normal), inward }
+    }
+
+    /// How far a point is from it, squared.
+    pub(super) fn off(&self, point: [f64; 3]) -> f64 {
+        let [a, b, c] = self.corners;
+        let over =
+            |(from, inward): (&[f64; 3], &[f64; 3])| dot(minus(point, *from), *inward) >= 0.0;
+        if self.size > 0.0 && self.corners.iter().zip(&self.inward).all(over) {
+            let height = dot(minus(point, a), self.normal);
+            return height * height / self.size;
+        }
+        off_side(point, a, b).min(off_side(point, b, c)).min(off_side(point, c, a))
+    }
+
+    /// How far the farthest corner of a face is, squared; of what is above `most` no more than that.
+    pub(super) fn farthest(&self, face: &Face, most: f64) -> f64 {
+        let mut farthest = 0.0_f64;
+        for corner in face.corners() {
+            farthest = farthest.max(self.off(*corner));
+            if farthest > most {
+                break;
+            }
+        }
+        farthest
+    }
+}
+
+/// How far a point is from a segment, squared.
+fn off_side(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
+    let (along, to_point) = (minus(to, from), minus(point, from));
+    let length = dot(along, along);
+    let share = if length > 0.0 { (dot(to_point, along) / length).clamp(0.0, 1.0) } else { 0.0 };
+    let off = minus(to_point, along.map(|x| x * share));
+    dot(off, off)
+}
+
+/// A flat convex face.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Face {
+    at: [[f64; 3]; CORNERS],
+    len: usize,
+}
+
+impl Face {
+    const NOTHING: Self = Self { at: [[0.0; 3]; CORNERS], len: 0 };
+
+    pub(super) fn of(triangle: &Triangle) -> Self {
+        let mut face = Self::NOTHING;
+        triangle.iter().for_each(|corner| face.push(*corner));
+        face
+    }
+
+    pub(super) fn corners(&self) -> &[[f64; 3]] {
+        self.at.get(..self.len).unwrap_or(&self.at)
+    }
+
+    fn push(&mut self, corner: [f64; 3]) {
+        if let Some(to) = self.at.get_mut(self.len) {
+            *to = corner;
+        }
+        self.len = self.len.saturating_add(1);
+    }
+
+    const fn is_nothing(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether all of it lies on one side of a plane, or on it: on this one or the other one.
+    fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
+        let (mut here, mut there) = (true, true);
+        for corner in self.corners() {
+            let side = dot(minus(*corner, through), normal);
+            (here, there) = (here && side >= 0.0, there && side <= 0.0);
+        }
+        (here || there).then_some(here)
+    }
+
+    /// What lies on this side and on the other side of a plane through it; `None` with more corners than there
+    /// is room.
+    fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
+        let side = |corner: &[f64; 3]| dot(minus(*corner, through), normal);
+        let [mut here, mut there] = [Self::NOTHING; 2];
+        let next = self.corners().iter().cycle().skip(1);
+        for (corner, next) in self.corners().iter().zip(next) {
+            let (own, other) = (side(corner), side(next));
+            if own >= 0.0 {
+                here.push(*corner);
+            }
+            if own <= 0.0 {
+                there.push(*corner);
+            }
+            if own * other < 0.0 {
+                let along = minus(*next, *corner).map(|x| x * (own / (own - other)));
+                let mut between = *corner;
+                between.iter_mut().zip(along).for_each(|(x, more)| *x += more);
+                here.push(between);
+                there.push(between);
+            }
+        }
+        (here.len.max(there.len) <= CORNERS).then_some([here, there])
+    }
+
+    /// What of it lies over a triangle, and puts what lies beside it to `beside`; `None` where nothing lies
+    /// over it, or that is not known.
+    pub(super) fn over(&self, plate: &Plate, beside: &mut Vec<Self>) -> Option<Self> {
+        let planes = || plate.corners.iter().zip(&plate.inward);
+        if planes().any(|(through, inward)| self.side(*through, *inward) == Some(false)) {
+            return None;
+        }
+        let before = beside.len();
+        let mut over = *self;
+        for (through, inward) in planes() {
+            match over.side(*through, *inward) {
+                Some(true) => continue,
+                Some(false) => {
+                    beside.truncate(before);
+                    return None;
+                }
+                None => {}
+            }
+            let Some([here, there]) = over.cut(*through, *inward) else {
+                beside.truncate(before);
+                return None;
+            };
+            over = here;
+            beside.push(there);
+        }
+        Some(over)
+    }
+
+    /// Both halves, across the longest way between two corners, or between two of many corners; itself where
+    /// it has no size.
+    pub(super) fn halves(&self) -> impl Iterator<Item = Self> + use<> {
+        let pairs = self.corners().iter().flat_map(|a| self.corners().iter().map(move |b| (a, b)));
+        let length = |(a, b): &(&[f64; 3], &[f64; 3])| {
+            let along = minus(**b, **a);
+            dot(along, along)
+        };
+        let longest = pairs.max_by(|a, b| length(a).total_cmp(&length(b)));
+        let across = |(from, to): (&[f64; 3], &[f64; 3])| {
+            let (through, along) = (middle(*from, *to), minus(*to, *from));
+            if self.side(through, along).is_some() { None } else { self.cut(through, along) }
+        };
+        let parts = if self.len > FEW { None } else { longest.and_then(across) };
+        parts.unwrap_or_else(|| self.fans()).into_iter().filter(|half| !half.is_nothing())
+    }
+
+    /// Both sides of the line from the first corner to the middle one.
+    fn fans(&self) -> [Self; 2] {
+        let middle = self.len / 2;
+        let [mut here, mut there] = [Self::NOTHING; 2];
+        for (number, corner) in self.corners().iter().enumerate() {
+            if number <= middle {
+                here.push(*corner);
+            }
+            if number >= middle || number == 0 {
+                there.push(*corner);
+            }
+        }
+        if self.len > 3 { [here, there] } else { [*self, Self::NOTHING] }
+    }
+}
+
+/// The box around some points.
+pub(super) fn bounds(points: &[[f64; 3]]) -> [[f64; 3]; 2] {
+    let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+    for point in points {
+        low.iter_mut().zip(point).for_each(|(to, x)| *to = to.min(*x));
+        high.iter_mut().zip(point).for_each(|(to, x)| *to = to.max(*x));
+    }
+    [low, high]
+}
+
+pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    let [x, y, z] = a;
+    let [u, v, w] = b;
+    [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
+}
+
+/// The corners that a face has at most: a triangle that was cut by five planes.
+const CORNERS: usize = 8;
+/// A face with more corners is halved between them.
+const FEW: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
+
+    fn area(face: &Face) -> f64 {
+        let Some(first) = face.corners().first() else { return 0.0 };
+        let fan = face.corners().windows(2).map(|pair| {
+            let normal = cross(minus(pair[0], *first), minus(pair[1], *first));
+            dot(normal, normal).sqrt() / 2.0
+        });
+        fan.sum()
+    }
+
+    #[test]
+    fn points_are_above_beside_or_on() {
+        let plate = Plate::new(&FLAT);
+        for (point, want) in [
+            ([1.0, 1.0, 3.0], 9.0),
+            ([-3.0, 0.0, 4.0], 25.0),
+            ([4.0, 4.0, 0.0], 8.0),
+            ([0.0, 0.0, 0.0], 0.0),
+        ] {
+            let found = plate.off(point);
+            assert!((found - want).abs() < 1e-12, "{point:?}: {found}");
+        }
+        let line = Plate::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
+        assert_eq!(line.off([2.0, 1.0, 0.0]), 1.0);
+    }
+
+    #[test]
+    fn a_face_falls_into_what_is_over_a_triangle_and_beside_it() {
+        let (plate, mut beside) = (Plate::new(&FLAT), Vec::new());
+        let face = Face::of(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
+        let over = face.over(&plate, &mut beside).unwrap();
+        assert!((area(&over) - 2.0).abs() < 1e-12, "{over:?}");
+        let rest: f64 = beside.iter().map(area).sum();
+        assert!((area(&over) + rest - area(&face)).abs() < 1e-12);
+        assert_eq!(plate.farthest(&over, 9.0), 1.0);
+
+        let far = Face::of(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
+        let before = beside.len();
+        assert!(far.over(&plate, &mut beside).is_none() && beside.len() == before);
+    }
+
+    #[test]
+    fn halves_are_as_much_as_the_whole() {
+        let mut faces = vec![Face::of(&FLAT)];
+        for _ in 0..6 {
+            faces = faces.iter().flat_map(Face::halves).collect();
+        }
+        assert!(faces.len() == 64 && faces.iter().all(|face| area(face) > 0.0));
+        let all: f64 = faces.iter().map(area).sum();
+        assert!((all - 8.0).abs() < 1e-12);
+        // One without any size stays what it is.
+        let point = Face::of(&[[1.0; 3]; 3]);
+        assert_eq!(point.halves().count(), 1);
+    }
+}
