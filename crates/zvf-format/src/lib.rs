@@ -47,6 +47,7 @@ pub mod manifest;
 pub mod metadata;
 mod num;
 pub mod pack;
+mod plain;
 pub mod ragged;
 pub mod shard;
 pub mod tet;

@@ -9,6 +9,7 @@
 //! checked for form and not decoded, except to compare a key with a name.
 
 use crate::num;
+use crate::plain::is_plain;
 use crate::{Class, Expected, FormatError, Part};
 
 /// Checks that `text` is one JSON object in UTF-8, and nothing else but white space.
@@ -197,13 +198,14 @@ const fn ends(word: u64) -> u64 {
 #[derive(Clone, Debug)]
 struct Scan<'a> {
     text: &'a [u8],
-    at: usize,   // at most the length
-    mixed: bool, // whether a member of the outermost object was no object
+    at: usize,     // at most the length
+    looked: usize, // up to where lists of keys were looked for
+    mixed: bool,   // whether a member of the outermost object was no object
 }
 
 impl<'a> Scan<'a> {
     const fn of(text: &'a [u8]) -> Self {
-        Self { text, at: 0, mixed: false }
+        Self { text, at: 0, looked: 0, mixed: false }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -247,6 +249,7 @@ impl<'a> Scan<'a> {
                 }
                 b'[' => {
                     open.push(false)?;
+                    self.keys();
                     self.skip();
                     self.space();
                     if self.peek() != Some(b']') {
@@ -260,6 +263,25 @@ impl<'a> Scan<'a> {
             if self.close(&mut open)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// At a bracket: goes to the last byte of a list of keys as they are printed, when this is one. No byte is
+    /// looked at twice for that.
+    fn keys(&mut self) {
+        if self.at < self.looked {
+            return;
+        }
+        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        // Whether a run has the byte is told faster than where.
+        let before: usize =
+            rest.chunks(RUN).take_while(|run| !run.contains(&b']')).map(<[u8]>::len).sum();
+        let run = rest.get(before..).unwrap_or(&[]);
+        let end = before.saturating_add(run.iter().take_while(|byte| **byte != b']').count());
+        let list = rest.get(..end).unwrap_or(&[]).trim_ascii_end();
+        self.looked = self.at.saturating_add(end);
+        if is_plain(list).is_some() {
+            self.at = self.at.saturating_add(list.len()).saturating_sub(1);
         }
     }
 
@@ -398,6 +420,7 @@ impl Brackets {
 }
 
 const MAX_DEPTH: u32 = 64; // bits of `Brackets::kinds`
+const RUN: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -417,6 +440,7 @@ mod tests {
             r#"{"a":1,"b":[true,false,null,{}],"c":"\u00e9\"\\\/\b\f\n\r\t"}"#,
             r#"{"n":[0,-0,1.5,-2e3,1E+9,0.0e-1,10]}"#,
             r#"{"half":"\ud800"}"#,
+            "{\"keys\":[\"0.0\", \"-1.0\",\n\"10.7\" \n],\"k\":[[\"0\"],[\"1\",\"2\"],[\"a\"]]}",
             &deep(63),
         ] {
             assert_eq!(check_object(Part::TetFooter, "json", good.as_bytes()), Ok(()), "{good}");
@@ -430,7 +454,9 @@ mod tests {
             ("{\"a\":-}", 6, "JSON"), ("{\"a\":1e}", 7, "JSON"), ("{\"a\":NaN}", 5, "JSON"),
             ("{\"a\":\"\n\"}", 6, "JSON"), ("{\"a\":\"\\x\"}", 7, "JSON"),
             ("{\"a\":\"\\u00g0\"}", 10, "JSON"), ("{\"a\":\"", 6, "JSON"), ("{\"a\":tru}", 5, "JSON"),
-            ("{} {}", 3, "the end"),
+            ("{} {}", 3, "the end"), ("{\"a\":[\"0\",]}", 10, "JSON"), ("{\"a\":[\"0\"}", 9, "JSON"),
+            ("{\"a\":[\"0\" \"1\"]}", 10, "JSON"), ("{\"a\":[\"0\"\x0c]}", 9, "JSON"),
+            ("{\"a\":[\"0\"", 9, "JSON"), ("{\"a\":[\"0\"],", 11, "JSON"),
         ];
         for (text, at, rule) in bad {
             assert_eq!(

@@ -10,17 +10,18 @@
 
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Column, Level};
+use zvf_model::{AttributeReader, Batch, Column, Level};
+use zvf_store::Caching;
 
+use super::Context;
 use super::fetch::{Need, Of};
-use super::{Context, join};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{narrow, to_u64, to_usize, wide};
 use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};
-use crate::select::pieces::{Piece, Pieces};
+use crate::select::pieces::{Gathered, Piece, Pieces};
 use crate::select::runs::{Runs, runs};
 
 /// One chunk and the rows of it that can matter.
@@ -36,18 +37,55 @@ impl Context {
     /// The vertices of the chunks at `places`, of which at most `limit` count.
     pub(super) async fn vertices(&self, places: &[u32], limit: usize) -> Result<Batch, QueryError> {
         let chunks = self.runs_of(places).await?;
-        let most = self.wave_bytes(super::Purpose::Collect);
-        let mut batches = Vec::new();
-        let mut left = limit;
-        for chunks in in_memory(&chunks, self.row_bytes(), most) {
-            let batch = self.vertices_of(chunks, left).await?;
-            left = left.saturating_sub(batch.len());
-            batches.push(batch);
-            if left == 0 {
+        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
+        let asked = rows_of(&chunks);
+        let caching = self.caching(asked.saturating_mul(self.row_bytes()));
+        let most = self.wave_bytes(super::Purpose::Collect).min(MOST_BYTES_READ_AT_ONCE);
+        let groups: Vec<&[Chunk]> = in_memory(&chunks, self.row_bytes(), most).collect();
+        if groups.is_empty() {
+            return self.empty();
+        }
+        if groups.len() == 1 {
+            let (pieces, positions, columns) = self.read_rows(&chunks, limit, caching).await?;
+            let batch = self.gathered(&pieces, &positions, &columns)?;
+            return self.with_beside(batch, &keys, &pieces.list, None).await;
+        }
+        // All at once would take memory twice, and fresh memory costs the system more than reading.
+        let room = self.warm.level.store().budget().max_bytes().checked_div(self.row_bytes());
+        let rows = if self.tests_rows() { 0 } else { asked.min(room.unwrap_or(0)) };
+        let rows = to_usize(rows).min(limit);
+        let level = &self.warm.level;
+        let axes = narrow(to_u64(level.axes()));
+        let mut positions = Gathered::new(level.dtype(), axes, rows)?;
+        let new = |field: &AttributeReader| Gathered::new(field.dtype(), field.width(), rows);
+        let mut columns = self.chosen.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
+        let (mut pieces, mut first) = (Pieces::default(), 0_u32);
+        for chunks in groups {
+            let left = limit.saturating_sub(pieces.rows);
+            let (more, held, held_columns) = self.read_rows(chunks, left, caching).await?;
+            positions.add(&more, &held)?;
+            for (column, held) in columns.iter_mut().zip(&held_columns) {
+                column.add(&more, held)?;
+            }
+            pieces.extend_from(more, first);
+            first = first.saturating_add(narrow(to_u64(chunks.len())));
+            let found = to_u64(pieces.rows);
+            super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
+            if pieces.rows >= limit {
                 break;
             }
         }
-        join::joined(self, batches)
+        let mut batch = Batch::new(self.kind, positions.finish()?);
+        for (field, column) in self.chosen.vertex.iter().zip(columns) {
+            batch = batch.with_field(field.field(column.finish()?))?;
+        }
+        self.with_beside(batch, &keys, &pieces.list, None).await
+    }
+
+    /// Whether rows are looked at one by one, so that nobody knows beforehand how many are left.
+    fn tests_rows(&self) -> bool {
+        let by_region = self.query.region.is_some() && self.mode != Mode::Cells;
+        by_region || !self.conditions.rows.is_empty()
     }
 
     /// The chunks at `places` with the rows of them that can matter.
@@ -95,13 +133,17 @@ impl Context {
         full && !self.warm.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
     }
 
-    async fn vertices_of(&self, chunks: &[Chunk], limit: usize) -> Result<Batch, QueryError> {
+    /// Which rows of `chunks` are left, of which at most `limit` count; their positions and columns.
+    async fn read_rows(
+        &self,
+        chunks: &[Chunk],
+        limit: usize,
+        caching: Caching,
+    ) -> Result<(Pieces, Vec<Held>, Vec<Vec<Held>>), QueryError> {
         let of = Of::Positions(&self.warm.level);
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let asked: u64 = chunks.iter().fold(0, |sum, chunk| chunk.runs.rows.saturating_add(sum));
-        self.count(chunks.len(), asked);
-        let caching = self.caching(asked.saturating_mul(self.row_bytes()));
+        self.count(chunks.len(), rows_of(chunks));
         let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
         let positions = self.read(of, &keys, needs, caching).await?;
         check_rows(chunks, &positions)?;
@@ -115,8 +157,7 @@ impl Context {
         if !self.missing().is_empty() {
             pieces = there(&pieces, &positions, &columns);
         }
-        let batch = self.gathered(&pieces, &positions, &columns)?;
-        self.with_beside(batch, &keys, &pieces.list, None).await
+        Ok((pieces, positions, columns))
     }
 
     /// The rows of `chunks` that are asked for.
@@ -140,7 +181,7 @@ impl Context {
             pieces
         };
         let stride = positions_stride(positions);
-        let rows = chunks.iter().fold(0_u64, |sum, chunk| sum.saturating_add(chunk.runs.rows));
+        let rows = rows_of(chunks);
         let mut all = Pieces::default();
         if test.is_some() && wide(narrow(work(rows, stride))) > WORTH_A_THREAD {
             let cells = (0..narrow(to_u64(chunks.len()))).into_par_iter().zip(chunks);
@@ -158,7 +199,7 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         pieces: &Pieces,
-        caching: zvf_store::Caching,
+        caching: Caching,
     ) -> Result<Vec<Vec<Held>>, QueryError> {
         let reads = self
             .chosen
@@ -209,6 +250,11 @@ impl Context {
         plan.bytes = plan.rows_before.saturating_mul(self.row_bytes());
         Ok(())
     }
+}
+
+/// How many rows of `chunks` can matter.
+fn rows_of(chunks: &[Chunk]) -> u64 {
+    chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.runs.rows))
 }
 
 /// What to read of the positions of a chunk.
@@ -280,3 +326,5 @@ fn positions_stride(positions: &[Held]) -> usize {
 
 /// Bytes that take longer to go through than a thread takes to wake up.
 const WORTH_A_THREAD: usize = 1 << 20;
+/// What is read before it is gathered: the memory of it then serves what is read next.
+const MOST_BYTES_READ_AT_ONCE: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 //!
 //! By objects, where the answer is put together from them; by link cells, where there are edges and faces;
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
-//! wave reads is looked at again when it is known.
+//! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -169,16 +169,17 @@ impl Context {
 
     /// How many chunks a wave has, by what an average chunk of the level holds.
     fn cells_of_a_wave(&self, purpose: Purpose) -> usize {
-        if purpose == Purpose::Collect && self.query.limit.is_some_and(|limit| limit < 100_000) {
-            return CELLS_FOR_A_LIMIT;
+        if purpose == Purpose::Collect {
+            // What is read at once is bounded where it is read: more waves would only have to be joined.
+            let few = self.query.limit.is_some_and(|limit| limit < 100_000);
+            return if few { CELLS_FOR_A_LIMIT } else { MOST_CELLS_OF_A_WAVE };
         }
         let meta = self.warm.level.node().meta();
         let rows = u64::try_from(meta.vertex_count).unwrap_or(0);
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        let most = if purpose == Purpose::Stream { CELLS_LOOKED_AT } else { MOST_CELLS_OF_A_WAVE };
-        to_usize(cells).clamp(1, most)
+        to_usize(cells).clamp(1, CELLS_LOOKED_AT)
     }
 }
 

@@ -72,6 +72,13 @@ impl Pieces {
         }
     }
 
+    /// Adds all rows of `others`, whose chunks are numbered from `first` on.
+    pub(crate) fn extend_from(&mut self, others: Self, first: u32) {
+        for piece in others.list {
+            self.push_apart(Piece { cell: piece.cell.saturating_add(first), ..piece });
+        }
+    }
+
     /// Keeps the first `rows`.
     pub(crate) fn truncate(&mut self, rows: usize) {
         while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
@@ -96,21 +103,58 @@ impl Pieces {
         dtype: Dtype,
         width: u32,
     ) -> Result<Column, QueryError> {
-        let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+        let mut gathered = Gathered::new(dtype, width, self.rows)?;
         if let [one] = self.list.as_slice()
             && let Some(slice) = held.get(wide(one.cell)).and_then(|held| shared(held, one))
-            && (slice.dtype(), slice.width()) == (empty.dtype(), empty.width())
+            && (slice.dtype(), slice.width()) == (gathered.empty.dtype(), width)
         {
             return Ok(slice);
         }
-        let stride = empty.stride();
-        let Some(bytes) = self.rows.checked_mul(stride) else {
-            return Err(QueryError::limit("bytes of an answer", to_u64(usize::MAX), u64::MAX));
-        };
-        let mut out = vec![0; bytes];
-        fill(&self.list, held, stride, &mut out)?;
-        Column::new(empty.dtype(), width, Bytes::from(out)).map_err(QueryError::column)
+        gathered.add(self, held)?;
+        gathered.finish()
     }
+}
+
+/// A column that is put together from what is read at several times.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    empty: Column,  // tells type and width
+    bytes: Vec<u8>, // zeros behind those that are filled
+    filled: usize,
+}
+
+impl Gathered {
+    /// Room for so many `rows`; more are taken all the same.
+    pub(crate) fn new(dtype: Dtype, width: u32, rows: usize) -> Result<Self, QueryError> {
+        let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+        let bytes = rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
+        Ok(Self { empty, bytes: vec![0; bytes], filled: 0 })
+    }
+
+    /// Adds the rows of `pieces`, from `held`.
+    pub(crate) fn add(&mut self, pieces: &Pieces, held: &[Held]) -> Result<(), QueryError> {
+        let stride = self.empty.stride();
+        let bytes = pieces.rows.checked_mul(stride);
+        let end = bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long)?;
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        let out = self.bytes.get_mut(self.filled..end).ok_or_else(too_long)?;
+        fill(&pieces.list, held, stride, out)?;
+        self.filled = end;
+        Ok(())
+    }
+
+    /// The rows that were added.
+    pub(crate) fn finish(mut self) -> Result<Column, QueryError> {
+        self.bytes.truncate(self.filled);
+        let bytes = Bytes::from(self.bytes);
+        Column::new(self.empty.dtype(), self.empty.width(), bytes).map_err(QueryError::column)
+    }
+}
+
+fn too_long() -> QueryError {
+    QueryError::limit("bytes of an answer", to_u64(usize::MAX), u64::MAX)
 }
 
 /// The rows without a copy, when they are most of what they would keep alive.
@@ -193,6 +237,26 @@ mod tests {
             pieces.gather(&held, dtype, 1).unwrap_err().to_string(),
             "OutOfBounds: row of a fragment or link: expected rows that the chunk has, found one past the end"
         );
+    }
+
+    #[test]
+    fn what_is_read_at_several_times_is_put_together() {
+        let dtype = Dtype::parse("uint8").unwrap();
+        // Room for fewer, as many, and more.
+        for room in [0, 4, 9] {
+            let mut gathered = Gathered::new(dtype, 1, room).unwrap();
+            let mut all = Pieces::default();
+            for (first, read, one) in
+                [(0, [7, 8, 9], piece(0, 1, 2)), (5, [4, 5, 6], piece(0, 0, 2))]
+            {
+                let mut pieces = Pieces::default();
+                pieces.push(one);
+                gathered.add(&pieces, &[Held::Whole(bytes(read.to_vec()))]).unwrap();
+                all.extend_from(pieces, first);
+            }
+            assert_eq!(gathered.finish().unwrap().bytes()[..], [8, 9, 4, 5], "{room}");
+            assert_eq!((all.rows, &all.list), (4, &vec![piece(0, 1, 2), piece(5, 0, 2)]));
+        }
     }
 
     #[test]

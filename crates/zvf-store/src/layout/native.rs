@@ -155,7 +155,7 @@ impl Native {
                 other = other.or(Some(key)); // refused once all are known to be keys
                 continue;
             }
-            if self.path(&key)?.is_none() {
+            if !self.is_inside(key.components()) {
                 return Err(StoreError::refused(
                     Class::OutOfBounds,
                     Op::Parse,
@@ -226,6 +226,15 @@ impl Native {
     /// The index of `key` in this array, when it is inside the grid.
     fn index(&self, key: &ChunkKey) -> Result<Option<Vec<u64>>, StoreError> {
         Ok(self.path(key)?.map(|path| path.index().to_vec()))
+    }
+
+    /// Whether a key of these components, as many as the grid has, is inside the grid.
+    fn is_inside(&self, components: &[i64]) -> bool {
+        let mut axes = components.iter().zip(&self.origin).zip(&self.grid);
+        axes.all(|((component, origin), n)| {
+            let steps = component.checked_sub(*origin).and_then(|steps| u64::try_from(steps).ok());
+            steps.is_some_and(|steps| steps < *n)
+        })
     }
 
     /// Where `key` lies in this array, when it is inside the grid.

@@ -158,7 +158,8 @@ impl Default for KeyTable {
 
 /// The coordinates with their keys in order, each once.
 fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
-    if coords.chunks_exact(rank).is_sorted_by(|a, b| a < b) {
+    let ascend = |coords: &[i64]| coords.chunks_exact(rank).is_sorted_by(|a, b| a < b);
+    if ascend(&coords) {
         return coords;
     }
     match rank {
@@ -171,10 +172,12 @@ fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
             coords = rows.concat();
         }
     }
+    if ascend(&coords) {
+        return coords;
+    }
     let mut rows: Vec<&[i64]> = coords.chunks_exact(rank).collect();
-    let found = rows.len();
     rows.dedup();
-    if rows.len() < found { rows.concat() } else { coords }
+    rows.concat()
 }
 
 fn wrong_rank(expected: usize, found: usize) -> FormatError {
