@@ -16,6 +16,8 @@ use crate::server::Server;
 use crate::watch::{Watch, seen};
 
 const PACKAGE: &str = "zarr-vectors==0.9.2";
+/// What it needs to read over HTTP.
+const HTTP: &str = "fsspec[http]";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
 
 /// A virtual environment that holds the reference.
@@ -27,7 +29,7 @@ pub(crate) struct Environment {
 impl Environment {
     /// Installs the reference below `folder`, unless it is there.
     pub(crate) fn installed(folder: &Path) -> anyhow::Result<Self> {
-        Self::of(folder, "reference", &[PACKAGE])
+        Self::of(folder, "reference", &[PACKAGE, HTTP])
     }
 
     /// Installs packages below `folder`, unless they are there.

@@ -56,7 +56,7 @@ impl Look<'_> {
             self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));
         }
         // Where halves have as many around them, halving leads nowhere.
-        if crowd > CROWD && crowd < piece.crowd / 4 * 3 {
+        if crowd > CROWD && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
             self.halve(piece, crowd);
             return;
         }

@@ -116,7 +116,7 @@ impl<'a> Surface<'a> {
         let mixed =
             x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
         let numbers = to_u64(self.starts.len().saturating_sub(2)).max(1);
-        to_u32(to_usize(mixed.unsigned_abs().rotate_right(7) % numbers))
+        to_u32(to_usize(mixed.unsigned_abs().rotate_right(7) & numbers.saturating_sub(1)))
     }
 
     /// The triangles of a cell, and some others.
