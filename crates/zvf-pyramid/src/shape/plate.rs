@@ -125,29 +125,23 @@ impl Face {
     }
 
     /// What of it lies over a triangle, and puts what lies beside it to `beside`; `None` where nothing lies
-    /// over it, or that is not known.
+    /// over it, or that is not known: then what is in `beside` is to be thrown away.
     pub(super) fn over(&self, plate: &Plate, beside: &mut Vec<Self>) -> Option<Self> {
         let planes = || plate.corners.iter().zip(&plate.inward);
         if planes().any(|(through, inward)| self.side(*through, *inward) == Some(false)) {
             return None;
         }
-        let before = beside.len();
         let mut over = *self;
         for (through, inward) in planes() {
             match over.side(*through, *inward) {
-                Some(true) => continue,
-                Some(false) => {
-                    beside.truncate(before);
-                    return None;
+                Some(true) => {}
+                Some(false) => return None,
+                None => {
+                    let [here, there] = over.cut(*through, *inward)?;
+                    over = here;
+                    beside.push(there);
                 }
-                None => {}
             }
-            let Some([here, there]) = over.cut(*through, *inward) else {
-                beside.truncate(before);
-                return None;
-            };
-            over = here;
-            beside.push(there);
         }
         Some(over)
     }
