@@ -32,6 +32,10 @@
 //! takes; without it there are none. Chunks are read alike with it and without; those of LZ4 are written in other
 //! bytes.
 #![cfg_attr(not(feature = "fast-codecs"), forbid(unsafe_code))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 mod blosclz;
 mod chunk;

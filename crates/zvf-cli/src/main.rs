@@ -4,17 +4,7 @@
 //! too is in the library: here are arguments, tables for people, files and exit codes.
 #![forbid(unsafe_code)]
 #![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::as_conversions
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cli;
 mod commands;

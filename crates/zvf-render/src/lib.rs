@@ -14,17 +14,7 @@
 //! Not here: choosing what is drawn (a [`Query`](zvf_query::Query) says it), and naming files: a picture
 //! goes to whatever takes bytes.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::as_conversions
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod canvas;
 mod colour;

@@ -29,17 +29,7 @@
 //!
 //! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
 //! backend; `map` (unix) adds opt-in mapped reads, `more-codecs` steps of codec chains that few writers use.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::as_conversions
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;
 mod build;

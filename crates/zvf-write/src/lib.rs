@@ -9,17 +9,7 @@
 //! form, `WriteOptions::compat` asks for the one it reads.
 //!
 //! Not here: answering questions, and where bytes lie.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::as_conversions
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/guide/writing.md")]

@@ -45,17 +45,7 @@
 //! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
 //! Blosc with some code that is not safe Rust. A feature adds items and changes none.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::as_conversions
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod blob;
 pub mod blocking;
