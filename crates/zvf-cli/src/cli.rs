@@ -12,7 +12,11 @@ use crate::commands::completions::Completions;
 use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
+#[cfg(feature = "edit")]
+use crate::commands::edit::Edit;
 use crate::commands::group::Group;
+#[cfg(feature = "edit")]
+use crate::commands::history::{Log, Show, Undo};
 use crate::commands::info::Info;
 #[cfg(feature = "write")]
 use crate::commands::ingest::Ingest;
@@ -104,6 +108,14 @@ enum Command {
     Demo(Demo),
     #[cfg(feature = "pyramid")]
     Pyramid(Box<Pyramid>),
+    #[cfg(feature = "edit")]
+    Edit(Box<Edit>),
+    #[cfg(feature = "edit")]
+    Log(Log),
+    #[cfg(feature = "edit")]
+    Show(Show),
+    #[cfg(feature = "edit")]
+    Undo(Undo),
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
@@ -146,6 +158,14 @@ impl Cli {
                 Command::Demo(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "edit")]
+                Command::Edit(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Log(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Show(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Undo(command) => command.run(&session, &mut out),
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,
@@ -200,7 +220,7 @@ const UNITS: [(&str, u64); 11] = [
 ];
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 looked and found faults, 2 bad request or unsupported, \
-    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 130 interrupted.";
+    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 6 conflict with another writer, 130 interrupted.";
 
 #[cfg(test)]
 mod tests {

@@ -88,6 +88,10 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if let Some(error) = cause.downcast_ref::<ConvertError>() {
         return Some(error.class());
     }
+    #[cfg(feature = "edit")]
+    if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
+        return Some(error.class);
+    }
     if cause.is::<Usage>() {
         return Some(Class::InvalidArgument);
     }

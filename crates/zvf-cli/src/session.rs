@@ -20,11 +20,19 @@ pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
     mapped: Mutex<Vec<Store>>, // those whose bytes lie in a map
+    #[cfg(feature = "edit")]
+    held: Mutex<Vec<zvf::edit::Guard>>, // what keeps writers from changing stores meanwhile
 }
 
 impl Session {
     pub(crate) const fn new(common: Common, interrupt: Interrupt) -> Self {
-        Self { common, interrupt, mapped: Mutex::new(Vec::new()) }
+        Self {
+            common,
+            interrupt,
+            mapped: Mutex::new(Vec::new()),
+            #[cfg(feature = "edit")]
+            held: Mutex::new(Vec::new()),
+        }
     }
 
     /// Whether JSON is wanted.
@@ -58,6 +66,7 @@ impl Session {
 
     /// Opens a store; a packed one of this machine is mapped.
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
+        self.hold(address)?;
         let options = self.common.options(timeouts);
         let opened = async {
             #[cfg(all(unix, feature = "local"))]
@@ -74,6 +83,21 @@ impl Session {
         opened.await.with_context(|| format!("cannot open {address}"))
     }
 
+    /// Waits until what was committed to a store of this machine is in its place, and keeps it as it is.
+    #[cfg(feature = "edit")]
+    fn hold(&self, address: &str) -> anyhow::Result<()> {
+        if !address.contains("://") {
+            let guard = zvf::edit::hold_for_reading(std::path::Path::new(address))?;
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).extend(guard);
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "edit"))]
+    fn hold(&self, _address: &str) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Whether everything that was read where it is mapped is what it was.
     pub(crate) fn check_maps(&self) -> anyhow::Result<()> {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,6 +109,8 @@ impl Session {
 
     /// Opens a store for checking it: what is wrong with it is not said in words yet.
     pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
+        // What cannot be held is for the check to tell.
+        let _ = self.hold(address);
         Store::open(address, self.common.options(Timeouts::Batch)).await
     }
 

@@ -90,11 +90,13 @@ pub enum Class {
     Poisoned,
     /// The caller gave up.
     Cancelled,
+    /// A check that a script of edits makes does not hold.
+    ExpectationFailed,
 }
 
 impl Class {
     /// Every class, in the order in which they are listed above.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Truncated,
         Self::BadMagic,
         Self::UnsupportedVersion,
@@ -132,6 +134,7 @@ impl Class {
         Self::CommitUnknown,
         Self::Poisoned,
         Self::Cancelled,
+        Self::ExpectationFailed,
     ];
 
     /// The stable name, as errors print it and scripts match it.
@@ -175,6 +178,7 @@ impl Class {
             Self::CommitUnknown => "CommitUnknown",
             Self::Poisoned => "Poisoned",
             Self::Cancelled => "Cancelled",
+            Self::ExpectationFailed => "ExpectationFailed",
         }
     }
 
@@ -192,6 +196,7 @@ impl Class {
             Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io => 5,
             Self::Conflict | Self::WriterFenced | Self::CommitUnknown | Self::Poisoned => 6,
             Self::Cancelled => 130,
+            Self::ExpectationFailed => 1,
             Self::Truncated
             | Self::BadMagic
             | Self::UnsupportedVersion
@@ -599,6 +604,7 @@ mod tests {
             (Class::Throttled, "Throttled", 5),
             (Class::Conflict, "Conflict", 6),
             (Class::Cancelled, "Cancelled", 130),
+            (Class::ExpectationFailed, "ExpectationFailed", 1),
         ] {
             assert_eq!((class.name(), class.exit_code()), (name, code));
             assert_eq!(class.retryable(), code == 5, "{name}");

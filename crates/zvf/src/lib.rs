@@ -61,6 +61,8 @@ pub mod left;
 mod near;
 
 pub use error::Error;
+#[cfg(feature = "edit")]
+pub use zvf_edit as edit;
 pub use zvf_format as format;
 pub use zvf_model as model;
 pub use zvf_model::{

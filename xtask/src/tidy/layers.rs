@@ -57,7 +57,7 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-blosc"]),
@@ -71,6 +71,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
     ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-render", &["zvf-format", "zvf-model", "zvf-query"]),
+    ("zvf-edit", &["zvf-format", "zvf-store", "zvf-model", "zvf-query", "zvf-write", "zvf-pyramid", "zvf-convert"]),
     (
         "zvf",
         &[
@@ -81,6 +82,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "zvf-query",
             "zvf-write",
             "zvf-pyramid",
+            "zvf-edit",
             "zvf-validate",
             "zvf-repair",
             "zvf-migrate",

@@ -8,7 +8,11 @@ pub(crate) mod completions;
 pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
+#[cfg(feature = "edit")]
+pub(crate) mod edit;
 pub(crate) mod group;
+#[cfg(feature = "edit")]
+pub(crate) mod history;
 #[cfg(feature = "write")]
 pub(crate) mod how;
 pub(crate) mod info;

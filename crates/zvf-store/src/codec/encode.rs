@@ -96,6 +96,25 @@ impl Codecs {
         self.steps.iter().map(Step::metadata).collect()
     }
 
+    /// What is stored of the bytes `plain`.
+    ///
+    /// # Errors
+    ///
+    /// When a codec of the chain fails, or what was packed does not read back.
+    pub fn pack(&self, plain: Bytes) -> Result<Bytes, StoreError> {
+        self.encode(vec![plain], &mut Encoder::default()).map(join)
+    }
+
+    /// What `stored` was before the chain was applied, when that is at most `cap` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes do not decode, or to more than `cap`.
+    pub fn unpack(&self, stored: Bytes, cap: u64) -> Result<Bytes, StoreError> {
+        let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
+        chain.undo(stored, cap, &mut Scratch::default())
+    }
+
     /// What is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
     pub(crate) fn encode(
         &self,

@@ -1,0 +1,118 @@
+//! `zvf log`, `zvf show` and `zvf undo`.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use zvf::edit::CommitOptions;
+
+use crate::commands::edit::finish;
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table::{self, Table};
+
+/// Show what was committed to a store, newest first.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf log tracts.zarrvectors
+  zvf log tracts.zarrvectors --limit 1 --json | jq '.[0].objects'")]
+pub(crate) struct Log {
+    /// The store: a folder.
+    store: String,
+    /// So many commits at most.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+impl Log {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let list = zvf::edit::log(Path::new(&self.store), self.limit)?;
+        if session.json() {
+            table::json(&list, out)?;
+            return Ok(Outcome::Clean);
+        }
+        if list.is_empty() {
+            writeln!(out, "nothing was committed")?;
+            return Ok(Outcome::Clean);
+        }
+        let mut rows = Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
+        for entry in &list {
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let count = |name: &str| entry["objects"][name].as_array().map_or(0, Vec::len).to_string();
+            rows.row(vec![entry["head"].to_string(), text(&entry["time"]), text(&entry["writer"]), count("added"), count("removed"), count("changed"), text(&entry["message"])]);
+        }
+        rows.print("", out)?;
+        Ok(Outcome::Clean)
+    }
+}
+
+/// Show one commit: its operations, what it changed, and which keys it wrote.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf show tracts.zarrvectors 3
+  zvf show tracts.zarrvectors 3 --json | jq .operations")]
+pub(crate) struct Show {
+    /// The store: a folder.
+    store: String,
+    /// The number of the commit.
+    commit: u64,
+}
+
+impl Show {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let commit = zvf::edit::show(Path::new(&self.store), self.commit)?;
+        if session.json() {
+            table::json(&commit, out)?;
+            return Ok(Outcome::Clean);
+        }
+        for name in ["head", "txid", "time", "writer", "message", "undoes"] {
+            if !commit[name].is_null() {
+                writeln!(out, "{name:8} {}", commit[name].as_str().map_or_else(|| commit[name].to_string(), str::to_owned))?;
+            }
+        }
+        for name in ["vertices", "links", "objects"] {
+            writeln!(out, "{name:8} {}", commit["report"][name])?;
+        }
+        for operation in commit["operations"].as_array().into_iter().flatten() {
+            writeln!(out, "{operation}")?;
+        }
+        for entry in commit["keys"].as_array().into_iter().flatten() {
+            writeln!(out, "{} {} -> {} bytes", entry["key"].as_str().unwrap_or_default(), entry["before"], entry["after"])?;
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+/// Take commits back, by a new commit that gives every key the content it had.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf undo tracts.zarrvectors
+  zvf undo tracts.zarrvectors --to 12 --message 'back to the reviewed state'")]
+pub(crate) struct Undo {
+    /// The store: a folder.
+    store: String,
+    /// Take back so many commits.
+    #[arg(long, value_name = "N", conflicts_with = "to")]
+    last: Option<u64>,
+    /// Take back everything after this head.
+    #[arg(long, value_name = "HEAD")]
+    to: Option<u64>,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Do everything but write; say what would be written.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Undo {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let what = match self.to {
+            Some(head) => zvf::edit::Undo::To(head),
+            None => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is what people mean
+        };
+        let options = CommitOptions { message: self.message, dry_run: self.dry_run, ..CommitOptions::default() };
+        let done = zvf::edit::undo(Path::new(&self.store), what, &options);
+        finish(done, &self.store, session, out)
+    }
+}

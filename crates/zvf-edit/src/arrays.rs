@@ -1,0 +1,714 @@
+//! The arrays of a store as an edit needs them: a document, the parts that are read, and the parts that change.
+//!
+//! ```text
+//! CellArray    one payload for each chunk of space: vertices, fragments, attributes, links
+//! RowArray     rows of any length: manifests, groups
+//! DenseArray   rows of one length: ids, columns of objects and groups
+//! ```
+//!
+//! A document is kept as JSON, so that what is not understood stays as it is. Not here: what a payload means.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::{Map, Value as Json, json};
+use zvf_format::metadata::{ArrayDoc, CodecKind};
+use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
+use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
+use zvf_store::Codecs;
+
+use crate::error::{EditError, Result};
+use crate::journal::{Changes, Snapshot};
+use crate::scalar::Scalar;
+
+/// A chunk of space, by its absolute coordinates.
+pub(crate) type Chunk = Vec<i64>;
+
+/// The document of a node, none when there is no such node.
+pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
+    let key = doc_key(path);
+    let Some(text) = snap.get(&key)? else { return Ok(None) };
+    serde_json::from_slice(&text).map(Some).map_err(|error| EditError::from(error).within(&key))
+}
+
+pub(crate) fn doc_key(path: &str) -> String {
+    if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
+}
+
+/// The bytes of a document.
+pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
+    Ok(serde_json::to_vec(doc)?.into())
+}
+
+/// A group without anything said of it.
+pub(crate) fn plain_group() -> Json {
+    json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" })
+}
+
+/// The text of a chunk.
+pub(crate) fn chunk_text(chunk: &[i64]) -> String {
+    let parts: Vec<String> = chunk.iter().map(i64::to_string).collect();
+    parts.join(".")
+}
+
+fn parse_chunk(text: &str) -> Option<Chunk> {
+    text.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn integers(value: &Json) -> Option<Vec<i64>> {
+    value.as_array()?.iter().map(Json::as_i64).collect()
+}
+
+fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
+    doc.get_mut("attributes")?.as_object_mut()
+}
+
+/// How chunks of an array become stored bytes.
+#[derive(Clone, Debug)]
+struct Coding {
+    codecs: Codecs,
+    big: bool,
+    checksum: bool, // of the index of shards
+}
+
+impl Coding {
+    fn open(path: &str, text: &[u8]) -> Result<(Self, Option<Vec<i64>>)> {
+        let doc = ArrayDoc::parse(text).map_err(|error| EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}")))?;
+        let sharding = doc.sharding();
+        let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
+        let mut big = false;
+        let mut steps = Vec::new();
+        for codec in list {
+            match codec.kind() {
+                CodecKind::Bytes { .. } => {
+                    big = serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+                }
+                CodecKind::VlenBytes => {}
+                CodecKind::Transpose { .. } => {
+                    return Err(EditError::unsupported(format!("{path}: arrays with turned axes are not edited")));
+                }
+                _ => steps.push(codec.clone()),
+            }
+        }
+        let codecs = Codecs::of(&steps).map_err(|error| EditError::from(error).within(path))?;
+        let mut checksum = true;
+        let mut inner = None;
+        if sharding.is_some() {
+            let json: Json = serde_json::from_slice(text)?;
+            let configuration = &json["codecs"][0]["configuration"];
+            if configuration["index_location"].as_str().is_some_and(|at| at != "end") {
+                return Err(EditError::unsupported(format!("{path}: shards with their index in front are not edited")));
+            }
+            checksum = configuration["index_codecs"].to_string().contains("crc32c");
+            inner = integers(&json["chunk_grid"]["configuration"]["chunk_shape"]);
+        }
+        Ok((Self { codecs, big, checksum }, inner))
+    }
+}
+
+/// An array with one payload for each chunk of space.
+#[derive(Clone, Debug)]
+pub(crate) struct CellArray {
+    pub(crate) path: String,
+    pub(crate) doc: Json,
+    origin: Vec<i64>,
+    shape: Vec<i64>,
+    shard: Option<Vec<i64>>,
+    coding: Coding,
+    present: BTreeSet<Chunk>,
+    staged: BTreeMap<Chunk, Option<Bytes>>,
+    old_grid: Option<(Vec<i64>, BTreeSet<Chunk>)>, // origin and presence before the origin changed
+    is_new: bool,
+    changed: bool,
+}
+
+impl CellArray {
+    pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
+        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
+        let doc: Json = serde_json::from_slice(&text).map_err(|error| EditError::from(error).within(path))?;
+        if doc["node_type"] != "array" {
+            return Err(EditError::unsupported(format!("{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\"")));
+        }
+        let (coding, shard) = Coding::open(path, &text)?;
+        let shape = integers(&doc["shape"]).unwrap_or_default();
+        let attrs = &doc["attributes"];
+        let origin = integers(&attrs["chunk_grid_origin"]).unwrap_or_else(|| vec![0; shape.len()]);
+        let Some(list) = attrs["nonempty_chunks"].as_array() else {
+            return Err(EditError::unsupported(format!("{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\"")));
+        };
+        let chunk = |text: &Json| text.as_str().and_then(parse_chunk);
+        let present: Option<BTreeSet<Chunk>> = list.iter().map(chunk).collect();
+        let present = present.ok_or_else(|| EditError::new(zvf_format::Class::Encoding, format!("{path}: nonempty_chunks holds a key that is none")))?;
+        Ok(Some(Self {
+            path: path.to_owned(),
+            doc,
+            origin,
+            shape,
+            shard,
+            coding,
+            present,
+            staged: BTreeMap::new(),
+            old_grid: None,
+            is_new: false,
+            changed: false,
+        }))
+    }
+
+    /// An array that is not there yet, with the grid and the codecs of `like`.
+    pub(crate) fn create(like: &Self, path: &str, attrs: Json) -> Self {
+        let mut doc = like.doc.clone();
+        doc["attributes"] = attrs;
+        Self {
+            path: path.to_owned(),
+            doc,
+            present: BTreeSet::new(),
+            staged: BTreeMap::new(),
+            old_grid: None,
+            is_new: true,
+            changed: true,
+            ..like.clone()
+        }
+    }
+
+    /// The same cells under another name.
+    pub(crate) fn renamed(&self, snap: &Snapshot, path: &str) -> Result<Self> {
+        let mut other = Self::create(self, path, self.doc["attributes"].clone());
+        for chunk in self.chunks() {
+            other.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
+        }
+        Ok(other)
+    }
+
+    /// The chunks that hold something, changes included, ascending.
+    pub(crate) fn chunks(&self) -> Vec<Chunk> {
+        let mut all = self.present.clone();
+        for (chunk, bytes) in &self.staged {
+            match bytes {
+                Some(_) => all.insert(chunk.clone()),
+                None => all.remove(chunk),
+            };
+        }
+        all.into_iter().collect()
+    }
+
+    pub(crate) fn holds(&self, chunk: &[i64]) -> bool {
+        match self.staged.get(chunk) {
+            Some(bytes) => bytes.is_some(),
+            None => self.present.contains(chunk),
+        }
+    }
+
+    /// What is stored of a chunk before the edit; none when nothing is.
+    pub(crate) fn stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
+        if self.is_new || !self.present.contains(chunk) {
+            return Ok(None);
+        }
+        let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
+        let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+        let plain = match &self.shard {
+            None => {
+                let key = cell_key(&self.path, &at);
+                let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
+                self.coding.codecs.unpack(bytes, CELL_CAP).map_err(|error| EditError::from(error).within(&key))?
+            }
+            Some(shard) => {
+                let (outer, inner) = split(&at, shard);
+                let cells = self.read_shard(snap, &outer)?;
+                match cells.get(inner).cloned().flatten() {
+                    Some(bytes) => self.coding.codecs.unpack(bytes, CELL_CAP)?,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let cell = VlenCell::parse(&plain).map_err(|error| EditError::from(error).within(&self.path))?;
+        Ok(Some(plain.slice_ref(cell.payload())))
+    }
+
+    /// What a chunk holds, changes included.
+    pub(crate) fn read(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
+        match self.staged.get(chunk) {
+            Some(bytes) => Ok(bytes.clone()),
+            None => self.stored(snap, chunk),
+        }
+    }
+
+    fn read_shard(&self, snap: &Snapshot, outer: &[i64]) -> Result<Vec<Option<Bytes>>> {
+        let shard = self.shard.as_deref().unwrap_or_default();
+        let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
+        let key = cell_key(&self.path, outer);
+        let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
+        let span = IndexLocation::End.span(count as u64, self.coding.checksum, bytes.len() as u64)?;
+        let index = ShardIndex::parse(&bytes[to_usize(&span)], count as u64, self.coding.checksum)?;
+        Ok((0..count).map(|i| index.get(i).map(|span| bytes.slice(to_usize(&span)))).collect())
+    }
+
+    /// What the chunk shall hold; nothing when it is empty.
+    pub(crate) fn put(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
+        let payload: Bytes = payload.into();
+        self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
+    }
+
+    /// Makes room for chunks from `low` to `high`, both included.
+    pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
+        let rank = self.shape.len();
+        let unit = self.shard.clone().unwrap_or_else(|| vec![1; rank]);
+        let mut origin = self.origin.clone();
+        for axis in 0..rank {
+            let missing = origin[axis] - low[axis];
+            if missing > 0 {
+                // Whole shards, so that their contents stay together.
+                origin[axis] -= (missing + unit[axis] - 1) / unit[axis] * unit[axis];
+            }
+        }
+        let end = |axis: usize| (self.origin[axis] + self.shape[axis]).max(high[axis] + 1);
+        let shape: Vec<i64> = (0..rank).map(|axis| end(axis) - origin[axis]).collect();
+        if origin != self.origin {
+            if self.old_grid.is_none() && !self.is_new {
+                self.old_grid = Some((self.origin.clone(), self.present.clone()));
+            }
+            self.origin = origin;
+        }
+        if shape != self.shape || self.old_grid.is_some() {
+            self.shape = shape;
+            self.changed = true;
+        }
+    }
+
+    /// The grid, as the first chunk and the one behind the last.
+    pub(crate) fn covers(&self, low: &[i64], high: &[i64]) -> bool {
+        (0..self.shape.len()).all(|axis| {
+            low[axis] >= self.origin[axis] && high[axis] < self.origin[axis] + self.shape[axis]
+        })
+    }
+
+    pub(crate) fn attribute(&self, name: &str) -> &Json {
+        &self.doc["attributes"][name]
+    }
+
+    pub(crate) fn set_attribute(&mut self, name: &str, value: Json) {
+        if self.doc["attributes"][name] != value {
+            self.doc["attributes"][name] = value;
+            self.changed = true;
+        }
+    }
+
+    /// Adds what changed to `out`.
+    pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
+        let mut staged = std::mem::take(&mut self.staged);
+        let mut now = self.present.clone();
+        for (chunk, bytes) in &staged {
+            match bytes {
+                Some(_) => now.insert(chunk.clone()),
+                None => now.remove(chunk),
+            };
+        }
+        if let Some((_, present)) = &self.old_grid {
+            // Another origin gives every cell another name.
+            for chunk in present.clone() {
+                if !staged.contains_key(&chunk) {
+                    let bytes = self.stored(snap, &chunk)?;
+                    staged.insert(chunk, bytes);
+                }
+            }
+        }
+        let moved = self.old_grid.take();
+        match self.shard.clone() {
+            None => self.flush_cells(snap, &staged, moved, out)?,
+            Some(shard) => self.flush_shards(snap, &staged, &shard, moved, out)?,
+        }
+        let presence_changed = now != self.present;
+        self.present = now;
+        if presence_changed || self.changed || self.is_new {
+            self.update_doc();
+            out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+        }
+        (self.is_new, self.changed) = (false, false);
+        Ok(())
+    }
+
+    fn flush_cells(&mut self, snap: &Snapshot, staged: &BTreeMap<Chunk, Option<Bytes>>, moved: Option<(Vec<i64>, BTreeSet<Chunk>)>, out: &mut Changes) -> Result<()> {
+        let at = |chunk: &Chunk, origin: &[i64]| -> Vec<i64> { chunk.iter().zip(origin).map(|(c, o)| c - o).collect() };
+        if let Some((origin, present)) = &moved {
+            for chunk in present {
+                out.insert(cell_key(&self.path, &at(chunk, origin)), None);
+            }
+        }
+        for (chunk, bytes) in staged {
+            let key = cell_key(&self.path, &at(chunk, &self.origin));
+            match bytes {
+                Some(bytes) => {
+                    if moved.is_none() && self.stored(snap, chunk)?.as_ref() == Some(bytes) {
+                        continue;
+                    }
+                    let framed = encode_cell(bytes)?;
+                    out.insert(key, Some(self.coding.codecs.pack(framed.into())?));
+                }
+                None if moved.is_none() && self.present.contains(chunk) => {
+                    out.insert(key, None);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_shards(&mut self, snap: &Snapshot, staged: &BTreeMap<Chunk, Option<Bytes>>, shard: &[i64], moved: Option<(Vec<i64>, BTreeSet<Chunk>)>, out: &mut Changes) -> Result<()> {
+        if let Some((origin, present)) = &moved {
+            for chunk in present {
+                let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+                out.insert(cell_key(&self.path, &split(&at, shard).0), None);
+            }
+        }
+        let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
+        for (chunk, bytes) in staged {
+            let at: Vec<i64> = chunk.iter().zip(&self.origin).map(|(c, o)| c - o).collect();
+            let (outer, inner) = split(&at, shard);
+            shards.entry(outer).or_default().push((inner, bytes.as_ref()));
+        }
+        for (outer, cells) in shards {
+            let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
+            let old = if moved.is_some() { vec![None; count] } else { self.read_shard(snap, &outer)? };
+            let mut new = old.clone();
+            for (inner, bytes) in cells {
+                let packed = bytes.map(|bytes| -> Result<Bytes> {
+                    Ok(self.coding.codecs.pack(encode_cell(bytes)?.into())?)
+                });
+                new[inner] = packed.transpose()?;
+            }
+            if new == old {
+                continue;
+            }
+            let key = cell_key(&self.path, &outer);
+            if new.iter().all(Option::is_none) {
+                out.insert(key, None);
+                continue;
+            }
+            let mut body = Vec::new();
+            let mut spans: Vec<Option<Range<u64>>> = Vec::new();
+            for cell in &new {
+                spans.push(cell.as_ref().map(|cell| {
+                    let from = body.len() as u64;
+                    body.extend_from_slice(cell);
+                    from..body.len() as u64
+                }));
+            }
+            body.extend(encode_index(&spans, self.coding.checksum)?);
+            out.insert(key, Some(body.into()));
+        }
+        Ok(())
+    }
+
+    fn update_doc(&mut self) {
+        let mut names: Vec<String> = self.present.iter().map(|chunk| chunk_text(chunk)).collect();
+        names.sort();
+        self.doc["shape"] = json!(self.shape);
+        let origin = self.origin.clone();
+        if let Some(attrs) = attributes(&mut self.doc) {
+            attrs.insert("nonempty_chunks".to_owned(), json!(names));
+            if origin.iter().any(|o| *o != 0) {
+                attrs.insert("chunk_grid_origin".to_owned(), json!(origin));
+            } else {
+                attrs.shift_remove("chunk_grid_origin");
+            }
+        }
+    }
+
+    /// Removes the array.
+    pub(crate) fn erase(&self, out: &mut Changes) {
+        if self.is_new {
+            return;
+        }
+        let (origin, present) = match &self.old_grid {
+            Some((origin, present)) => (origin, present),
+            None => (&self.origin, &self.present),
+        };
+        for chunk in present {
+            let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+            let at = self.shard.as_ref().map_or(at.clone(), |shard| split(&at, shard).0);
+            out.insert(cell_key(&self.path, &at), None);
+        }
+        out.insert(doc_key(&self.path), None);
+    }
+}
+
+fn to_usize(span: &Range<u64>) -> Range<usize> {
+    // Spans were checked against the bytes at hand.
+    span.start as usize..span.end as usize
+}
+
+fn cell_key(path: &str, at: &[i64]) -> String {
+    let parts: Vec<String> = at.iter().map(i64::to_string).collect();
+    format!("{path}/c/{}", parts.join("/"))
+}
+
+fn split(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
+    let outer: Vec<i64> = at.iter().zip(shard).map(|(a, s)| a.div_euclid(*s)).collect();
+    let inner = at.iter().zip(shard).fold(0, |sum, (a, s)| sum * s + a.rem_euclid(*s));
+    (outer, usize::try_from(inner).unwrap_or(0)) // remainders are not negative
+}
+
+/// Decoded bytes of one cell at most: what the format allows.
+const CELL_CAP: u64 = 1 << 32;
+
+/// An array of rows of any length.
+#[derive(Clone, Debug)]
+pub(crate) struct RowArray {
+    pub(crate) path: String,
+    pub(crate) doc: Json,
+    coding: Coding,
+    chunk: usize,
+    pub(crate) rows: Vec<Bytes>,
+    old: Vec<Bytes>,
+    is_new: bool,
+    pub(crate) changed: bool,
+}
+
+impl RowArray {
+    pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
+        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
+        let doc: Json = serde_json::from_slice(&text)?;
+        let (coding, _) = Coding::open(path, &text)?;
+        let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
+        let chunk = doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1) as usize;
+        let mut rows = Vec::with_capacity(count.min(1 << 20));
+        for part in 0..count.div_ceil(chunk) {
+            let length = chunk.min(count - part * chunk);
+            match snap.get(&format!("{path}/c/{part}"))? {
+                None => rows.resize(rows.len() + length, Bytes::new()),
+                Some(bytes) => {
+                    let plain = coding.codecs.unpack(bytes, CELL_CAP).map_err(|error| EditError::from(error).within(path))?;
+                    let items = VlenRows::parse(&plain, chunk as u64).map_err(|error| EditError::from(error).within(path))?;
+                    rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
+                }
+            }
+        }
+        Ok(Some(Self { path: path.to_owned(), doc, coding, chunk, old: rows.clone(), rows, is_new: false, changed: false }))
+    }
+
+    pub(crate) fn create(path: &str, attrs: Json) -> Result<Self> {
+        let doc = json!({
+            "shape": [0], "data_type": "variable_length_bytes",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "",
+            "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
+            "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
+        });
+        let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
+        Ok(Self { path: path.to_owned(), doc, coding, chunk: 1, rows: Vec::new(), old: Vec::new(), is_new: true, changed: true })
+    }
+
+    /// Forgets rows that are there and do not count.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.rows.truncate(count);
+        self.old.truncate(count);
+    }
+
+    /// Adds what changed; a single chunk grows with the array up to `largest` rows.
+    pub(crate) fn flush(&mut self, out: &mut Changes, largest: usize) -> Result<()> {
+        let same = self.rows == self.old;
+        if same && !self.changed && !self.is_new {
+            return Ok(());
+        }
+        let (count, old_chunk) = (self.rows.len(), self.chunk);
+        if count > self.chunk && self.chunk < largest || self.is_new || largest == usize::MAX {
+            self.chunk = count.clamp(1, largest);
+        }
+        let parts = count.div_ceil(self.chunk);
+        if !same || old_chunk != self.chunk {
+            for part in 0..parts {
+                let span = part * self.chunk..(part * self.chunk + self.chunk).min(count);
+                let unchanged = old_chunk == self.chunk && self.old.get(span.clone()) == self.rows.get(span.clone());
+                if unchanged && span.len() == self.chunk && !self.is_new {
+                    continue;
+                }
+                let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
+                let plain = encode_rows(&rows, u32::try_from(self.chunk).unwrap_or(u32::MAX))?; // at most 2^26 rows
+                out.insert(format!("{}/c/{part}", self.path), Some(self.coding.codecs.pack(plain.into())?));
+            }
+            if !self.is_new {
+                for part in parts..self.old.len().div_ceil(old_chunk) {
+                    out.insert(format!("{}/c/{part}", self.path), None);
+                }
+            }
+        }
+        self.doc["shape"] = json!([count]);
+        self.doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([self.chunk]);
+        out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+        self.old = self.rows.clone();
+        (self.is_new, self.changed) = (false, false);
+        Ok(())
+    }
+}
+
+/// An array of rows of one length, held whole.
+#[derive(Clone, Debug)]
+pub(crate) struct DenseArray {
+    pub(crate) path: String,
+    pub(crate) doc: Json,
+    coding: Coding,
+    chunk: usize,
+    /// Bytes of a row.
+    pub(crate) size: usize,
+    item: usize, // bytes of one value, whose order may be turned
+    pub(crate) bytes: Vec<u8>,
+    old: Vec<u8>,
+    /// What a row is that was never written.
+    pub(crate) fill: Vec<u8>,
+    is_new: bool,
+    pub(crate) changed: bool,
+}
+
+impl DenseArray {
+    pub(crate) fn open(snap: &Snapshot, path: &str, scalar: Scalar, width: u32) -> Result<Option<Self>> {
+        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
+        let doc: Json = serde_json::from_slice(&text)?;
+        let (coding, _) = Coding::open(path, &text)?;
+        let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
+        let chunk = doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1) as usize;
+        let size = scalar.size() * width as usize;
+        let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
+        let rank = doc["shape"].as_array().map_or(1, Vec::len);
+        let mut bytes = Vec::with_capacity((count * size).min(1 << 24));
+        for part in 0..count.div_ceil(chunk) {
+            let length = chunk.min(count - part * chunk);
+            match snap.get(&dense_key(path, part, rank))? {
+                None => bytes.extend(fill.repeat(length)),
+                Some(stored) => {
+                    let plain = coding.codecs.unpack(stored, CELL_CAP).map_err(|error| EditError::from(error).within(path))?;
+                    if plain.len() != chunk * size {
+                        return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{path}: a chunk has {} bytes, expected {}", plain.len(), chunk * size)));
+                    }
+                    bytes.extend_from_slice(&plain[..length * size]);
+                }
+            }
+        }
+        if coding.big && scalar.size() > 1 {
+            bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
+        }
+        Ok(Some(Self { path: path.to_owned(), doc, coding, chunk, size, item: scalar.size(), old: bytes.clone(), bytes, fill, is_new: false, changed: false }))
+    }
+
+    pub(crate) fn create(path: &str, scalar: Scalar, width: u32, chunk: usize, fill: (Json, Vec<u8>), attrs: Json) -> Result<Self> {
+        let data_type = match scalar {
+            Scalar::Text(n) => json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n * 4}}),
+            Scalar::Bytes(n) => json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}}),
+            Scalar::Float(_) | Scalar::Int(_) | Scalar::UInt(_) | Scalar::Bool => json!(scalar.name()),
+        };
+        let codec = match scalar.size() {
+            1 => json!({"name": "bytes"}),
+            _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
+        };
+        let list = |n: usize| if width > 1 { json!([n, width]) } else { json!([n]) };
+        let doc = json!({
+            "shape": list(0), "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": fill.0,
+            "codecs": [codec, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
+            "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
+        });
+        let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
+        let size = scalar.size() * width as usize;
+        Ok(Self { path: path.to_owned(), doc, coding, chunk, size, item: scalar.size(), bytes: Vec::new(), old: Vec::new(), fill: fill.1, is_new: true, changed: true })
+    }
+
+    /// The same rows under another name.
+    pub(crate) fn renamed(&self, path: &str) -> Self {
+        Self { path: path.to_owned(), old: Vec::new(), is_new: true, changed: true, ..self.clone() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() / self.size.max(1)
+    }
+
+    pub(crate) fn row(&self, i: usize) -> &[u8] {
+        &self.bytes[i * self.size..(i + 1) * self.size]
+    }
+
+    pub(crate) fn set(&mut self, i: usize, row: &[u8]) {
+        self.bytes[i * self.size..(i + 1) * self.size].copy_from_slice(row);
+    }
+
+    /// Adds absent rows until there are `count`.
+    pub(crate) fn resize(&mut self, count: usize) {
+        while self.len() < count {
+            self.bytes.extend_from_slice(&self.fill.clone());
+        }
+        self.bytes.truncate(count * self.size);
+    }
+
+    /// Adds what changed; `whole` when the array has one chunk that grows with it.
+    pub(crate) fn flush(&mut self, out: &mut Changes, whole: bool) -> Result<()> {
+        if self.bytes == self.old && !self.changed && !self.is_new {
+            return Ok(());
+        }
+        let count = self.len();
+        let old_chunk = self.chunk;
+        if whole {
+            self.chunk = count.max(1);
+        }
+        let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
+        let old_count = self.old.len() / self.size.max(1);
+        let parts = count.div_ceil(self.chunk);
+        for part in 0..parts {
+            let span = |count: usize, chunk: usize| part * chunk..(part * chunk + chunk).min(count);
+            let new = &self.bytes[scale(&span(count, self.chunk), self.size)];
+            let old = (old_chunk == self.chunk && part * old_chunk < old_count && !self.is_new)
+                .then(|| &self.old[scale(&span(old_count, old_chunk), self.size)]);
+            if old == Some(new) {
+                continue;
+            }
+            let mut plain = new.to_vec();
+            plain.extend(self.fill.repeat(self.chunk - new.len() / self.size.max(1)));
+            if self.coding.big && self.item > 1 {
+                plain.chunks_exact_mut(self.item).for_each(<[u8]>::reverse);
+            }
+            out.insert(dense_key(&self.path, part, rank), Some(self.coding.codecs.pack(plain.into())?));
+        }
+        if !self.is_new {
+            for part in parts..old_count.div_ceil(old_chunk) {
+                out.insert(dense_key(&self.path, part, rank), None);
+            }
+        }
+        self.doc["shape"][0] = json!(count);
+        self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(self.chunk);
+        if self.doc["attributes"].get("shape").is_some() {
+            self.doc["attributes"]["shape"] = self.doc["shape"].clone();
+        }
+        out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+        self.old = self.bytes.clone();
+        (self.is_new, self.changed) = (false, false);
+        Ok(())
+    }
+
+    /// Removes the array.
+    pub(crate) fn erase(&self, out: &mut Changes) {
+        if self.is_new {
+            return;
+        }
+        let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
+        let count = self.old.len() / self.size.max(1);
+        for part in 0..count.div_ceil(self.chunk) {
+            out.insert(dense_key(&self.path, part, rank), None);
+        }
+        out.insert(doc_key(&self.path), None);
+    }
+}
+
+fn scale(span: &Range<usize>, size: usize) -> Range<usize> {
+    span.start * size..span.end * size
+}
+
+fn dense_key(path: &str, part: usize, rank: usize) -> String {
+    format!("{path}/c/{part}{}", "/0".repeat(rank.saturating_sub(1))) // a rank is at least 1
+}
+
+fn fill_bytes(fill: &Json, scalar: Scalar) -> Vec<u8> {
+    scalar.encode(fill).unwrap_or_else(|_special| match fill {
+        // A form of the number that scripts do not have, such as hexadecimal NaN.
+        Json::String(_) if scalar.is_float() => scalar.sentinel(),
+        _ => vec![0; scalar.size()],
+    })
+}

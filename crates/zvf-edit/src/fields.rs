@@ -1,0 +1,83 @@
+//! The fields of an operation: taken by name and type, and no others than those it has.
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{EditError, Result};
+
+/// One line of a script.
+pub(crate) type Fields = Map<String, Json>;
+
+/// Refuses fields that the operation does not have.
+pub(crate) fn only(fields: &Fields, known: &[&str]) -> Result<()> {
+    match fields.keys().find(|name| *name != "op" && !known.contains(&name.as_str())) {
+        Some(name) => Err(EditError::invalid(format!("there is no field {name:?} here; known: {}", known.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn need<'a>(fields: &'a Fields, name: &str) -> Result<&'a Json> {
+    fields.get(name).ok_or_else(|| EditError::invalid(format!("the field {name:?} is missing")))
+}
+
+fn wrong(name: &str, what: &str, found: &Json) -> EditError {
+    EditError::invalid(format!("{name}: expected {what}, found {found}"))
+}
+
+pub(crate) fn text(fields: &Fields, name: &str) -> Result<Option<String>> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(wrong(name, "text", other)),
+    }
+}
+
+pub(crate) fn flag(fields: &Fields, name: &str) -> Result<Option<bool>> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Json::Bool(flag)) => Ok(Some(*flag)),
+        Some(other) => Err(wrong(name, "true or false", other)),
+    }
+}
+
+pub(crate) fn int(fields: &Fields, name: &str) -> Result<Option<i64>> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(name, "a whole number", value)),
+    }
+}
+
+pub(crate) fn map<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a Fields>> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Json::Object(map)) => Ok(Some(map)),
+        Some(other) => Err(wrong(name, "an object", other)),
+    }
+}
+
+pub(crate) fn list<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a [Json]>> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Json::Array(list)) => Ok(Some(list)),
+        Some(other) => Err(wrong(name, "a list", other)),
+    }
+}
+
+pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
+    let Some(items) = list(fields, name)? else { return Ok(None) };
+    let ids: Result<Vec<i64>> = items.iter().map(|id| id.as_i64().ok_or_else(|| wrong(name, "whole numbers", id))).collect();
+    ids.map(Some)
+}
+
+/// A list of numbers.
+pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
+    let items = value.as_array().ok_or_else(|| wrong(name, "a list of numbers", value))?;
+    items.iter().map(|x| crate::scalar::number(x).ok_or_else(|| wrong(name, "a number", x))).collect()
+}
+
+/// One of a few words.
+pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option<String>> {
+    match text(fields, name)? {
+        Some(text) if !words.contains(&text.as_str()) => Err(EditError::invalid(format!("{name}: expected {}, found {text:?}", words.join(" or ")))),
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,821 @@
+//! One kind of a store as an edit sees it: vertices by number, objects as lists of them, read as they are needed.
+//!
+//! A vertex gets its number when its chunk is read; the number stays the same wherever the vertex goes. What it
+//! was is in the chunk (`home`), what it is in the columns here. Nothing is written before the commit.
+//!
+//! Not here: which changes are allowed (`ops`), how cells are written again (`rebuild`).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use zvf_format::fragment::FragmentIndex;
+use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::manifest::Manifest;
+use zvf_model::Kind;
+
+use crate::arrays::{CellArray, Chunk, DenseArray, RowArray, read_doc};
+use crate::error::{EditError, Result};
+use crate::journal::Snapshot;
+use crate::links::Family;
+use crate::scalar::{Categories, Scalar, Type};
+
+/// The number of a vertex within its kind.
+pub(crate) type Vid = u32;
+
+/// No chunk, no object.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A column of vertices.
+#[derive(Debug)]
+pub(crate) struct VertexColumn {
+    pub(crate) name: String,
+    pub(crate) array: CellArray,
+    pub(crate) ty: Type,
+    /// Rows of the vertices read so far.
+    pub(crate) data: Vec<u8>,
+    /// What rows have that no chunk holds.
+    pub(crate) fill: Option<Vec<u8>>,
+    /// Whether it came with this transaction, and every chunk must be written.
+    pub(crate) is_new: bool,
+}
+
+/// A column of fragments.
+#[derive(Debug)]
+pub(crate) struct FragmentColumn {
+    pub(crate) name: String,
+    pub(crate) array: CellArray,
+    pub(crate) ty: Type,
+    /// Values set by (chunk number, fragment).
+    pub(crate) set: HashMap<(u32, u32), Vec<u8>>,
+    pub(crate) fill: Vec<u8>,
+    pub(crate) is_new: bool,
+}
+
+/// A chunk that was read.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkState {
+    /// The vertex of each row.
+    pub(crate) rows: Vec<Vid>,
+    /// Those of each fragment.
+    pub(crate) fragments: Vec<Vec<Vid>>,
+}
+
+/// One object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    pub(crate) id: i64,
+    /// Its row in the index; none for one that came with this transaction.
+    pub(crate) row: Option<u32>,
+    pub(crate) exists: bool,
+    pub(crate) existed: bool,
+    pub(crate) loaded: bool,
+    pub(crate) touched: bool,
+    pub(crate) vertices: Vec<Vid>,
+    pub(crate) before: Vec<Vid>,
+    /// Chunk number and fragment, in the order of the manifest.
+    pub(crate) refs: Vec<(u32, u32)>,
+    /// Values set, by column.
+    pub(crate) values: HashMap<String, Vec<u8>>,
+}
+
+/// The objects of a kind.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) doc: Json,
+    pub(crate) is_new: bool,
+    pub(crate) manifests: RowArray,
+    pub(crate) ids: Option<DenseArray>,
+    pub(crate) list: Vec<Object>,
+    pub(crate) by_id: HashMap<i64, u32>,
+    pub(crate) rank: usize,
+}
+
+/// A column of objects or groups.
+#[derive(Debug)]
+pub(crate) struct RowColumn {
+    pub(crate) name: String,
+    pub(crate) array: DenseArray,
+    pub(crate) ty: Type,
+}
+
+/// One kind of a store.
+#[derive(Debug)]
+pub(crate) struct Geometry {
+    pub(crate) kind: Kind,
+    /// The group of its arrays at level 0: `0`, or `0/<kind>`.
+    pub(crate) path: String,
+    pub(crate) snap: Rc<Snapshot>,
+    pub(crate) doc: Json,
+    pub(crate) axes: usize,
+    pub(crate) shape: ChunkShape,
+    pub(crate) bins: Bins,
+    pub(crate) convention: String,
+    pub(crate) scalar: Scalar,
+    pub(crate) vertices: CellArray,
+    pub(crate) fragments: CellArray,
+    pub(crate) columns: Vec<VertexColumn>,
+    pub(crate) fragment_columns: Vec<FragmentColumn>,
+    pub(crate) object_columns: Vec<RowColumn>,
+    pub(crate) objects: Option<Objects>,
+    pub(crate) links: Option<Family>,
+    /// Arrays that go: their keys are removed before anything is written.
+    pub(crate) erased: Vec<CellArray>,
+    pub(crate) erased_rows: Vec<DenseArray>,
+    pub(crate) erased_keys: Vec<String>,
+
+    pub(crate) chunk_keys: Vec<Chunk>,
+    chunk_numbers: HashMap<Chunk, u32>,
+    pub(crate) chunks: HashMap<u32, ChunkState>,
+
+    pub(crate) positions: Vec<u8>,
+    pub(crate) home: Vec<(u32, u32)>,
+    pub(crate) at: Vec<u32>,
+    pub(crate) alive: Vec<bool>,
+    /// Whether a fragment held it before the edit.
+    pub(crate) was: Vec<bool>,
+    pub(crate) owner: Vec<u32>,
+    /// For skeletons: the vertex above each.
+    pub(crate) parent: Vec<Vid>,
+    pub(crate) changed_chunks: HashSet<u32>,
+    /// Objects whose vertices hang otherwise than before.
+    pub(crate) parents_changed: HashSet<u32>,
+    /// Vertices without objects that came, went or moved.
+    pub(crate) free_changed: BTreeSet<Vid>,
+    pub(crate) all_loaded: bool,
+    shared: bool,
+    owners: Option<HashMap<(u32, u32), Vec<u32>>>,
+}
+
+impl Geometry {
+    /// Opens one kind of level 0.
+    pub(crate) fn open(snap: &Rc<Snapshot>, root: &Json, kind: Kind, path: &str) -> Result<Self> {
+        let zv = &root["attributes"]["zarr_vectors"];
+        let doc = read_doc(snap, path)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{path}/zarr.json: the group of {kind} is not there")))?;
+        let level = &doc["attributes"]["zarr_vectors_level"];
+        for (name, what) in [("chunk_dims", "levels divided by an attribute"), ("chunk_attribute_name", "levels divided by an attribute")] {
+            if level.get(name).is_some_and(|value| !value.is_null()) {
+                return Err(EditError::unsupported(format!("{path}: {what} are not edited")));
+            }
+        }
+        if level.get("lod_strategy").is_some_and(|way| way == "additive") || level.get("additive").is_some_and(|flag| flag == true) {
+            return Err(EditError::unsupported(format!("{path}: levels that add to each other are not edited")));
+        }
+        let floats = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
+        let missing = |name: &str| EditError::new(zvf_format::Class::Encoding, format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"));
+        let sizes = floats(&level["chunk_shape"]).or_else(|| floats(&zv["chunk_shape"])).ok_or_else(|| missing("chunk_shape"))?;
+        let shape = ChunkShape::new(&sizes)?;
+        let bins = match floats(&zv["base_bin_shape"]) {
+            Some(bin) => Bins::new(&shape, &bin)?,
+            None => Bins::undivided(&shape),
+        };
+        let array = |name: &str| -> Result<CellArray> {
+            let inner = format!("{path}/{name}");
+            CellArray::open(snap, &inner)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{inner}/zarr.json: the array is not there")))
+        };
+        let (vertices, fragments) = (array("vertices")?, array("vertex_fragments")?);
+        if vertices.attribute("encoding") == "draco" {
+            return Err(EditError::unsupported(format!("{path}/vertices: Draco chunks are not edited")));
+        }
+        let (scalar, _) = scalar_of(vertices.attribute("dtype"), "float32")?;
+        let convention = level["links_convention"].as_str().or_else(|| zv["links_convention"].as_str()).unwrap_or("implicit_sequential").to_owned();
+        let mut columns = Vec::new();
+        for name in children(snap, &format!("{path}/vertex_attributes"))? {
+            let array = array(&format!("vertex_attributes/{name}"))?;
+            let ty = column_type(&array.doc["attributes"])?;
+            columns.push(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false });
+        }
+        let mut fragment_columns = Vec::new();
+        for name in children(snap, &format!("{path}/fragment_attributes"))? {
+            let array = array(&format!("fragment_attributes/{name}"))?;
+            let ty = column_type(&array.doc["attributes"])?;
+            let fill = ty.sentinel();
+            fragment_columns.push(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false });
+        }
+        let mut object_columns = Vec::new();
+        for name in children(snap, &format!("{path}/object_attributes"))? {
+            object_columns.extend(open_row_column(snap, &format!("{path}/object_attributes/{name}"), &name)?);
+        }
+        let axes = shape.axes();
+        let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
+        let links = Family::open(snap, path, 0, axes)?;
+        let shared = level["shared_fragments"] == true;
+        Ok(Self {
+            kind,
+            path: path.to_owned(),
+            snap: Rc::clone(snap),
+            doc,
+            axes,
+            shape,
+            bins,
+            convention,
+            scalar,
+            vertices,
+            fragments,
+            columns,
+            fragment_columns,
+            object_columns,
+            objects,
+            links,
+            erased: Vec::new(),
+            erased_rows: Vec::new(),
+            erased_keys: Vec::new(),
+            chunk_keys: Vec::new(),
+            chunk_numbers: HashMap::new(),
+            chunks: HashMap::new(),
+            positions: Vec::new(),
+            home: Vec::new(),
+            at: Vec::new(),
+            alive: Vec::new(),
+            was: Vec::new(),
+            owner: Vec::new(),
+            parent: Vec::new(),
+            changed_chunks: HashSet::new(),
+            parents_changed: HashSet::new(),
+            free_changed: BTreeSet::new(),
+            all_loaded: false,
+            shared,
+            owners: None,
+        })
+    }
+
+    /// Whether each object is a list of vertices in order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
+    }
+
+    /// Whether links are records of their own.
+    pub(crate) fn has_links(&self) -> bool {
+        matches!(self.kind, Kind::Graph | Kind::Mesh)
+    }
+
+    /// The number of a chunk.
+    pub(crate) fn chunk_number(&mut self, key: &[i64]) -> u32 {
+        if let Some(number) = self.chunk_numbers.get(key) {
+            return *number;
+        }
+        let number = self.chunk_keys.len() as u32; // fewer chunks than vertices
+        self.chunk_keys.push(key.to_vec());
+        self.chunk_numbers.insert(key.to_vec(), number);
+        number
+    }
+
+    /// The position of a vertex, widened.
+    pub(crate) fn position(&self, v: Vid) -> Vec<f64> {
+        let size = self.scalar.size();
+        self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_f64(value)).collect()
+    }
+
+    pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {
+        let size = self.scalar.size() * self.axes;
+        &self.positions[v as usize * size..(v as usize + 1) * size]
+    }
+
+    /// A position of a script as it is stored.
+    pub(crate) fn position_of(&self, values: &[f64]) -> Result<Vec<u8>> {
+        if values.len() != self.axes {
+            return Err(EditError::invalid(format!("a position has {} values, expected {}", values.len(), self.axes)));
+        }
+        let mut bytes = Vec::with_capacity(self.axes * self.scalar.size());
+        for value in values {
+            let stored = self.scalar.of_f64(*value)?;
+            if !self.scalar.to_f64(&stored).is_finite() {
+                return Err(EditError::invalid(format!("position {values:?} is not finite as {}", self.scalar.name())));
+            }
+            bytes.extend(stored);
+        }
+        Ok(bytes)
+    }
+
+    /// The chunk a position lies in, and its bin where there are no objects.
+    pub(crate) fn locate(&self, position: &[f64]) -> Result<(Chunk, u64)> {
+        if self.objects.is_none() {
+            let (chunk, bin) = self.bins.locate(position)?;
+            return Ok((chunk.components().to_vec(), bin));
+        }
+        Ok((self.shape.chunk_of(position)?.components().to_vec(), 0))
+    }
+
+    /// Gives a vertex another position.
+    pub(crate) fn move_vertex(&mut self, v: Vid, position: &[u8]) -> Result<()> {
+        if self.position_bytes(v) == position {
+            return Ok(());
+        }
+        let size = self.scalar.size() * self.axes;
+        self.positions[v as usize * size..(v as usize + 1) * size].copy_from_slice(position);
+        let (chunk, _) = self.locate(&self.position(v))?;
+        let number = self.chunk_number(&chunk);
+        self.mark(v)?;
+        if self.objects.is_none() {
+            self.free_changed.insert(v);
+        } else if number != self.at[v as usize] {
+            self.touch_owner(v)?;
+            if self.owner[v as usize] == NONE {
+                self.free_changed.insert(v);
+            }
+        }
+        self.at[v as usize] = number;
+        Ok(())
+    }
+
+    /// Sets a value of a vertex.
+    pub(crate) fn set_value(&mut self, column: usize, v: Vid, row: &[u8]) -> Result<()> {
+        let size = self.columns[column].ty.size();
+        let span = v as usize * size..(v as usize + 1) * size;
+        if self.columns[column].data[span.clone()] == *row {
+            return Ok(());
+        }
+        self.columns[column].data[span].copy_from_slice(row);
+        self.mark(v)
+    }
+
+    fn mark(&mut self, v: Vid) -> Result<()> {
+        let (chunk, _) = self.home[v as usize];
+        if chunk == NONE {
+            return self.touch_owner(v);
+        }
+        self.changed_chunks.insert(chunk);
+        Ok(())
+    }
+
+    fn touch_owner(&mut self, v: Vid) -> Result<()> {
+        let owner = self.owner_of(v)?;
+        if owner != NONE { self.touch(owner) } else { Ok(()) }
+    }
+
+    /// A vertex that was not there; columns have what stands for nothing.
+    pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
+        let v = self.home.len() as Vid; // bounded by memory
+        self.positions.extend_from_slice(position);
+        let (chunk, _) = self.locate(&self.position(v))?;
+        let number = self.chunk_number(&chunk);
+        self.home.push((NONE, 0));
+        self.at.push(number);
+        self.alive.push(true);
+        self.was.push(false);
+        self.owner.push(owner);
+        self.parent.push(NONE);
+        for column in &mut self.columns {
+            let row = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
+            column.data.extend(row);
+        }
+        if owner == NONE {
+            self.free_changed.insert(v);
+        }
+        Ok(v)
+    }
+
+    /// A vertex with the position and the values of another.
+    pub(crate) fn copy_vertex(&mut self, v: Vid, owner: u32) -> Result<Vid> {
+        let position = self.position_bytes(v).to_vec();
+        let copy = self.new_vertex(&position, owner)?;
+        self.copy_values(v, copy);
+        Ok(copy)
+    }
+
+    fn copy_values(&mut self, from: Vid, to: Vid) {
+        for column in &mut self.columns {
+            let size = column.ty.size();
+            let row = column.data[from as usize * size..(from as usize + 1) * size].to_vec();
+            column.data[to as usize * size..(to as usize + 1) * size].copy_from_slice(&row);
+        }
+    }
+
+    /// Reads a chunk, once.
+    pub(crate) fn load_chunk(&mut self, number: u32) -> Result<()> {
+        if self.chunks.contains_key(&number) {
+            return Ok(());
+        }
+        let key = self.chunk_keys[number as usize].clone();
+        let size = self.scalar.size() * self.axes;
+        let Some(mut positions) = self.vertices.stored(&self.snap, &key)?.map(Vec::from) else {
+            self.chunks.insert(number, ChunkState::default());
+            return Ok(());
+        };
+        if self.vertices.attribute("dtype").as_str().is_some_and(|name| name.starts_with('>')) {
+            return Err(EditError::unsupported(format!("{}: positions with the other byte order are not edited", self.vertices.path)));
+        }
+        let count = positions.len() / size;
+        if count * size != positions.len() {
+            return Err(EditError::new(zvf_format::Class::Misaligned, format!("{} of chunk {key:?}: {} bytes are no whole number of rows of {size}", self.vertices.path, positions.len())));
+        }
+        let base = self.home.len() as Vid;
+        self.positions.append(&mut positions);
+        for column in &mut self.columns {
+            let row = column.ty.size();
+            match column.array.read(&self.snap, &key)? {
+                Some(bytes) if bytes.len() == count * row => column.data.extend_from_slice(&bytes),
+                None if column.is_new => {
+                    let fill = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
+                    column.data.extend(fill.repeat(count));
+                }
+                Some(bytes) => {
+                    return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{} of chunk {key:?}: {} bytes, expected {}", column.array.path, bytes.len(), count * row)));
+                }
+                None => {
+                    return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{} of chunk {key:?}: nothing is stored, expected {count} rows", column.array.path)));
+                }
+            }
+        }
+        let blob = self.fragments.stored(&self.snap, &key)?.unwrap_or_default();
+        let mut state = ChunkState { rows: (0..count as u32).map(|row| base + row).collect(), fragments: Vec::new() };
+        for row in 0..count as u32 {
+            self.home.push((number, row));
+        }
+        self.at.resize(self.home.len(), number);
+        self.alive.resize(self.home.len(), false);
+        self.was.resize(self.home.len(), false);
+        self.owner.resize(self.home.len(), NONE);
+        self.parent.resize(self.home.len(), NONE);
+        let mut copies = Vec::new();
+        if !blob.is_empty() {
+            let index = FragmentIndex::parse(&blob).map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+            index.check_rows(count as u64).map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+            for fragment in index.iter() {
+                let mut list = Vec::new();
+                for row in fragment.rows() {
+                    let v = state.rows[row as usize];
+                    if std::mem::replace(&mut self.alive[v as usize], true) {
+                        copies.push((state.fragments.len(), list.len(), v)); // a row that two fragments hold
+                    }
+                    list.push(v);
+                }
+                state.fragments.push(list);
+            }
+        }
+        for (fragment, place, v) in copies {
+            let position = self.position_bytes(v).to_vec();
+            let copy = self.new_vertex(&position, NONE)?;
+            self.copy_values(v, copy);
+            self.free_changed.remove(&copy);
+            state.fragments[fragment][place] = copy;
+        }
+        if self.kind == Kind::Skeleton && self.convention != "explicit" {
+            for fragment in &state.fragments {
+                for pair in fragment.windows(2) {
+                    self.parent[pair[1] as usize] = pair[0];
+                }
+            }
+        }
+        for fragment in &state.fragments {
+            for v in fragment {
+                self.was[*v as usize] = true;
+            }
+        }
+        self.chunks.insert(number, state);
+        Ok(())
+    }
+
+    /// Every chunk that holds vertices, ascending.
+    pub(crate) fn all_chunks(&mut self) -> Vec<u32> {
+        let keys = self.vertices.chunks();
+        keys.iter().map(|key| self.chunk_number(key)).collect()
+    }
+
+    /// Reads everything.
+    pub(crate) fn load_all(&mut self) -> Result<()> {
+        if self.all_loaded {
+            return Ok(());
+        }
+        for chunk in self.all_chunks() {
+            self.load_chunk(chunk)?;
+        }
+        for object in 0..self.objects.as_ref().map_or(0, |objects| objects.list.len()) {
+            self.load_object(object as u32)?;
+        }
+        self.all_loaded = true;
+        Ok(())
+    }
+
+    /// Which objects name each fragment, read from every manifest.
+    fn all_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
+        if self.owners.is_none() {
+            let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+            let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
+            for object in 0..count as u32 {
+                for reference in self.references(object)? {
+                    map.entry(reference).or_default().push(object);
+                }
+            }
+            self.owners = Some(map);
+        }
+        Ok(self.owners.get_or_insert_default())
+    }
+
+    /// The objects with something in one of these chunks, by fragment.
+    pub(crate) fn owners_in(&mut self, chunks: &HashSet<u32>) -> Result<HashMap<(u32, u32), Vec<u32>>> {
+        let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
+        let wanted: HashMap<Vec<u8>, u32> = chunks
+            .iter()
+            .map(|number| {
+                let key = &self.chunk_keys[*number as usize];
+                (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
+            })
+            .collect();
+        let width = objects.rank * 8;
+        let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+        for (i, object) in objects.list.iter().enumerate() {
+            let Some(row) = object.row else { continue };
+            let blob = &objects.manifests.rows[row as usize];
+            if blob.len() < 4 {
+                continue;
+            }
+            // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
+            let block = width + 9;
+            let simple = (blob.len() - 4).is_multiple_of(block) && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
+            if simple {
+                for b in blob[4..].chunks_exact(block) {
+                    if let Some(number) = wanted.get(&b[..width]) {
+                        let mut fragment = [0_u8; 8];
+                        fragment.copy_from_slice(&b[width + 1..]);
+                        found.entry((*number, u64::from_le_bytes(fragment) as u32)).or_default().push(i as u32);
+                    }
+                }
+                continue;
+            }
+            let manifest = Manifest::parse(blob, objects.rank as u64)?;
+            for reference in manifest.references() {
+                let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
+                let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
+                if let Some(number) = wanted.get(&bytes) {
+                    found.entry((*number, reference.fragment as u32)).or_default().push(i as u32);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The fragments that the manifest of an object names, before the edit.
+    pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
+        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
+        let Some(row) = objects.list[object as usize].row else { return Ok(Vec::new()) };
+        let blob = objects.manifests.rows[row as usize].clone();
+        if blob.is_empty() {
+            return Ok(Vec::new());
+        }
+        let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| EditError::from(error).within(&format!("{}/object_index/manifests row {row}", self.path)))?;
+        let mut list = Vec::new();
+        for reference in manifest.references() {
+            let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
+            list.push((self.chunk_number(&key), reference.fragment as u32));
+        }
+        Ok(list)
+    }
+
+    /// Reads the vertices of an object, once.
+    pub(crate) fn load_object(&mut self, object: u32) -> Result<()> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        if objects.list[object as usize].loaded {
+            return Ok(());
+        }
+        let mut refs = self.references(object)?;
+        if !self.is_ordered() {
+            let keys = &self.chunk_keys;
+            refs.sort_by(|a, b| keys[a.0 as usize].cmp(&keys[b.0 as usize]));
+        }
+        let mut vertices = Vec::new();
+        for (chunk, fragment) in &refs {
+            self.load_chunk(*chunk)?;
+            let state = &self.chunks[chunk];
+            let Some(list) = state.fragments.get(*fragment as usize) else {
+                let key = &self.chunk_keys[*chunk as usize];
+                return Err(EditError::new(zvf_format::Class::OutOfBounds, format!("{}/object_index: fragment {fragment} of chunk {key:?} is not there", self.path)));
+            };
+            let list = list.clone();
+            let shared = self.shared && self.all_owners()?.get(&(*chunk, *fragment)).is_some_and(|owners| owners.len() > 1);
+            for v in list {
+                // What several objects hold is copied before a change, so each gets its own.
+                let v = if shared || self.owner[v as usize] != NONE && self.owner[v as usize] != object {
+                    let copy = self.new_vertex(&self.position_bytes(v).to_vec(), object)?;
+                    self.copy_values(v, copy);
+                    copy
+                } else {
+                    v
+                };
+                self.owner[v as usize] = object;
+                vertices.push(v);
+            }
+        }
+        if self.kind == Kind::Skeleton {
+            let chunks: Vec<u32> = refs.iter().map(|(chunk, _)| *chunk).collect();
+            self.load_links(&chunks)?;
+        }
+        if let Some(objects) = &mut self.objects {
+            let state = &mut objects.list[object as usize];
+            state.loaded = true;
+            state.before = vertices.clone();
+            state.vertices = vertices;
+            state.refs = refs;
+        }
+        Ok(())
+    }
+
+    /// The object a vertex belongs to.
+    pub(crate) fn owner_of(&mut self, v: Vid) -> Result<u32> {
+        let known = self.owner[v as usize];
+        let (chunk, _) = self.home[v as usize];
+        if known != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
+            return Ok(known);
+        }
+        let fragments = &self.chunks[&chunk].fragments;
+        let Some(fragment) = fragments.iter().position(|list| list.contains(&v)) else { return Ok(NONE) };
+        let found = self.owners_in(&HashSet::from([chunk]))?;
+        for object in found.get(&(chunk, fragment as u32)).into_iter().flatten() {
+            self.load_object(*object)?;
+        }
+        Ok(self.owner[v as usize])
+    }
+
+    /// Says that the vertices of an object change in number, order or chunk.
+    pub(crate) fn touch(&mut self, object: u32) -> Result<()> {
+        self.load_object(object)?;
+        if let Some(objects) = &mut self.objects {
+            objects.list[object as usize].touched = true;
+        }
+        Ok(())
+    }
+
+    /// The number of the object with an id, when it is there.
+    pub(crate) fn find(&self, id: i64) -> Option<u32> {
+        let objects = self.objects.as_ref()?;
+        let object = *objects.by_id.get(&id)?;
+        objects.list[object as usize].exists.then_some(object)
+    }
+
+    pub(crate) fn object(&self, object: u32) -> Option<&Object> {
+        self.objects.as_ref()?.list.get(object as usize)
+    }
+
+    pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
+        let objects = self.objects.as_mut().and_then(|objects| objects.list.get_mut(object as usize));
+        objects.ok_or_else(|| EditError::invalid("there are no objects"))
+    }
+
+    /// The fragments of an object by the chunks they lie in, after the edit: what its vertices come to.
+    pub(crate) fn pieces(&self, object: u32) -> Vec<(u32, Vec<Vid>)> {
+        let Some(state) = self.object(object) else { return Vec::new() };
+        if self.is_ordered() {
+            let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
+            for v in &state.vertices {
+                let chunk = self.at[*v as usize];
+                match runs.last_mut() {
+                    Some((last, run)) if *last == chunk => run.push(*v),
+                    _ => runs.push((chunk, vec![*v])),
+                }
+            }
+            return runs;
+        }
+        let mut by_chunk: HashMap<u32, Vec<(bool, usize, Vid)>> = HashMap::new();
+        let order: Vec<Vid> = match self.kind {
+            Kind::Skeleton => self.depth_first(&state.vertices),
+            _ => state.vertices.clone(),
+        };
+        for (place, v) in order.iter().enumerate() {
+            let chunk = self.at[*v as usize];
+            let (home, row) = self.home[*v as usize];
+            let stays = home == chunk && self.kind != Kind::Skeleton;
+            let key = if stays { row as usize } else { place };
+            by_chunk.entry(chunk).or_default().push((!stays, key, *v));
+        }
+        let mut pieces: Vec<(u32, Vec<Vid>)> = by_chunk
+            .into_iter()
+            .map(|(chunk, mut list)| {
+                list.sort_unstable();
+                (chunk, list.into_iter().map(|(_, _, v)| v).collect())
+            })
+            .collect();
+        pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
+        pieces
+    }
+
+    /// The vertices of a tree, each before those below it; children in the order of their indices.
+    pub(crate) fn depth_first(&self, vertices: &[Vid]) -> Vec<Vid> {
+        let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
+        let mut stack = Vec::new();
+        for v in vertices {
+            match self.parent[*v as usize] {
+                NONE => stack.push(*v),
+                parent => children.entry(parent).or_default().push(*v),
+            }
+        }
+        stack.reverse();
+        let mut order = Vec::with_capacity(vertices.len());
+        while let Some(v) = stack.pop() {
+            order.push(v);
+            if let Some(below) = children.get(&v) {
+                stack.extend(below.iter().rev());
+            }
+        }
+        order
+    }
+}
+
+impl Objects {
+    fn open(snap: &Snapshot, path: &str, axes: usize) -> Result<Option<Self>> {
+        let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
+        let attrs = &doc["attributes"];
+        let layout = attrs["layout"].as_str().unwrap_or_default().to_owned();
+        let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else { return Ok(None) };
+        let count = attrs["num_objects"].as_u64().map_or(manifests.rows.len(), |n| n as usize).min(manifests.rows.len());
+        let mut manifests = manifests;
+        manifests.truncate(count);
+        let ids = match layout.as_str() {
+            "vlen_manifests_v2" => DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?,
+            "vlen_manifests_v1" => None,
+            other => return Err(EditError::unsupported(format!("{path}: the layout {other:?} is not edited"))),
+        };
+        let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
+        let mut list = Vec::with_capacity(count);
+        let mut by_id = HashMap::with_capacity(count);
+        for row in 0..count {
+            let id = match &ids {
+                Some(ids) if row < ids.len() => int64(ids.row(row)),
+                _ => row as i64,
+            };
+            let exists = manifests.rows[row].get(..4).is_some_and(|n| n != [0; 4]);
+            by_id.insert(id, row as u32);
+            list.push(Object { id, row: Some(row as u32), exists, existed: exists, ..Object::default() });
+        }
+        Ok(Some(Self { doc, is_new: false, manifests, ids, list, by_id, rank }))
+    }
+
+    /// An index without objects.
+    pub(crate) fn create(path: &str, axes: usize) -> Result<Self> {
+        let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
+            "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
+        let manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
+        let ids = DenseArray::create(&format!("{path}/object_ids"), Scalar::Int(8), 1, 1, (serde_json::json!(0), vec![0; 8]), serde_json::json!({}))?;
+        Ok(Self { doc, is_new: true, manifests, ids: Some(ids), list: Vec::new(), by_id: HashMap::new(), rank: axes })
+    }
+}
+
+fn int64(bytes: &[u8]) -> i64 {
+    bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
+}
+
+/// The arrays of a group, by name.
+pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
+    let mut names = snap.journal.store.list(path)?;
+    names.retain(|name| name != "zarr.json");
+    let mut found = Vec::new();
+    for name in names {
+        if snap.get(&format!("{path}/{name}/zarr.json"))?.is_some() {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// The type that a document names, and its default where it names none.
+pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
+    let (scalar, big) = Scalar::parse(dtype.as_str().unwrap_or(default))?;
+    if big && scalar.size() > 1 {
+        return Err(EditError::unsupported("cells with the other byte order are not edited; write the store again with \"zvf migrate\""));
+    }
+    Ok((scalar, big))
+}
+
+/// The type of a column from the attributes of its array.
+pub(crate) fn column_type(attrs: &Json) -> Result<Type> {
+    let (scalar, _) = scalar_of(&attrs["dtype"], "float32")?;
+    let channels = attrs["channel_names"].as_array().map(|names| names.len() as u32);
+    let shape = attrs["row_shape"].as_array().and_then(|shape| shape.first()).and_then(Json::as_u64).map(|n| n as u32);
+    let width = channels.or(shape).unwrap_or(1);
+    let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
+        values: attrs["categories"].as_array().cloned().unwrap_or_default(),
+        missing: attrs["_FillValue"].as_i64(),
+    });
+    Ok(Type { scalar, width, categories })
+}
+
+/// Opens a column of objects or groups.
+pub(crate) fn open_row_column(snap: &Snapshot, path: &str, name: &str) -> Result<Option<RowColumn>> {
+    let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
+    let data_type = &doc["data_type"];
+    let scalar = match data_type.as_str() {
+        Some(text) => Scalar::parse(text)?.0,
+        None => {
+            let bytes = data_type["configuration"]["length_bytes"].as_u64().unwrap_or(0) as u32;
+            match data_type["name"].as_str() {
+                Some("fixed_length_utf32") => Scalar::Text(bytes / 4),
+                Some("null_terminated_bytes") => Scalar::Bytes(bytes),
+                _ => return Err(EditError::unsupported(format!("{path}: columns of {data_type} are not edited"))),
+            }
+        }
+    };
+    let width = doc["shape"].as_array().and_then(|shape| shape.get(1)).and_then(Json::as_u64).unwrap_or(1) as u32;
+    let mut ty = Type::plain(scalar);
+    ty.width = width;
+    let array = DenseArray::open(snap, path, scalar, width)?;
+    Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
+}
+
+/// The bytes of a manifest that names these fragments.
+pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
+    let mut builder = zvf_format::manifest::ManifestBuilder::new(rank as u64)?;
+    for (chunk, fragment) in references {
+        builder.single(chunk, u64::from(*fragment))?;
+    }
+    Ok(builder.encode().into())
+}

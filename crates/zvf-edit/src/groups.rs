@@ -1,0 +1,291 @@
+//! Groups of objects: names, members and columns, kept at level 0 and read whole.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::arrays::{DenseArray, RowArray, doc_bytes, doc_key, plain_group, read_doc};
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::{RowColumn, children, open_row_column};
+use crate::journal::{Changes, Snapshot};
+use crate::transaction::{Done, Transaction};
+
+/// The groups of a store.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    array: Option<RowArray>,
+    pub(crate) list: Vec<Group>,
+    pub(crate) columns: Vec<RowColumn>,
+    pub(crate) erased: Vec<DenseArray>,
+    changed: bool,
+    /// How many there were before the edit.
+    before: usize,
+}
+
+/// One group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) name: Option<String>,
+    pub(crate) members: Vec<i64>,
+}
+
+impl Groups {
+    pub(crate) fn open(snap: &Snapshot) -> Result<Self> {
+        let array = RowArray::open(snap, PATH)?;
+        let mut list = Vec::new();
+        if let Some(array) = &array {
+            let attrs = &array.doc["attributes"];
+            for (number, row) in array.rows.iter().enumerate() {
+                let name = attrs["group_names"][number].as_str().filter(|name| !name.is_empty());
+                let range = attrs["group_ranges"][number.to_string()].as_array();
+                let members = match range.map(Vec::as_slice) {
+                    Some([start, stop]) => (start.as_i64().unwrap_or(0)..stop.as_i64().unwrap_or(0)).collect(),
+                    _ => row.chunks_exact(8).map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b))).collect(),
+                };
+                list.push(Group { name: name.map(str::to_owned), members });
+            }
+        }
+        let mut columns = Vec::new();
+        for name in children(snap, COLUMNS)? {
+            columns.extend(open_row_column(snap, &format!("{COLUMNS}/{name}"), &name)?);
+        }
+        let before = list.len();
+        Ok(Self { array, list, columns, erased: Vec::new(), changed: false, before })
+    }
+
+    /// The name a group answers to.
+    pub(crate) fn name(&self, number: usize) -> String {
+        let own = self.list.get(number).and_then(|group| group.name.clone());
+        own.unwrap_or_else(|| format!("group_{number}"))
+    }
+
+    /// The number of a group, by number or name.
+    pub(crate) fn find(&self, group: &Json) -> Option<usize> {
+        match group {
+            Json::Number(number) => number.as_u64().map(|n| n as usize).filter(|n| *n < self.list.len()),
+            Json::String(name) => (0..self.list.len()).find(|number| self.name(*number) == *name),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn need(&self, group: &Json) -> Result<usize> {
+        self.find(group).ok_or_else(|| EditError::invalid(format!("there is no group {group}")))
+    }
+
+    /// Adds a group without members.
+    pub(crate) fn push(&mut self, name: Option<String>) -> usize {
+        self.list.push(Group { name, members: Vec::new() });
+        for column in &mut self.columns {
+            let row = column.ty.sentinel();
+            let at = column.array.len();
+            column.array.resize(at + 1);
+            column.array.set(at, &row);
+        }
+        self.changed = true;
+        self.list.len() - 1
+    }
+
+    /// Adds a member; whether it was none.
+    pub(crate) fn join(&mut self, group: usize, id: i64) -> bool {
+        let members = &mut self.list[group].members;
+        if members.contains(&id) {
+            return false;
+        }
+        members.push(id);
+        self.changed = true;
+        true
+    }
+
+    /// Removes a member; whether it was one.
+    pub(crate) fn leave(&mut self, group: usize, id: i64) -> bool {
+        let members = &mut self.list[group].members;
+        let before = members.len();
+        members.retain(|member| *member != id);
+        self.changed |= members.len() != before;
+        members.len() != before
+    }
+
+    /// The groups an object is in.
+    pub(crate) fn with_member(&self, id: i64) -> Vec<usize> {
+        (0..self.list.len()).filter(|group| self.list[*group].members.contains(&id)).collect()
+    }
+
+    pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
+        for array in std::mem::take(&mut self.erased) {
+            array.erase(out);
+        }
+        if self.array.is_none() && !self.list.is_empty() {
+            self.array = Some(RowArray::create(PATH, json!({"zv_array": "groups", "num_groups": 0}))?);
+            self.changed = true;
+        }
+        if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
+            array.rows = self.list.iter().map(|group| group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()).collect();
+            let attrs = &mut array.doc["attributes"];
+            let before = attrs.clone();
+            attrs["num_groups"] = json!(self.list.len());
+            if let Some(attrs) = attrs.as_object_mut() {
+                // Ranges are written as lists once a group changes.
+                attrs.shift_remove("group_ranges");
+                if self.list.iter().any(|group| group.name.is_some()) || attrs.contains_key("group_names") {
+                    let names: Vec<&str> = self.list.iter().map(|group| group.name.as_deref().unwrap_or_default()).collect();
+                    attrs.insert("group_names".to_owned(), json!(names));
+                }
+            }
+            array.changed |= array.doc["attributes"] != before;
+            array.flush(out, usize::MAX)?;
+            self.changed = false;
+        }
+        if !self.columns.is_empty() && read_doc(snap, COLUMNS)?.is_none() {
+            out.insert(doc_key(COLUMNS), Some(doc_bytes(&plain_group())?));
+        }
+        for column in &mut self.columns {
+            column.array.flush(out, true)?;
+        }
+        Ok(())
+    }
+}
+
+impl Transaction {
+    /// Adds an object to a group.
+    pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
+        self.read.insert(format!("object:{id}"));
+        let joined = self.groups.join(group, id);
+        // The number of a new group is its own only after the commit.
+        if joined && group < self.groups.before {
+            self.write_item(format!("member:{group}:{id}"));
+        }
+        joined
+    }
+
+    pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
+        let left = self.groups.leave(group, id);
+        if left && group < self.groups.before {
+            self.write_item(format!("member:{group}:{id}"));
+        }
+        left
+    }
+
+    fn set_group_values(&mut self, group: usize, values: &Map<String, Json>) -> Result<bool> {
+        let mut changed = false;
+        for (name, value) in values {
+            self.read.insert(format!("column:group:{name}"));
+            let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
+            let column = column.ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
+            let row = match column.ty.encode(value)? {
+                Some(row) => row,
+                None if column.ty.scalar == crate::scalar::Scalar::Bool => return Err(EditError::invalid(format!("{name}: bool has no value for absent"))),
+                None => column.ty.sentinel(),
+            };
+            column.array.resize(self.groups.list.len());
+            if column.array.row(group) != row {
+                column.array.set(group, &row);
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+
+    pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["name", "members", "values"])?;
+        let name = fields::text(fields, "name")?;
+        if let Some(name) = &name {
+            self.write_item(format!("group_name:{name}"));
+            if self.groups.find(&json!(name)).is_some() {
+                return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+            }
+        }
+        let members = fields::ids(fields, "members")?.unwrap_or_default();
+        for id in &members {
+            self.need_object(*id)?;
+        }
+        let group = self.groups.push(name);
+        for id in members {
+            self.join_group(group, id);
+        }
+        if let Some(values) = fields::map(fields, "values")? {
+            self.set_group_values(group, values)?;
+        }
+        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+    }
+
+    pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["group", "set", "add", "remove"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        self.read.insert(format!("group:{group}"));
+        let mut changed = 0;
+        if let Some(set) = fields::ids(fields, "set")? {
+            self.write_item(format!("group:{group}"));
+            for id in &set {
+                self.need_object(*id)?;
+            }
+            let wanted: HashSet<i64> = set.iter().copied().collect();
+            for id in self.groups.list[group].members.clone() {
+                if !wanted.contains(&id) {
+                    changed += u64::from(self.leave_group(group, id));
+                }
+            }
+            for id in set {
+                changed += u64::from(self.join_group(group, id));
+            }
+        }
+        for id in fields::ids(fields, "add")?.unwrap_or_default() {
+            self.need_object(id)?;
+            changed += u64::from(self.join_group(group, id));
+        }
+        for id in fields::ids(fields, "remove")?.unwrap_or_default() {
+            let known = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).any(|objects| objects.by_id.contains_key(&id));
+            if !known {
+                return Err(EditError::invalid(format!("object {id} is not there")));
+            }
+            changed += u64::from(self.leave_group(group, id));
+        }
+        Ok(Done { selected: 1, changed, ids: Vec::new() })
+    }
+
+    pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["group", "name"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let name = fields::text(fields, "name")?.ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+        if self.groups.find(&json!(name)).is_some_and(|other| other != group) {
+            return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+        }
+        self.write_item(format!("group:{group}"));
+        self.write_item(format!("group_name:{name}"));
+        let changed = self.groups.name(group) != name;
+        if changed {
+            self.groups.list[group].name = Some(name);
+            self.groups.changed = true;
+        }
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+
+    pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["group", "values"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        self.write_item(format!("group:{group}"));
+        let values = fields::map(fields, "values")?.ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
+        let changed = self.set_group_values(group, values)?;
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+
+    pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["group"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        self.write_item(format!("group:{group}"));
+        let before = self.groups.list[group].clone();
+        self.groups.list[group] = Group::default();
+        let changed = before != Group::default();
+        self.groups.changed |= changed;
+        for column in &mut self.groups.columns {
+            let row = column.ty.sentinel();
+            if group < column.array.len() {
+                column.array.set(group, &row);
+            }
+        }
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+}
+
+const PATH: &str = "0/groups";
+pub(crate) const COLUMNS: &str = "0/group_attributes";

@@ -1,0 +1,216 @@
+//! The history of a store: what was committed, and taking it back.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use crate::arrays::doc_bytes;
+use crate::error::{EditError, Result};
+use crate::journal::{Changes, Guard, Journal, Snapshot};
+use crate::script::{record, report};
+use crate::transaction::CommitOptions;
+
+/// Which commits to take back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// So many, from the last on.
+    Last(u64),
+    /// All after this head.
+    To(u64),
+}
+
+fn journal(store: &Path) -> Result<Arc<Journal>> {
+    let journal = Arc::new(Journal::beside(store));
+    match journal.store.exists("zarr.json") {
+        true => Ok(journal),
+        false => Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display()))),
+    }
+}
+
+/// The commits of the store in a folder, newest first, at most `limit`.
+///
+/// # Errors
+///
+/// When there is no store, or a record cannot be read.
+pub fn log(store: &Path, limit: Option<u64>) -> Result<Vec<Json>> {
+    let journal = journal(store)?;
+    let mut list = Vec::new();
+    for seq in journal.numbers("log")?.into_iter().rev() {
+        if limit.is_some_and(|limit| list.len() as u64 >= limit) {
+            break;
+        }
+        let Some(record) = journal.record(seq)? else { continue };
+        let body = &record.body;
+        list.push(json!({
+            "head": seq, "txid": body["txid"], "time": body["time"], "writer": body["writer"], "message": body["message"],
+            "operations": body["report"]["operations"], "objects": body["report"]["objects"], "undoes": body["undoes"],
+        }));
+    }
+    Ok(list)
+}
+
+/// One commit with all that its record says, but for the places of its bytes.
+///
+/// # Errors
+///
+/// When there is no store or no such commit.
+pub fn show(store: &Path, head: u64) -> Result<Json> {
+    let journal = journal(store)?;
+    let record = journal.record(head)?;
+    let record = record.ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0))))?;
+    let mut body = record.body;
+    let keys: Vec<Json> = body["keys"].as_array().into_iter().flatten().map(|entry| {
+        json!({"key": entry["key"], "before": entry["old"]["len"], "after": entry["new"]["len"]})
+    }).collect();
+    body["keys"] = json!(keys);
+    body["head"] = json!(head);
+    Ok(body)
+}
+
+/// Waits until what is committed is applied, and keeps writers from applying more until the guard is dropped. None
+/// for a store without a journal.
+///
+/// # Errors
+///
+/// When something is committed that cannot be applied.
+pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
+    let journal = Journal::beside(store);
+    if !journal.side.exists("log") {
+        return Ok(None);
+    }
+    for _ in 0..3 {
+        let guard = match journal.lock(false, Duration::from_secs(30)) {
+            Ok(guard) => guard,
+            // A medium that cannot be written: nobody applies anything either.
+            Err(error) if error.class == Class::PermissionDenied || error.class == Class::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if journal.pending()?.is_empty() {
+            return Ok(guard);
+        }
+        drop(guard);
+        journal.settle()?;
+    }
+    Err(EditError::new(Class::Unavailable, format!("{}: writers commit without a pause; try again", store.display())))
+}
+
+/// Takes commits back by a new one. The report is that of [`crate::Editor::report`].
+///
+/// # Errors
+///
+/// When bytes that are needed were removed by `gc`, or somebody commits meanwhile.
+pub fn undo(store: &Path, what: Undo, options: &CommitOptions) -> Result<Json> {
+    let journal = journal(store)?;
+    let snap = Snapshot::now(&journal)?;
+    let head = snap.head;
+    let target = match what {
+        Undo::Last(n) if n > head => return Err(EditError::invalid(format!("there are {head} commits, not {n}"))),
+        Undo::Last(n) => head - n,
+        Undo::To(target) if target > head => return Err(EditError::invalid(format!("the head is {head}; there is no {target}"))),
+        Undo::To(target) => target,
+    };
+    let (changes, before, sum) = back_to(&journal, &snap, target)?;
+    if changes.is_empty() {
+        return Ok(report(&journal, head, options.dry_run, &[], &[], None));
+    }
+    let mut own = options.clone();
+    own.undoes = Some((target + 1..=head).collect());
+    let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+    let mut text = sum.report;
+    text["keys"] = json!(changes.len());
+    text["bytes"] = json!(bytes);
+    text["message"] = json!(own.message);
+    text["head"] = json!(head + 1);
+    if own.dry_run {
+        return Ok(report(&journal, head, true, &[text], &[], None));
+    }
+    let body = json!({"operations": [], "ids": [], "read": [], "written": sum.written});
+    match record(&journal, &changes, &before, text, body, head + 1, &own)? {
+        Some((done, late)) => Ok(report(&journal, head + 1, false, &[done], &late.into_iter().collect::<Vec<_>>(), None)),
+        None => Err(EditError::conflict("somebody committed meanwhile; look at the log and try again", Vec::new())),
+    }
+}
+
+/// What commits that are taken back did, the other way round.
+pub(crate) struct Sum {
+    pub(crate) report: Json,
+    written: BTreeSet<String>,
+}
+
+/// The keys that differ from what they were at a head, with the bytes of then; `next_id` stays.
+pub(crate) fn back_to(journal: &Journal, snap: &Snapshot, target: u64) -> Result<(Changes, HashMap<String, Option<Bytes>>, Sum)> {
+    let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
+    let mut written = BTreeSet::new();
+    let (mut added, mut removed, mut changed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut counts = [0_i64; 7];
+    let mut bounds = Json::Null;
+    for seq in (target + 1..=snap.head).rev() {
+        let gone = || EditError::unsupported(format!("commit {seq} cannot be taken back: gc removed what it needs"));
+        let record = journal.record(seq)?.ok_or_else(gone)?;
+        if record.body["report"]["irreversible"] == true || !journal.keeps(&record) {
+            return Err(gone());
+        }
+        then.extend(journal.before(&record)?);
+        written.extend(record.written());
+        let report = &record.body["report"];
+        let ids = |name: &str| -> BTreeSet<i64> { report["objects"][name].as_array().into_iter().flatten().filter_map(Json::as_i64).collect() };
+        added.extend(ids("removed"));
+        removed.extend(ids("added"));
+        changed.extend(ids("changed"));
+        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
+            counts[at] += report[part][name].as_i64().unwrap_or(0);
+        }
+    }
+    let (mut changes, mut before) = (Changes::new(), HashMap::new());
+    for (key, bytes) in then {
+        let now = snap.get(&key)?;
+        let bytes = match (&*key, bytes, &now) {
+            ("zarr.json", Some(bytes), Some(now)) => {
+                let (mut root, now): (Json, Json) = (serde_json::from_slice(&bytes)?, serde_json::from_slice(now)?);
+                root["attributes"]["zvf"] = now["attributes"]["zvf"].clone();
+                bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
+                if root == now { Some(snap.get("zarr.json")?.unwrap_or_default()) } else { Some(doc_bytes(&root)?) }
+            }
+            (_, bytes, _) => bytes,
+        };
+        if bytes != now {
+            before.insert(key.clone(), now);
+            changes.insert(key, bytes);
+        }
+    }
+    let both: Vec<i64> = added.intersection(&removed).copied().collect();
+    for id in both {
+        added.remove(&id);
+        removed.remove(&id);
+    }
+    let report = json!({
+        "operations": 0,
+        "vertices": {"added": counts[1], "removed": counts[0], "moved": counts[2], "changed": counts[3]},
+        "links": {"added": counts[5], "removed": counts[4], "changed": counts[6]},
+        "objects": {"added": added, "removed": removed, "changed": changed},
+        "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
+    });
+    Ok((changes, before, Sum { report, written }))
+}
+
+const COUNTS: [(&str, &str); 7] = [
+    ("vertices", "added"),
+    ("vertices", "removed"),
+    ("vertices", "moved"),
+    ("vertices", "changed"),
+    ("links", "added"),
+    ("links", "removed"),
+    ("links", "changed"),
+];
+
+/// The report of a command that failed.
+pub fn failure(store: &Path, error: &EditError) -> Json {
+    let journal = Journal::beside(store);
+    let head = journal.head().unwrap_or(0); // the fault that hides it is the one reported
+    report(&journal, head, false, &[], &[], Some(error))
+}

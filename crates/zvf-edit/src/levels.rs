@@ -1,0 +1,227 @@
+//! Coarser levels: what an edit of level 0 does to them at once, and how it is written down that they are behind.
+//!
+//! ```text
+//! index          of levels that keep ids: grows with level 0, and objects that go are emptied there too
+//! links          between the levels: rows of level 0 that moved are named anew, those that went are dropped
+//! stale          zvf.stale of the level: since which head, in which boxes, which objects
+//! ```
+
+use serde_json::{Value as Json, json};
+use zvf_format::grid::ChunkShape;
+
+use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
+use crate::error::Result;
+use crate::geometry::{Geometry, NONE, Vid, children, manifest_bytes, open_row_column};
+use crate::journal::{Changes, Snapshot};
+use crate::links::Family;
+use crate::rebuild::{Rebuilt, Tally};
+use crate::scalar::Scalar;
+use crate::transaction::Transaction;
+
+/// The numbers of the levels above level 0.
+pub(crate) fn coarser(snap: &Snapshot) -> Result<Vec<u32>> {
+    let mut levels: Vec<u32> = Vec::new();
+    for name in snap.journal.store.list("")? {
+        if let Ok(level) = name.parse::<u32>()
+            && level > 0
+            && read_doc(snap, &name)?.is_some()
+        {
+            levels.push(level);
+        }
+    }
+    levels.sort_unstable();
+    Ok(levels)
+}
+
+impl Transaction {
+    /// Keeps coarser levels consistent with what changed; those that are behind now.
+    pub(crate) fn follow_levels(&self, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<Vec<u32>> {
+        let mut stale = Vec::new();
+        let geometric = rebuilt.iter().any(|kind| !kind.changed.is_empty());
+        for level in coarser(&self.snap)? {
+            for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
+                let path = geometry.at_level(level);
+                if read_doc(&self.snap, &path)?.is_none() {
+                    continue;
+                }
+                self.follow_index(geometry, &path, changes)?;
+                if !kind.chunks.is_empty() {
+                    self.follow_crossings(geometry, kind, level, &path, changes)?;
+                }
+            }
+            if geometric {
+                self.mark_stale(level, rebuilt, tally, changes)?;
+                stale.push(level);
+            }
+        }
+        Ok(stale)
+    }
+
+    fn mark_stale(&self, level: u32, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<()> {
+        let path = level.to_string();
+        let key = doc_key(&path);
+        let mut doc = match changes.get(&key) {
+            Some(Some(bytes)) => serde_json::from_slice(bytes)?,
+            _ => match read_doc(&self.snap, &path)? {
+                Some(doc) => doc,
+                None => return Ok(()),
+            },
+        };
+        let old = doc["attributes"]["zvf"]["stale"].clone();
+        let since = old["since"].as_u64().unwrap_or(self.snap.head + 1);
+        let mut boxes: Vec<[Vec<f64>; 2]> = old["boxes"].as_array().into_iter().flatten().filter_map(read_box).collect();
+        for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
+            let sizes = geometry.shape.sizes();
+            for chunk in &kind.changed {
+                let low: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| *c as f64 * s).collect();
+                let high: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| (*c + 1) as f64 * s).collect();
+                if !boxes.iter().any(|known| *known == [low.clone(), high.clone()]) {
+                    boxes.push([low, high]);
+                }
+            }
+        }
+        if boxes.len() > MOST_BOXES {
+            let mut all = boxes[0].clone();
+            for [low, high] in &boxes {
+                for axis in 0..low.len() {
+                    all[0][axis] = all[0][axis].min(low[axis]);
+                    all[1][axis] = all[1][axis].max(high[axis]);
+                }
+            }
+            boxes = vec![all];
+        }
+        let mut objects: Vec<i64> = old["objects"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect();
+        objects.extend(tally.added.iter().chain(&tally.removed).chain(&tally.changed));
+        objects.sort_unstable();
+        objects.dedup();
+        doc["attributes"]["zvf"]["stale"] = json!({"since": since, "boxes": boxes, "objects": objects});
+        changes.insert(key, Some(doc_bytes(&doc)?));
+        Ok(())
+    }
+
+    /// The index of a level that keeps ids has the rows of level 0.
+    fn follow_index(&self, geometry: &Geometry, path: &str, changes: &mut Changes) -> Result<()> {
+        let (Some(objects), Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?) else { return Ok(()) };
+        if level["attributes"]["zarr_vectors_level"]["preserves_object_ids"] != true {
+            return Ok(());
+        }
+        let index = format!("{path}/object_index");
+        let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
+        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else { return Ok(()) };
+        let mut ids = crate::arrays::DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)?;
+        let count = objects.manifests.rows.len();
+        let before = manifests.rows.len();
+        let empty = manifest_bytes(objects.rank, &[])?;
+        while manifests.rows.len() < count {
+            manifests.rows.push(empty.clone());
+        }
+        for object in objects.list.iter().filter(|object| object.existed && !object.exists) {
+            if let Some(row) = object.row
+                && let Some(blob) = manifests.rows.get_mut(row as usize)
+            {
+                *blob = empty.clone();
+            }
+        }
+        if let Some(ids) = &mut ids {
+            ids.resize(count);
+            for object in &objects.list {
+                if let Some(row) = object.row.filter(|row| *row as usize >= before) {
+                    ids.set(row as usize, &object.id.to_le_bytes());
+                }
+            }
+            ids.flush(changes, true)?;
+        }
+        let present = manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        manifests.flush(changes, 16384)?;
+        let old = doc.clone();
+        doc["attributes"]["num_objects"] = json!(count);
+        if doc["attributes"].get("num_present").is_some() {
+            doc["attributes"]["num_present"] = json!(present);
+        }
+        if let Some(sorted) = objects.doc["attributes"].get("object_ids_sorted") {
+            doc["attributes"]["object_ids_sorted"] = sorted.clone();
+        }
+        if doc != old {
+            changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
+        }
+        if count != before {
+            for name in children(&self.snap, &format!("{path}/object_attributes"))? {
+                if let Some(mut column) = open_row_column(&self.snap, &format!("{path}/object_attributes/{name}"), &name)? {
+                    column.array.resize(count);
+                    column.array.flush(changes, false)?;
+                }
+            }
+            level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
+            changes.insert(doc_key(path), Some(doc_bytes(&level)?));
+        }
+        Ok(())
+    }
+
+    /// Records between level 0 and another, in both directions.
+    fn follow_crossings(&self, geometry: &Geometry, rebuilt: &Rebuilt, level: u32, path: &str, changes: &mut Changes) -> Result<()> {
+        let delta = level as i32; // a store has few levels
+        let root = self.root["attributes"]["zarr_vectors"]["chunk_shape"].clone();
+        let sizes = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
+        let root_shape = ChunkShape::new(&sizes(&root).unwrap_or_default())?;
+        let other = read_doc(&self.snap, path)?.and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
+        let other = other.map_or_else(|| Ok(root_shape.clone()), |sizes| ChunkShape::new(&sizes))?;
+        let place = |v: Vid| -> Option<(Chunk, u64)> {
+            if let Some((chunk, row)) = rebuilt.places.get(&v) {
+                return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
+            }
+            let (chunk, row) = geometry.home[v as usize];
+            (chunk != NONE && geometry.alive[v as usize]).then(|| (geometry.chunk_keys[chunk as usize].clone(), u64::from(row)))
+        };
+        let mut vertex = |chunk: &Chunk, row: u64| -> Result<Vid> {
+            let found = geometry.chunk_keys.iter().position(|key| key == chunk).and_then(|number| geometry.chunks.get(&(number as u32)));
+            let found = found.and_then(|state| state.rows.get(row as usize)).copied();
+            // Rows of chunks that were not read stay where they are, which is what NONE is taken for below.
+            found.ok_or_else(|| crate::error::EditError::new(zvf_format::Class::OutOfBounds, format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0")))
+        };
+        let (low, high) = extent(&rebuilt.chunks);
+        if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
+            let mut family = family.across(delta, &geometry.shape, &other, &root_shape)?;
+            family.grow(&low, &high);
+            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut vertex)?;
+            family.flush(&self.snap, &geometry.vertices, &place, changes)?;
+        }
+        if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
+            && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
+        {
+            let mut family = family.across(-delta, &other, &geometry.shape, &root_shape)?;
+            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut vertex)?;
+            family.flush(&self.snap, &like, &place, changes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Geometry {
+    /// The group of this kind at a level.
+    pub(crate) fn at_level(&self, level: u32) -> String {
+        match self.path.split_once('/') {
+            Some((_, kind)) => format!("{level}/{kind}"),
+            None => level.to_string(),
+        }
+    }
+}
+
+fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
+    let corner = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
+    Some([corner(&value[0])?, corner(&value[1])?])
+}
+
+fn extent(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
+    let first = chunks.first().cloned().unwrap_or_default();
+    let (mut low, mut high) = (first.clone(), first);
+    for chunk in chunks {
+        for (axis, c) in chunk.iter().enumerate() {
+            low[axis] = low[axis].min(*c);
+            high[axis] = high[axis].max(*c);
+        }
+    }
+    (low, high)
+}
+
+/// Boxes that a level lists before they become one.
+const MOST_BOXES: usize = 64;

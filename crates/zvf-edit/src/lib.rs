@@ -1,0 +1,50 @@
+//! Changes to stores that never lose a vertex: transactions, history, undo.
+//!
+//! ```text
+//! script line -> operation on a Transaction    reads what it needs, as of its head
+//!             -> Plan                          new bytes of every key that changes, and the old ones
+//!             -> record in the log             staged, synced, created only if absent: the commit
+//!             -> store                         applied in an order that no reader is misled by
+//! ```
+//!
+//! **Reading.** A transaction sees the store as of its head: bytes that a later commit replaces are taken from what that
+//! commit kept. Chunks, manifests and links are read when an operation needs them, so that one moved vertex costs one chunk.
+//!
+//! **Vertices by number.** A vertex has a number from when its chunk is read until the commit, wherever it goes. Objects are
+//! lists of numbers, links join numbers. Rows and fragments come back only when chunks are written again.
+//!
+//! **Chunks written again.** Only those in which the rows of an object changed; where only values changed, rows stay. Objects
+//! that did not change get new fragment numbers where they must; links of every family that name such a chunk follow.
+//!
+//! **Items.** Two transactions conflict by what they mean (objects, members of groups, columns), never by the keys they
+//! share. Who loses a race without such a conflict does its operations again on the new head.
+//!
+//! Not here: other ways to store a history; how arguments become scripts.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod arrays;
+mod columns;
+mod error;
+mod expect;
+mod fields;
+mod files;
+mod geometry;
+mod groups;
+mod history;
+mod journal;
+mod levels;
+mod linking;
+mod links;
+mod objects;
+mod rebuild;
+mod scalar;
+mod script;
+mod select;
+mod transaction;
+mod vertices;
+
+pub use error::{EditError, Result};
+pub use history::{Undo, failure, hold_for_reading, log, show, undo};
+pub use journal::Guard;
+pub use script::{Editor, Reply};
+pub use transaction::{CommitOptions, Done, Refresh, Transaction};

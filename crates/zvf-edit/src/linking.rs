@@ -1,0 +1,186 @@
+//! Operations on links of graphs and meshes.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value as Json;
+
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::Vid;
+use crate::links::End;
+use crate::objects::link_value;
+use crate::transaction::{Done, Transaction};
+use crate::vertices::one_each;
+
+impl Transaction {
+    /// The vertices of each link that a list of selectors names.
+    fn link_ends(&mut self, fields: &Fields) -> Result<(usize, Vec<Vec<Vid>>)> {
+        let links = fields::list(fields, "links")?.ok_or_else(|| EditError::invalid("the field \"links\" is missing"))?;
+        let mut kind = match fields.get("kind") {
+            Some(token) => Some(self.kind_named(Some(token))?),
+            None => None,
+        };
+        let mut all = Vec::with_capacity(links.len());
+        for link in links {
+            let ends = link.as_array().ok_or_else(|| EditError::invalid(format!("links: a link is a list of selectors, found {link}")))?;
+            let mut list = Vec::with_capacity(ends.len());
+            for end in ends {
+                let mut end = end.clone();
+                if let (Some(kind), Some(own)) = (kind, end.as_object_mut()) {
+                    let free = !["kind", "object", "objects", "ref"].iter().any(|name| own.contains_key(*name));
+                    if free {
+                        own.insert("kind".to_owned(), Json::from(self.kinds[kind].kind.token()));
+                    }
+                }
+                let (of, v) = self.select_one(&end)?;
+                if *kind.get_or_insert(of) != of {
+                    return Err(EditError::invalid("the ends of a link are of different kinds"));
+                }
+                list.push(v);
+            }
+            all.push(list);
+        }
+        let kind = kind.unwrap_or(0);
+        self.takes_links(kind)?;
+        Ok((kind, all))
+    }
+
+    fn takes_links(&self, kind: usize) -> Result<()> {
+        if self.kinds[kind].has_links() {
+            return Ok(());
+        }
+        Err(EditError::invalid(format!("links of a {} follow from the order of its vertices and are not edited", self.kinds[kind].kind)))
+    }
+
+    pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["links", "attributes", "kind"])?;
+        if let Some(token) = fields.get("kind") {
+            let kind = self.kind_named(Some(token))?;
+            self.takes_links(kind)?;
+        } else if self.kinds.len() == 1 {
+            self.takes_links(0)?;
+        }
+        let (kind, links) = self.link_ends(fields)?;
+        let ends: Vec<Vid> = links.concat();
+        self.write_owners(kind, &ends)?;
+        let count = links.len() as u64;
+        self.add_records(kind, links, fields::map(fields, "attributes")?)?;
+        Ok(Done { selected: ends.len() as u64, changed: count, ids: Vec::new() })
+    }
+
+    /// The records that join vertices, in any order.
+    fn records_between(&mut self, kind: usize, ends: &[Vid]) -> Result<Vec<u32>> {
+        self.kinds[kind].load_links_of(ends)?;
+        let mut wanted = ends.to_vec();
+        wanted.sort_unstable();
+        let Some(family) = &self.kinds[kind].links else { return Ok(Vec::new()) };
+        let first = wanted.first().copied().unwrap_or_default();
+        let mut found = family.records_at(first);
+        found.retain(|number| {
+            let mut own: Vec<Vid> = family.records[*number as usize].ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
+            own.sort_unstable();
+            own == wanted
+        });
+        if found.is_empty() {
+            return Err(EditError::invalid("no link joins these vertices"));
+        }
+        Ok(found)
+    }
+
+    fn write_ends(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
+        let Some(family) = &self.kinds[kind].links else { return Ok(()) };
+        let ends: Vec<Vid> = numbers.iter().flat_map(|number| family.records[*number as usize].ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })).collect();
+        self.write_owners(kind, &ends)
+    }
+
+    pub(crate) fn link_remove(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["links", "touching", "kind"])?;
+        let mut numbers: BTreeSet<u32> = BTreeSet::new();
+        let kind = match fields.get("touching") {
+            Some(_) if fields.contains_key("links") => return Err(EditError::invalid("one of \"links\" and \"touching\" is wanted")),
+            Some(selector) => {
+                let selection = self.select(selector)?;
+                self.takes_links(selection.kind)?;
+                self.kinds[selection.kind].load_links_of(&selection.vertices)?;
+                if let Some(family) = &self.kinds[selection.kind].links {
+                    let touched: HashSet<Vid> = selection.vertices.iter().copied().collect();
+                    for v in touched {
+                        numbers.extend(family.records_at(v));
+                    }
+                }
+                selection.kind
+            }
+            None => {
+                let (kind, links) = self.link_ends(fields)?;
+                for ends in links {
+                    numbers.extend(self.records_between(kind, &ends)?);
+                }
+                kind
+            }
+        };
+        let numbers: Vec<u32> = numbers.into_iter().collect();
+        self.write_ends(kind, &numbers)?;
+        if let Some(family) = &mut self.kinds[kind].links {
+            for number in &numbers {
+                family.records[*number as usize].alive = false;
+            }
+        }
+        Ok(Done { selected: numbers.len() as u64, changed: numbers.len() as u64, ids: Vec::new() })
+    }
+
+    pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["links", "all", "values", "each", "kind"])?;
+        let mut groups: Vec<Vec<u32>> = Vec::new();
+        let kind = if fields::flag(fields, "all")? == Some(true) {
+            let kind = self.kind_named(fields.get("kind"))?;
+            self.takes_links(kind)?;
+            self.kinds[kind].load_all()?;
+            self.kinds[kind].load_all_links()?;
+            if let Some(family) = &self.kinds[kind].links {
+                groups.extend((0..family.records.len() as u32).filter(|number| family.records[*number as usize].alive).map(|number| vec![number]));
+            }
+            kind
+        } else {
+            let (kind, links) = self.link_ends(fields)?;
+            for ends in links {
+                groups.push(self.records_between(kind, &ends)?);
+            }
+            kind
+        };
+        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && each.is_none() {
+            return Err(EditError::invalid("\"values\" or \"each\" is missing"));
+        }
+        self.write_ends(kind, &groups.concat())?;
+        let what = self.kinds[kind].kind;
+        let mut changed: HashSet<u32> = HashSet::new();
+        let Some(family) = &mut self.kinds[kind].links else { return Ok(Done::default()) };
+        let mut set = |name: &str, value: &Json, numbers: &[u32]| -> Result<()> {
+            let at = family.columns.iter().position(|column| column.name == name);
+            let at = at.ok_or_else(|| EditError::invalid(format!("links of {what} have no column {name:?}")))?;
+            let row = link_value(&mut family.columns[at].ty, name, value)?;
+            for number in numbers {
+                let record = &mut family.records[*number as usize];
+                if record.values[at] != row {
+                    record.values[at] = row.clone();
+                    record.changed = true;
+                    changed.insert(*number);
+                }
+            }
+            Ok(())
+        };
+        for (name, value) in values.into_iter().flatten() {
+            self.read.insert(format!("column:link:{name}:{what}"));
+            for numbers in &groups {
+                set(name, value, numbers)?;
+            }
+        }
+        for (name, list) in each.into_iter().flatten() {
+            self.read.insert(format!("column:link:{name}:{what}"));
+            for (numbers, value) in groups.iter().zip(one_each(list, groups.len(), name)?) {
+                set(name, value, numbers)?;
+            }
+        }
+        Ok(Done { selected: groups.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+    }
+}

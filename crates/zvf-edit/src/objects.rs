@@ -1,0 +1,783 @@
+//! Operations on objects.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde_json::Value as Json;
+use zvf_model::Kind;
+use zvf_query::predicate::{Predicate, Scope};
+
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::{Geometry, NONE, Object, Vid};
+use crate::links::{End, Family, Record};
+use crate::scalar::Scalar;
+use crate::transaction::{Done, Transaction};
+use crate::vertices::one_each;
+
+impl Transaction {
+    /// A new object without vertices.
+    fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
+        let geometry = &mut self.kinds[kind];
+        if geometry.objects.is_none() {
+            if geometry.kind == Kind::PointCloud {
+                return Err(EditError::invalid("the points of this store have no objects; use vertex.add"));
+            }
+            geometry.objects = Some(crate::geometry::Objects::create(&format!("{}/object_index", geometry.path), geometry.axes)?);
+        }
+        let Some(objects) = &mut geometry.objects else { return Ok(NONE) };
+        let number = objects.list.len() as u32; // bounded by memory
+        objects.list.push(Object { id, exists: true, loaded: true, touched: true, ..Object::default() });
+        objects.by_id.insert(id, number);
+        self.written.insert(format!("object:{id}"));
+        Ok(number)
+    }
+
+    fn with_objects(&self, kind: usize) -> Result<()> {
+        if self.kinds[kind].kind == Kind::PointCloud && self.kinds[kind].objects.is_none() {
+            return Err(EditError::invalid("the points of this store have no objects"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["id", "kind", "positions", "attributes", "values", "groups", "as", "links", "link_attributes", "parents"])?;
+        if self.kinds.len() > 1 && !fields.contains_key("kind") {
+            return Err(EditError::invalid("the store has several kinds: say \"kind\""));
+        }
+        let kind = self.kind_named(fields.get("kind"))?;
+        self.with_objects(kind)?;
+        let groups = self.group_numbers(fields)?;
+        let id = self.allot(fields::int(fields, "id")?)?;
+        let object = self.new_object(kind, id)?;
+        let made = self.fill_object(kind, object, fields)?;
+        self.name(fields, kind, &made)?;
+        for group in groups {
+            self.join_group(group, id);
+        }
+        Ok(Done { selected: 0, changed: 1, ids: vec![id] })
+    }
+
+    fn group_numbers(&mut self, fields: &Fields) -> Result<Vec<usize>> {
+        let mut numbers = Vec::new();
+        for group in fields::list(fields, "groups")?.unwrap_or_default() {
+            let number = self.groups.need(group)?;
+            self.read.insert(format!("group:{number}"));
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    /// Gives an object its vertices, links and values.
+    fn fill_object(&mut self, kind: usize, object: u32, fields: &Fields) -> Result<Vec<Vid>> {
+        let what = self.kinds[kind].kind;
+        if fields.contains_key("links") && !self.kinds[kind].has_links() || fields.contains_key("link_attributes") && !fields.contains_key("links") {
+            return Err(EditError::invalid(format!("a {what} takes no links")));
+        }
+        if fields.contains_key("parents") != (what == Kind::Skeleton) {
+            return Err(EditError::invalid("\"parents\" belongs to skeletons, one for each vertex"));
+        }
+        let made = self.make_vertices(kind, object, fields)?;
+        match (what, made.len()) {
+            (_, 0) => return Err(EditError::invalid("an object has at least one vertex")),
+            (Kind::Line, n) if n != 2 => return Err(EditError::invalid(format!("a line has two vertices, found {n}"))),
+            _ => {}
+        }
+        if what == Kind::Skeleton {
+            let parents = one_each(fields::need(fields, "parents")?, made.len(), "parents")?;
+            self.kinds[kind].set_parents(&made, parents)?;
+        }
+        self.kinds[kind].object_mut(object)?.vertices = made.clone();
+        if let Some(links) = fields::list(fields, "links")? {
+            let mut records: Vec<Vec<Vid>> = Vec::new();
+            for link in links {
+                let ends = link.as_array().ok_or_else(|| EditError::invalid(format!("links: {link} is no list")))?;
+                let ends: Option<Vec<Vid>> = ends.iter().map(|i| made.get(usize::try_from(i.as_u64()?).ok()?).copied()).collect();
+                records.push(ends.ok_or_else(|| EditError::invalid(format!("links: {link} names no vertex of the object")))?);
+            }
+            self.add_records(kind, records, fields::map(fields, "link_attributes")?)?;
+        }
+        if let Some(values) = fields::map(fields, "values")? {
+            for (name, value) in values {
+                let row = self.object_column_value(kind, name, value)?;
+                self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
+            }
+        }
+        Ok(made)
+    }
+
+    /// A value of a script, as a column of objects holds it.
+    fn object_column_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<Vec<u8>> {
+        let geometry = &mut self.kinds[kind];
+        self.read.insert(format!("column:object:{name}:{}", geometry.kind));
+        let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
+        let column = column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
+        match column.ty.encode(value).map_err(|error| error.within(name))? {
+            Some(row) => Ok(row),
+            None if column.ty.scalar == Scalar::Bool => Err(EditError::invalid(format!("{name}: bool has no value for absent"))),
+            None => Ok(column.array.fill.clone()),
+        }
+    }
+
+    pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["id", "positions", "attributes", "values", "as", "links", "link_attributes", "parents"])?;
+        let id = fields::int(fields, "id")?.ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
+        let (kind, object) = self.need_object(id)?;
+        self.write_item(format!("object:{id}"));
+        self.kinds[kind].touch(object)?;
+        let old: HashSet<Vid> = self.kinds[kind].object(object).map(|object| object.vertices.iter().copied().collect()).unwrap_or_default();
+        self.drop_links(kind, &old)?;
+        for v in old {
+            self.kinds[kind].alive[v as usize] = false;
+        }
+        let made = self.fill_object(kind, object, fields)?;
+        self.name(fields, kind, &made)?;
+        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+    }
+
+    /// The objects that `objects`, `groups` and `where` name together.
+    pub(crate) fn select_objects(&mut self, fields: &Fields) -> Result<Vec<(usize, u32)>> {
+        let (objects, groups) = (fields::ids(fields, "objects")?, fields::list(fields, "groups")?);
+        let condition = fields::text(fields, "where")?;
+        if objects.is_none() && groups.is_none() && condition.is_none() {
+            return Err(EditError::invalid("one of \"objects\", \"groups\" and \"where\" is wanted"));
+        }
+        let mut list: Vec<i64> = Vec::new();
+        match &objects {
+            Some(ids) => {
+                for id in ids {
+                    self.need_object(*id)?;
+                    if !list.contains(id) {
+                        list.push(*id);
+                    }
+                }
+            }
+            None => {
+                let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
+                let ids: BTreeSet<i64> = all.flat_map(|objects| objects.list.iter().filter(|object| object.exists).map(|object| object.id)).collect();
+                list.extend(ids);
+            }
+        }
+        if let Some(groups) = groups {
+            let mut members: HashSet<i64> = HashSet::new();
+            for group in groups {
+                let number = self.groups.need(group)?;
+                self.read.insert(format!("group:{number}"));
+                members.extend(self.groups.list[number].members.iter().copied());
+            }
+            list.retain(|id| members.contains(id));
+        }
+        if let Some(text) = condition {
+            let predicate: Predicate = text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            for kind in 0..self.kinds.len() {
+                if self.kinds[kind].objects.is_some() {
+                    self.check_columns(kind, &predicate, &[Scope::Object])?;
+                }
+            }
+            let mut kept = Vec::new();
+            for id in list {
+                if let Some((kind, object)) = self.find_object(id) {
+                    let geometry = &self.kinds[kind];
+                    if predicate.holds(&mut |column| geometry.object_value(object, column)) {
+                        kept.push(id);
+                    }
+                }
+            }
+            list = kept;
+        }
+        let mut print = Vec::new();
+        let mut found = Vec::new();
+        for id in list {
+            print.extend(id.to_le_bytes());
+            self.read.insert(format!("object:{id}"));
+            found.extend(self.find_object(id));
+        }
+        self.selections.push(print);
+        Ok(found)
+    }
+
+    pub(crate) fn object_remove(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["objects", "groups", "where"])?;
+        let list = self.select_objects(fields)?;
+        for (kind, object) in &list {
+            self.remove_object(*kind, *object)?;
+        }
+        Ok(Done { selected: list.len() as u64, changed: list.len() as u64, ids: Vec::new() })
+    }
+
+    /// Removes an object with its vertices and links, from all groups.
+    pub(crate) fn remove_object(&mut self, kind: usize, object: u32) -> Result<()> {
+        self.kinds[kind].touch(object)?;
+        let state = self.kinds[kind].object(object).cloned().unwrap_or_default();
+        self.write_item(format!("object:{}", state.id));
+        let gone: HashSet<Vid> = state.vertices.iter().copied().collect();
+        self.drop_links(kind, &gone)?;
+        for v in gone {
+            self.kinds[kind].alive[v as usize] = false;
+        }
+        let state = self.kinds[kind].object_mut(object)?;
+        state.exists = false;
+        state.vertices.clear();
+        let id = state.id;
+        for group in self.groups.with_member(id) {
+            self.leave_group(group, id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["objects", "groups", "where", "values", "each"])?;
+        let list = self.select_objects(fields)?;
+        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && each.is_none() {
+            return Err(EditError::invalid("\"values\" or \"each\" is missing"));
+        }
+        let mut changed: HashSet<(usize, u32)> = HashSet::new();
+        let mut set = |this: &mut Self, kind: usize, object: u32, name: &str, value: &Json| -> Result<()> {
+            let row = this.object_column_value(kind, name, value)?;
+            if let Some(id) = this.kinds[kind].object(object).map(|object| object.id) {
+                this.write_item(format!("object:{id}"));
+            }
+            if this.kinds[kind].object_row(object, name).as_deref() != Some(&row) {
+                this.kinds[kind].object_mut(object)?.values.insert(name.to_owned(), row);
+                changed.insert((kind, object));
+            }
+            Ok(())
+        };
+        for (name, value) in values.into_iter().flatten() {
+            for (kind, object) in &list {
+                set(self, *kind, *object, name, value)?;
+            }
+        }
+        for (name, entries) in each.into_iter().flatten() {
+            for ((kind, object), value) in list.iter().zip(one_each(entries, list.len(), name)?) {
+                set(self, *kind, *object, name, value)?;
+            }
+        }
+        Ok(Done { selected: list.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+    }
+
+    /// Gives an object the values of another.
+    fn copy_values(&mut self, kind: usize, from: u32, to: u32) -> Result<()> {
+        let names: Vec<String> = self.kinds[kind].object_columns.iter().map(|column| column.name.clone()).collect();
+        for name in names {
+            if let Some(row) = self.kinds[kind].object_row(from, &name) {
+                self.kinds[kind].object_mut(to)?.values.insert(name, row);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["object", "id", "by", "as"])?;
+        let source = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let (kind, object) = self.need_object(source)?;
+        let axes = self.kinds[kind].axes;
+        let by = match fields.get("by") {
+            Some(by) => fields::floats(by, "by")?,
+            None => vec![0.0; axes],
+        };
+        if by.len() != axes {
+            return Err(EditError::invalid(format!("by: {} values, expected {axes}", by.len())));
+        }
+        let id = self.allot(fields::int(fields, "id")?)?;
+        self.kinds[kind].load_object(object)?;
+        let copy = self.new_object(kind, id)?;
+        let originals = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let mut twin: HashMap<Vid, Vid> = HashMap::new();
+        let mut made = Vec::new();
+        for v in &originals {
+            let geometry = &mut self.kinds[kind];
+            let new = geometry.copy_vertex(*v, copy)?;
+            if fields.contains_key("by") {
+                let to: Vec<f64> = geometry.position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
+                let bytes = geometry.position_of(&to)?;
+                geometry.move_vertex(new, &bytes)?;
+            }
+            twin.insert(*v, new);
+            made.push(new);
+        }
+        let geometry = &mut self.kinds[kind];
+        for v in &originals {
+            let parent = geometry.parent[*v as usize];
+            if let Some(above) = twin.get(&parent) {
+                geometry.parent[twin[v] as usize] = *above;
+            }
+        }
+        geometry.object_mut(copy)?.vertices = made.clone();
+        self.copy_inner_links(kind, &originals, &twin)?;
+        self.copy_values(kind, object, copy)?;
+        self.name(fields, kind, &made)?;
+        Ok(Done { selected: 1, changed: 1, ids: vec![id] })
+    }
+
+    fn copy_inner_links(&mut self, kind: usize, originals: &[Vid], twin: &HashMap<Vid, Vid>) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        if !geometry.has_links() && geometry.kind != Kind::Skeleton {
+            return Ok(());
+        }
+        geometry.load_links_of(originals)?;
+        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let mut numbers: BTreeSet<u32> = BTreeSet::new();
+        for v in originals {
+            numbers.extend(family.records_at(*v));
+        }
+        for number in numbers {
+            let record = family.records[number as usize].clone();
+            let ends: Option<Vec<End>> = record.ends.iter().map(|end| if let End::Vertex(v) = end { twin.get(v).map(|v| End::Vertex(*v)) } else { None }).collect();
+            if let Some(ends) = ends {
+                family.insert(Record { ends, cell: None, values: record.values, alive: true, changed: true });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["objects", "into", "groups", "join", "weld", "child", "parent"])?;
+        let ids = fields::ids(fields, "objects")?.ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
+        if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
+            return Err(EditError::invalid("objects: at least two different ones are wanted"));
+        }
+        let into = fields::int(fields, "into")?.unwrap_or(ids[0]);
+        if !ids.contains(&into) {
+            return Err(EditError::invalid(format!("into: {into} is none of the objects")));
+        }
+        let union = fields::word(fields, "groups", &["union", "keep"])?.is_none_or(|word| word == "union");
+        let join = fields::word(fields, "join", &["concat", "ends"])?;
+        let weld = fields::flag(fields, "weld")?;
+        let mut members = Vec::new();
+        for id in &ids {
+            members.push(self.need_object(*id)?);
+            self.write_item(format!("object:{id}"));
+        }
+        let kind = members[0].0;
+        if members.iter().any(|(other, _)| *other != kind) {
+            return Err(EditError::invalid("the objects are of different kinds"));
+        }
+        let what = self.kinds[kind].kind;
+        let chain = matches!(what, Kind::Polyline | Kind::Streamline);
+        if what == Kind::Line {
+            return Err(EditError::invalid("lines are not merged"));
+        }
+        if (join.is_some() || weld.is_some()) && !chain {
+            return Err(EditError::invalid(format!("\"join\" and \"weld\" need chains, not a {what}")));
+        }
+        if (fields.contains_key("child") || fields.contains_key("parent")) != (what == Kind::Skeleton) {
+            return Err(EditError::invalid("\"child\" and \"parent\" belong to the merging of two skeletons"));
+        }
+        let objects: Vec<u32> = members.iter().map(|(_, object)| *object).collect();
+        for object in &objects {
+            self.kinds[kind].touch(*object)?;
+        }
+        if what == Kind::Skeleton {
+            self.hang(kind, &objects, fields)?;
+        }
+        let lists: Vec<Vec<Vid>> = objects.iter().map(|object| self.kinds[kind].object(*object).map(|object| object.vertices.clone()).unwrap_or_default()).collect();
+        let merged = match chain {
+            true => self.kinds[kind].join_chains(lists, join.as_deref() == Some("ends"), weld == Some(true)),
+            false => lists.concat(),
+        };
+        let (_, target) = self.need_object(into)?;
+        let kept: HashSet<Vid> = merged.iter().copied().collect();
+        let geometry = &mut self.kinds[kind];
+        for object in &objects {
+            for v in geometry.object(*object).map(|object| object.vertices.clone()).unwrap_or_default() {
+                geometry.alive[v as usize] = kept.contains(&v);
+                geometry.owner[v as usize] = target;
+            }
+            if *object != target {
+                let state = geometry.object_mut(*object)?;
+                state.exists = false;
+                state.vertices.clear();
+            }
+        }
+        geometry.object_mut(target)?.vertices = merged;
+        for id in ids.iter().filter(|id| **id != into) {
+            for group in self.groups.with_member(*id) {
+                self.leave_group(group, *id);
+                if union {
+                    self.join_group(group, into);
+                }
+            }
+        }
+        Ok(Done { selected: ids.len() as u64, changed: ids.len() as u64, ids: Vec::new() })
+    }
+
+    /// Hangs the tree of `child` below `parent`.
+    fn hang(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
+        if objects.len() != 2 {
+            return Err(EditError::invalid("two skeletons are merged at a time"));
+        }
+        let (of, child) = self.select_one(fields::need(fields, "child")?)?;
+        let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let geometry = &mut self.kinds[kind];
+        if of != kind || other != kind {
+            return Err(EditError::invalid("\"child\" and \"parent\" are vertices of the two skeletons"));
+        }
+        let (a, b) = (geometry.owner_of(child)?, geometry.owner_of(parent)?);
+        if a == b || !objects.contains(&a) || !objects.contains(&b) {
+            return Err(EditError::invalid("\"child\" is of one of the objects, \"parent\" of the other"));
+        }
+        geometry.reroot(child)?;
+        geometry.parent[child as usize] = parent;
+        Ok(())
+    }
+
+    pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["object", "at", "take", "components", "ids", "share"])?;
+        let ways = ["at", "take", "components"].into_iter().filter(|name| fields.contains_key(*name)).count();
+        if ways != 1 {
+            return Err(EditError::invalid("one of \"at\", \"take\" and \"components\" is wanted"));
+        }
+        let id = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let (kind, object) = self.need_object(id)?;
+        let what = self.kinds[kind].kind;
+        let share = fields::flag(fields, "share")?.unwrap_or(false);
+        let fits = match what {
+            Kind::Line => return Err(EditError::invalid("a line has two vertices and is not split")),
+            Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
+            Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
+            _ => fields.contains_key("take"),
+        };
+        if !fits {
+            return Err(EditError::invalid(format!("a {what} is not split that way")));
+        }
+        if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
+            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {what}")));
+        }
+        if fields::flag(fields, "components")? == Some(false) {
+            return Err(EditError::invalid("components: expected true"));
+        }
+        self.write_item(format!("object:{id}"));
+        self.kinds[kind].touch(object)?;
+        let vertices = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let parts: Vec<Vec<Vid>> = if let Some(take) = fields.get("take") {
+            let selection = self.select(take)?;
+            let taken: HashSet<Vid> = selection.vertices.iter().copied().collect();
+            let foreign = selection.kind != kind || taken.iter().any(|v| !vertices.contains(v));
+            if foreign && vertices.len() < 1_000_000 {
+                // Only what is of the object can be taken from it.
+                let own: HashSet<Vid> = vertices.iter().copied().collect();
+                if selection.kind != kind || !taken.is_subset(&own) {
+                    let own_part: Vec<Vid> = vertices.iter().copied().filter(|v| selection.kind == kind && taken.contains(v)).collect();
+                    if own_part.is_empty() {
+                        return Err(EditError::invalid("take: nothing of the object is selected"));
+                    }
+                }
+            }
+            let (part, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(|v| selection.kind == kind && taken.contains(v));
+            vec![rest, part]
+        } else if fields.contains_key("components") {
+            self.kinds[kind].components(&vertices)?
+        } else if what == Kind::Skeleton {
+            let at = fields::need(fields, "at")?;
+            let root = match crate::select::pick(&vertices, at)?[..] {
+                [one] if at.is_i64() => one,
+                _ => return Err(EditError::invalid("at: one index is meant")),
+            };
+            self.kinds[kind].cut(&vertices, root)?
+        } else {
+            self.cut_chain(kind, &vertices, fields::need(fields, "at")?, share)?
+        };
+        if parts.iter().any(Vec::is_empty) {
+            return Err(EditError::invalid("a part would be empty"));
+        }
+        let asked = fields::ids(fields, "ids")?;
+        if let Some(asked) = &asked
+            && asked.len() + 1 != parts.len()
+        {
+            return Err(EditError::invalid(format!("ids: {} for {} new objects", asked.len(), parts.len() - 1)));
+        }
+        let groups = self.groups.with_member(id);
+        let mut new_ids = Vec::new();
+        for (n, part) in parts.iter().enumerate() {
+            if n == 0 {
+                self.kinds[kind].object_mut(object)?.vertices = part.clone();
+                continue;
+            }
+            let new_id = self.allot(asked.as_ref().map(|asked| asked[n - 1]))?;
+            let new = self.new_object(kind, new_id)?;
+            for v in part {
+                self.kinds[kind].owner[*v as usize] = new;
+            }
+            self.kinds[kind].object_mut(new)?.vertices = part.clone();
+            self.copy_values(kind, object, new)?;
+            for group in &groups {
+                self.join_group(*group, new_id);
+            }
+            new_ids.push(new_id);
+        }
+        Ok(Done { selected: 1, changed: parts.len() as u64, ids: new_ids })
+    }
+
+    fn cut_chain(&mut self, kind: usize, vertices: &[Vid], at: &Json, share: bool) -> Result<Vec<Vec<Vid>>> {
+        let n = vertices.len();
+        let list: Vec<&Json> = match at {
+            Json::Array(list) => list.iter().collect(),
+            one => vec![one],
+        };
+        let mut cuts = BTreeSet::new();
+        for i in list {
+            let i = i.as_i64().ok_or_else(|| EditError::invalid(format!("at: expected whole numbers, found {i}")))?;
+            let place = if i < 0 { i + n as i64 } else { i };
+            let last = if share { n as i64 - 1 } else { n as i64 };
+            if place <= 0 || place >= last || !cuts.insert(place as usize) {
+                return Err(EditError::invalid(format!("at: {i} of {n} vertices")));
+            }
+        }
+        if cuts.is_empty() {
+            return Err(EditError::invalid("at: no place is given"));
+        }
+        let mut parts = Vec::new();
+        let mut from = 0;
+        for cut in cuts.iter().copied().chain([n]) {
+            let mut part = vertices[from..cut].to_vec();
+            if share && cut < n {
+                let owner = self.kinds[kind].owner[vertices[cut] as usize];
+                part.push(self.kinds[kind].copy_vertex(vertices[cut], owner)?);
+            }
+            parts.push(part);
+            from = cut;
+        }
+        Ok(parts)
+    }
+
+    pub(crate) fn object_reverse(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["objects", "groups", "where"])?;
+        let list = self.select_objects(fields)?;
+        for (kind, object) in &list {
+            if !self.kinds[*kind].is_ordered() {
+                return Err(EditError::invalid(format!("a {} has no order to reverse", self.kinds[*kind].kind)));
+            }
+            self.kinds[*kind].touch(*object)?;
+            let state = self.kinds[*kind].object_mut(*object)?;
+            state.vertices.reverse();
+            let id = state.id;
+            self.write_item(format!("object:{id}"));
+        }
+        Ok(Done { selected: list.len() as u64, changed: list.len() as u64, ids: Vec::new() })
+    }
+
+    pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["object", "index"])?;
+        let id = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let (kind, object) = self.need_object(id)?;
+        if self.kinds[kind].kind != Kind::Skeleton {
+            return Err(EditError::invalid("only skeletons have a root"));
+        }
+        self.kinds[kind].touch(object)?;
+        let vertices = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let index = fields::need(fields, "index")?;
+        let root = match crate::select::pick(&vertices, index)?[..] {
+            [one] => one,
+            _ => return Err(EditError::invalid("index: one vertex is meant")),
+        };
+        self.write_item(format!("object:{id}"));
+        let changed = self.kinds[kind].parent[root as usize] != NONE;
+        self.kinds[kind].reroot(root)?;
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+
+    /// Adds records between vertices.
+    pub(crate) fn add_records(&mut self, kind: usize, records: Vec<Vec<Vid>>, attributes: Option<&Fields>) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        let ends: Vec<Vid> = records.concat();
+        geometry.load_links_of(&ends)?;
+        if geometry.links.is_none() {
+            let width = if geometry.kind == Kind::Mesh { 3 } else { 2 };
+            geometry.links = Some(Family::create(&geometry.path, width, geometry.axes)?);
+        }
+        let (mesh, what) = (geometry.kind == Kind::Mesh, geometry.kind);
+        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let width = family.family.link_width();
+        let mut columns: Vec<Option<Vec<Vec<u8>>>> = vec![None; family.columns.len()];
+        for (name, list) in attributes.into_iter().flatten() {
+            self.read.insert(format!("column:link:{name}:{what}"));
+            let at = family.columns.iter().position(|column| column.name == *name);
+            let at = at.ok_or_else(|| EditError::invalid(format!("links of {what} have no column {name:?}")))?;
+            let mut rows = Vec::new();
+            for value in one_each(list, records.len(), name)? {
+                rows.push(link_value(&mut family.columns[at].ty, name, value)?);
+            }
+            columns[at] = Some(rows);
+        }
+        for (at, column) in family.columns.iter().enumerate() {
+            if columns[at].is_none() && !column.ty.scalar.is_float() && !records.is_empty() {
+                return Err(EditError::invalid(format!("attributes: column {:?} of type {} must be given", column.name, column.ty.scalar.name())));
+            }
+        }
+        for (n, ends) in records.into_iter().enumerate() {
+            if ends.len() != width {
+                return Err(EditError::invalid(format!("a link of this {what} has {width} ends, found {}", ends.len())));
+            }
+            if mesh && ends.iter().collect::<HashSet<_>>().len() != width {
+                return Err(EditError::invalid("a face needs different vertices"));
+            }
+            let values = columns.iter().zip(&family.columns).map(|(rows, column)| rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())).collect();
+            family.insert(Record { ends: ends.into_iter().map(End::Vertex).collect(), cell: None, values, alive: true, changed: true });
+        }
+        Ok(())
+    }
+}
+
+/// A value of a script, as a column of links holds it.
+pub(crate) fn link_value(ty: &mut crate::scalar::Type, name: &str, value: &Json) -> Result<Vec<u8>> {
+    match ty.encode(value).map_err(|error| error.within(name))? {
+        Some(row) => Ok(row),
+        None if ty.scalar.is_float() => Ok(ty.sentinel()),
+        None => Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name()))),
+    }
+}
+
+impl Geometry {
+    /// Reads the links at vertices.
+    pub(crate) fn load_links_of(&mut self, vertices: &[Vid]) -> Result<()> {
+        let chunks: HashSet<u32> = vertices.iter().map(|v| self.home[*v as usize].0).filter(|chunk| *chunk != NONE).collect();
+        let chunks: Vec<u32> = chunks.into_iter().collect();
+        self.load_links(&chunks)
+    }
+
+    /// Parents of new vertices, from a list with exactly one null.
+    fn set_parents(&mut self, made: &[Vid], parents: &[Json]) -> Result<()> {
+        let mut roots = 0;
+        for (v, parent) in made.iter().zip(parents) {
+            self.parent[*v as usize] = match parent {
+                Json::Null => {
+                    roots += 1;
+                    NONE
+                }
+                index => {
+                    let at = index.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
+                    *at.ok_or_else(|| EditError::invalid(format!("parents: {index} of {} vertices", made.len())))?
+                }
+            };
+        }
+        if roots != 1 {
+            return Err(EditError::invalid(format!("parents: {roots} roots, expected one")));
+        }
+        if self.depth_first(made).len() != made.len() {
+            return Err(EditError::invalid("parents: there is a circle"));
+        }
+        Ok(())
+    }
+
+    /// Turns the edges above a vertex, so that it becomes the root. Values of an edge stay with it.
+    pub(crate) fn reroot(&mut self, root: Vid) -> Result<()> {
+        let mut path = vec![root];
+        let mut above = self.parent[root as usize];
+        while above != NONE {
+            path.push(above);
+            above = self.parent[above as usize];
+        }
+        if let Some(family) = &mut self.links {
+            let mut turned = Vec::new();
+            for pair in path.windows(2) {
+                let of = family.records_at(pair[0]).into_iter().find(|number| family.records[*number as usize].ends[0] == End::Vertex(pair[0]));
+                turned.extend(of.map(|number| (number, pair[0], pair[1])));
+            }
+            for (number, child, parent) in turned {
+                family.records[number as usize].ends = vec![End::Vertex(parent), End::Vertex(child)];
+            }
+        }
+        for pair in path.windows(2) {
+            self.parent[pair[1] as usize] = pair[0];
+        }
+        self.parent[root as usize] = NONE;
+        let owner = self.owner[root as usize];
+        self.parents_changed.insert(owner);
+        Ok(())
+    }
+
+    /// The tree below a vertex, and the rest.
+    fn cut(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
+        if self.parent[root as usize] == NONE {
+            return Err(EditError::invalid("at: the root cannot be split off"));
+        }
+        let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
+        for v in vertices {
+            children.entry(self.parent[*v as usize]).or_default().push(*v);
+        }
+        let mut below: HashSet<Vid> = HashSet::new();
+        let mut stack = vec![root];
+        while let Some(v) = stack.pop() {
+            below.insert(v);
+            stack.extend(children.get(&v).into_iter().flatten());
+        }
+        self.parent[root as usize] = NONE;
+        let (part, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(|v| below.contains(v));
+        Ok(vec![rest, part])
+    }
+
+    /// The parts that hang together by links among the vertices, in the order of their first vertices.
+    fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
+        self.load_links_of(vertices)?;
+        let own: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        let mut leader: Vec<usize> = (0..vertices.len()).collect();
+        fn find(leader: &mut [usize], mut i: usize) -> usize {
+            while leader[i] != i {
+                leader[i] = leader[leader[i]];
+                i = leader[i];
+            }
+            i
+        }
+        if let Some(family) = &self.links {
+            for record in family.records.iter().filter(|record| record.alive) {
+                let ends: Vec<usize> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { own.get(v).copied() } else { None }).collect();
+                for pair in ends.windows(2) {
+                    let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
+                    let (low, high) = (a.min(b), a.max(b));
+                    leader[high] = low;
+                }
+            }
+        }
+        let mut parts: Vec<Vec<Vid>> = Vec::new();
+        let mut number: HashMap<usize, usize> = HashMap::new();
+        for (i, v) in vertices.iter().enumerate() {
+            let root = find(&mut leader, i);
+            let at = *number.entry(root).or_insert_with(|| {
+                parts.push(Vec::new());
+                parts.len() - 1
+            });
+            parts[at].push(*v);
+        }
+        Ok(parts)
+    }
+
+    /// One chain of several.
+    fn join_chains(&self, lists: Vec<Vec<Vid>>, at_ends: bool, weld: bool) -> Vec<Vid> {
+        let mut lists = lists.into_iter();
+        let mut chain = lists.next().unwrap_or_default();
+        let gap = |a: Option<&Vid>, b: Option<&Vid>| -> f64 {
+            let (Some(a), Some(b)) = (a, b) else { return f64::INFINITY };
+            self.position(*a).iter().zip(self.position(*b)).map(|(a, b)| (a - b) * (a - b)).sum()
+        };
+        for mut next in lists {
+            let ways = [gap(chain.last(), next.first()), gap(chain.last(), next.last()), gap(chain.first(), next.last()), gap(chain.first(), next.first())];
+            let mut way = 0;
+            if at_ends {
+                for (i, gap) in ways.iter().enumerate() {
+                    if *gap < ways[way] {
+                        way = i;
+                    }
+                }
+            }
+            if way == 1 || way == 3 {
+                next.reverse();
+            }
+            let (mut front, mut back) = if way < 2 { (chain, next) } else { (next, chain) };
+            let same = front.last().zip(back.first()).is_some_and(|(a, b)| self.position(*a) == self.position(*b));
+            if weld && same {
+                match way < 2 {
+                    true => {
+                        back.remove(0);
+                    }
+                    false => {
+                        front.pop();
+                    }
+                }
+            }
+            front.append(&mut back);
+            chain = front;
+        }
+        chain
+    }
+}

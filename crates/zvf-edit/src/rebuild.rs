@@ -1,0 +1,823 @@
+//! From what changed to the cells that hold it: which chunks are written again, and what their rows become.
+//!
+//! ```text
+//! 1  objects that changed       what they come to in each chunk, before and after; chunks that differ are rebuilt
+//! 2  chunks to rebuild          fragments of all their objects, ids ascending; new rows last; every row in one fragment
+//! 3  manifests                  of the objects that changed, and of those whose fragments got another number
+//! 4  links                      of every cell that names a rebuilt chunk, by vertex
+//! 5  counts, claims, the grid   from what was written
+//! ```
+//!
+//! Chunks in which only values changed are written with their rows as they are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::json;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_model::Kind;
+
+use crate::arrays::{Chunk, doc_bytes, doc_key, plain_group, read_doc};
+use crate::error::Result;
+use crate::geometry::{Geometry, NONE, Vid, manifest_bytes};
+use crate::journal::Changes;
+use crate::links::{End, Family, Record};
+
+/// What a commit did, in numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) vertices: [u64; 4], // added, removed, moved, changed
+    pub(crate) links: [u64; 3],    // added, removed, changed
+    pub(crate) added: BTreeSet<i64>,
+    pub(crate) removed: BTreeSet<i64>,
+    pub(crate) changed: BTreeSet<i64>,
+    pub(crate) chunks: u64,
+    pub(crate) low: Vec<f64>,
+    pub(crate) high: Vec<f64>,
+    /// Chunks of points without objects in which vertices changed or went.
+    pub(crate) free_chunks: BTreeSet<String>,
+}
+
+impl Tally {
+    /// Takes in a position.
+    fn cover(&mut self, position: &[f64]) {
+        if self.low.is_empty() {
+            (self.low, self.high) = (position.to_vec(), position.to_vec());
+        }
+        for (axis, value) in position.iter().enumerate() {
+            self.low[axis] = self.low[axis].min(*value);
+            self.high[axis] = self.high[axis].max(*value);
+        }
+    }
+}
+
+/// What a rebuilt kind came to.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilt {
+    /// Rebuilt chunks.
+    pub(crate) chunks: BTreeSet<Chunk>,
+    /// Where each of their vertices lies now.
+    pub(crate) places: HashMap<Vid, (u32, u32)>,
+    /// Boxes around chunks in which anything changed.
+    pub(crate) changed: BTreeSet<Chunk>,
+}
+
+/// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.
+type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
+
+/// What becomes a fragment.
+struct Piece {
+    key: (i64, usize),
+    owners: Vec<u32>, // objects that did not change and name it
+    changed: Option<(u32, usize)>, // the object that did, and which of its pieces this is
+    old: Option<u32>,
+    vertices: Vec<Vid>,
+}
+
+impl Geometry {
+    /// Writes what changed of this kind.
+    pub(crate) fn rebuild(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<Rebuilt> {
+        let mut rebuilt = BTreeSet::new();
+        let mut object_chunks: BTreeSet<u32> = BTreeSet::new();
+        let mut changed_objects: Vec<(u32, Vec<(u32, Vec<Vid>)>)> = Vec::new();
+        let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
+        for number in 0..count as u32 {
+            let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
+            let (id, exists, existed) = (state.id, state.exists, state.existed);
+            let new = if exists { self.pieces(number) } else { Vec::new() };
+            let state = self.object(number).cloned().unwrap_or_default();
+            let own: HashSet<Vid> = state.before.iter().copied().collect();
+            let old: Vec<(u32, Vec<Vid>)> = state.refs.iter().map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own))).collect();
+            if old == new && !self.parents_changed.contains(&number) && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE) {
+                continue;
+            }
+            let by_chunk = |pieces: &[(u32, Vec<Vid>)]| {
+                let mut map: BTreeMap<u32, Vec<Vec<Vid>>> = BTreeMap::new();
+                for (chunk, piece) in pieces {
+                    map.entry(*chunk).or_default().push(piece.clone());
+                }
+                map
+            };
+            let (before, after) = (by_chunk(&old), by_chunk(&new));
+            for chunk in before.keys().chain(after.keys()) {
+                object_chunks.insert(*chunk);
+                if before.get(chunk) != after.get(chunk) {
+                    rebuilt.insert(*chunk);
+                }
+            }
+            match (existed, exists) {
+                (false, true) => tally.added.insert(id),
+                (true, false) => tally.removed.insert(id),
+                (true, true) => tally.changed.insert(id),
+                (false, false) => true,
+            };
+            changed_objects.push((number, new));
+        }
+        let free = self.free_changed.clone();
+        for v in &free {
+            let (home, _) = self.home[*v as usize];
+            if self.alive[*v as usize] {
+                rebuilt.insert(self.at[*v as usize]);
+            }
+            if home != NONE && (!self.alive[*v as usize] || home != self.at[*v as usize] || self.objects.is_none()) {
+                rebuilt.insert(home);
+            }
+        }
+        for chunk in &rebuilt {
+            self.load_chunk(*chunk)?;
+        }
+        let involved: Vec<u32> = rebuilt.union(&object_chunks).copied().collect();
+        for chunk in &involved {
+            self.load_chunk(*chunk)?;
+        }
+        self.load_links(&involved)?;
+        let mut result = Rebuilt::default();
+        let renumbered = self.rebuild_chunks(&rebuilt, &changed_objects, &mut result, tally)?;
+        self.write_values(&rebuilt, &mut result, tally, out)?;
+        self.write_objects(&changed_objects, renumbered, false, tally, out)?;
+        self.follow_links(&rebuilt, &changed_objects)?;
+        self.write_links(&result, tally, out)?;
+        self.write_level(out)?;
+        result.chunks = rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        result.changed.extend(result.chunks.iter().cloned());
+        tally.chunks += result.changed.len() as u64;
+        Ok(result)
+    }
+
+    /// Gives rows to the objects that came and went.
+    pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
+        let gone = self.objects.as_ref().is_some_and(|objects| objects.list.iter().any(|object| object.row.is_none()));
+        if gone { self.write_objects(&[], Numbers::new(), true, tally, out) } else { Ok(()) }
+    }
+
+    fn old_piece(&self, chunk: u32, fragment: u32, own: &HashSet<Vid>) -> Vec<Vid> {
+        let list = self.chunks.get(&chunk).and_then(|state| state.fragments.get(fragment as usize));
+        let list = list.cloned().unwrap_or_default();
+        // The copies of shared rows are the object's own, and make it differ.
+        if list.iter().all(|v| own.contains(v)) { list } else { Vec::new() }
+    }
+
+    /// Rows and fragments of the chunks that are written again. The fragments that got another number, by object.
+    fn rebuild_chunks(&mut self, rebuilt: &BTreeSet<u32>, changed: &[(u32, Vec<(u32, Vec<Vid>)>)], result: &mut Rebuilt, tally: &mut Tally) -> Result<Numbers> {
+        let set: HashSet<u32> = rebuilt.iter().copied().collect();
+        let owners = self.owners_in(&set)?;
+        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
+        // (object, chunk) -> what its references become: (old fragment or none, which piece, new fragment)
+        let mut numbers = Numbers::new();
+        let mut by_chunk: HashMap<u32, Vec<(usize, usize)>> = HashMap::new();
+        for (i, (_, new)) in changed.iter().enumerate() {
+            for (n, (chunk, _)) in new.iter().enumerate() {
+                by_chunk.entry(*chunk).or_default().push((i, n));
+            }
+        }
+        let mut keys: Vec<Chunk> = Vec::new();
+        let mut payloads: Vec<(Chunk, Vec<u8>, Vec<u8>, Vec<Vec<u8>>, Vec<Vec<u8>>)> = Vec::new();
+        let mut row_change = 0_i64;
+        for chunk in rebuilt {
+            let key = self.chunk_keys[*chunk as usize].clone();
+            let mut pieces: Vec<Piece> = Vec::new();
+            let state = &self.chunks[chunk];
+            row_change -= state.fragments.iter().map(Vec::len).sum::<usize>() as i64;
+            if self.objects.is_none() {
+                pieces = self.bin_pieces(*chunk)?;
+            } else {
+                let list = self.objects.as_ref().map(|objects| &objects.list);
+                let id_of = |object: u32| list.map_or(0, |list| list[object as usize].id);
+                let here: &[(usize, usize)] = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
+                let claimed: HashSet<Vid> = here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
+                for (fragment, list) in state.fragments.iter().enumerate() {
+                    let named: &[u32] = owners.get(&(*chunk, fragment as u32)).map(Vec::as_slice).unwrap_or_default();
+                    let still: Vec<u32> = named.iter().copied().filter(|object| !touched.contains(object)).collect();
+                    if still.is_empty() && !named.is_empty() {
+                        continue;
+                    }
+                    let vertices: Vec<Vid> = match named.is_empty() {
+                        // Vertices without objects may go and move by themselves.
+                        true => list.iter().copied().filter(|v| self.alive[*v as usize] && self.at[*v as usize] == *chunk && !claimed.contains(v)).collect(),
+                        false => list.clone(),
+                    };
+                    if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
+                        continue;
+                    }
+                    let key = still.iter().map(|object| id_of(*object)).min().map_or((i64::MAX, fragment), |id| (id, fragment));
+                    pieces.push(Piece { key, owners: still, changed: None, old: Some(fragment as u32), vertices });
+                }
+                for (i, n) in here {
+                    let (object, new) = &changed[*i];
+                    let vertices = new[*n].1.clone();
+                    pieces.push(Piece { key: (id_of(*object), *n), owners: Vec::new(), changed: Some((*object, *n)), old: None, vertices });
+                }
+                let arrived: Vec<Vid> = self
+                    .free_changed
+                    .iter()
+                    .copied()
+                    .filter(|v| self.owner[*v as usize] == NONE && self.alive[*v as usize] && self.at[*v as usize] == *chunk && self.home[*v as usize].0 != *chunk && !claimed.contains(v))
+                    .collect();
+                if !arrived.is_empty() {
+                    match pieces.iter_mut().find(|piece| piece.key.0 == i64::MAX) {
+                        Some(piece) => piece.vertices.extend(arrived),
+                        None => pieces.push(Piece { key: (i64::MAX, usize::MAX), owners: Vec::new(), changed: None, old: None, vertices: arrived }),
+                    }
+                }
+                pieces.sort_by_key(|piece| piece.key);
+            }
+            let mut positions = Vec::new();
+            let mut values: Vec<Vec<u8>> = vec![Vec::new(); self.columns.len()];
+            let mut index = FragmentIndexBuilder::new();
+            let mut row = 0_u32;
+            let mut beside: Vec<Vec<u8>> = vec![Vec::new(); self.fragment_columns.len()];
+            for (number, piece) in pieces.iter().enumerate() {
+                index.range(row.into(), piece.vertices.len() as u64)?;
+                for v in &piece.vertices {
+                    positions.extend_from_slice(self.position_bytes(*v));
+                    for (column, values) in self.columns.iter().zip(&mut values) {
+                        let size = column.ty.size();
+                        values.extend_from_slice(&column.data[*v as usize * size..(*v as usize + 1) * size]);
+                    }
+                    result.places.entry(*v).or_insert((*chunk, row));
+                    if !self.was[*v as usize] && self.home[*v as usize].0 == NONE {
+                        tally.vertices[0] += 1;
+                    }
+                    row += 1;
+                }
+                for object in &piece.owners {
+                    let old = piece.old.unwrap_or(NONE);
+                    numbers.entry((*object, *chunk)).or_default().push((old, None, number as u32));
+                }
+                if let Some((object, n)) = piece.changed {
+                    numbers.entry((object, *chunk)).or_default().push((NONE, Some(n), number as u32));
+                }
+                for (c, bytes) in beside.iter_mut().enumerate() {
+                    bytes.extend(self.fragment_value(c, piece)?);
+                }
+            }
+            row_change += i64::from(row);
+            if row == 0 {
+                payloads.push((key, Vec::new(), Vec::new(), vec![Vec::new(); self.columns.len()], vec![Vec::new(); self.fragment_columns.len()]));
+            } else {
+                keys.push(key.clone());
+                payloads.push((key, positions, index.encode(), values, beside));
+            }
+        }
+        self.grow(&keys);
+        for (key, positions, index, values, beside) in payloads {
+            self.vertices.put(&key, positions);
+            self.fragments.put(&key, index);
+            for (column, bytes) in self.columns.iter_mut().zip(values) {
+                column.array.put(&key, bytes);
+            }
+            for (column, bytes) in self.fragment_columns.iter_mut().zip(beside) {
+                column.array.put(&key, bytes);
+            }
+        }
+        if row_change != 0 {
+            let level = &mut self.doc["attributes"]["zarr_vectors_level"];
+            let count = level["vertex_count"].as_i64().unwrap_or(0) + row_change;
+            level["vertex_count"] = json!(count.max(0)); // a count that was never kept stays at 0
+        }
+        Ok(numbers)
+    }
+
+    /// Fragments of a chunk without objects: one for each bin, rows that stay before rows that come.
+    fn bin_pieces(&self, chunk: u32) -> Result<Vec<Piece>> {
+        let bins = self.bins.count() as usize;
+        let mut lists: Vec<Vec<(bool, u32, Vid)>> = vec![Vec::new(); bins];
+        let here = |v: &Vid| self.alive[*v as usize] && self.at[*v as usize] == chunk;
+        let state = &self.chunks[&chunk];
+        let mut members: Vec<Vid> = state.rows.iter().copied().filter(here).collect();
+        members.extend(self.free_changed.iter().copied().filter(|v| here(v) && self.home[*v as usize].0 != chunk));
+        let mut old_bins: HashMap<Vid, usize> = HashMap::new();
+        for (bin, list) in state.fragments.iter().enumerate() {
+            old_bins.extend(list.iter().map(|v| (*v, bin)));
+        }
+        for v in members {
+            let (_, bin) = self.locate(&self.position(v))?;
+            let (home, row) = self.home[v as usize];
+            let stays = home == chunk && (bins == 1 || old_bins.get(&v) == Some(&(bin as usize)));
+            lists[bin as usize].push((!stays, if stays { row } else { v }, v));
+        }
+        if lists.iter().all(Vec::is_empty) {
+            return Ok(Vec::new());
+        }
+        let pieces = lists.into_iter().enumerate().map(|(bin, mut list)| {
+            list.sort_unstable();
+            let vertices: Vec<Vid> = list.into_iter().map(|(_, _, v)| v).collect();
+            Piece { key: (0, bin), owners: Vec::new(), changed: None, old: None, vertices }
+        });
+        Ok(pieces.collect())
+    }
+
+    /// What a fragment has in a column: what the one had that its first vertex came from.
+    fn fragment_value(&self, column: usize, piece: &Piece) -> Result<Vec<u8>> {
+        let column = &self.fragment_columns[column];
+        if column.name == "object_id" {
+            let id = |object: u32| self.object(object).map_or(-1, |object| object.id);
+            let owner = match (piece.changed, piece.owners.as_slice()) {
+                (Some((object, _)), _) => id(object),
+                (None, [one]) => id(*one),
+                (None, []) => -1,
+                (None, _) => -2,
+            };
+            return column.ty.scalar.encode(&json!(owner));
+        }
+        let Some(first) = piece.vertices.first() else { return Ok(column.fill.clone()) };
+        let (home, _) = self.home[*first as usize];
+        let Some(state) = self.chunks.get(&home) else { return Ok(column.fill.clone()) };
+        let Some(old) = state.fragments.iter().position(|list| list.contains(first)) else { return Ok(column.fill.clone()) };
+        if let Some(set) = column.set.get(&(home, old as u32)) {
+            return Ok(set.clone());
+        }
+        let size = column.ty.size();
+        let stored = column.array.stored(&self.snap, &self.chunk_keys[home as usize])?;
+        let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
+        Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
+    }
+
+    /// Makes every array of the level large enough for chunks.
+    fn grow(&mut self, keys: &[Chunk]) {
+        let Some(first) = keys.first() else { return };
+        let (mut low, mut high) = (first.clone(), first.clone());
+        for key in keys {
+            for (axis, value) in key.iter().enumerate() {
+                low[axis] = low[axis].min(*value);
+                high[axis] = high[axis].max(*value);
+            }
+        }
+        if self.vertices.covers(&low, &high) && self.fragments.covers(&low, &high) && self.columns.iter().all(|column| column.array.covers(&low, &high)) {
+            return;
+        }
+        self.vertices.grow(&low, &high);
+        self.fragments.grow(&low, &high);
+        for column in &mut self.columns {
+            column.array.grow(&low, &high);
+        }
+        for column in &mut self.fragment_columns {
+            column.array.grow(&low, &high);
+        }
+        if let Some(family) = &mut self.links {
+            family.grow(&low, &high);
+        }
+    }
+
+    /// Values in chunks whose rows stay, columns that are new, and what each change counts as.
+    fn write_values(&mut self, rebuilt: &BTreeSet<u32>, result: &mut Rebuilt, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+        for array in std::mem::take(&mut self.erased) {
+            array.erase(out);
+        }
+        for array in std::mem::take(&mut self.erased_rows) {
+            array.erase(out);
+        }
+        for key in std::mem::take(&mut self.erased_keys) {
+            out.insert(key, None);
+        }
+        let new_columns = self.columns.iter().any(|column| column.is_new);
+        let mut chunks: BTreeSet<u32> = self.changed_chunks.iter().copied().collect();
+        if new_columns {
+            chunks.extend(self.all_chunks());
+        }
+        let size = self.scalar.size() * self.axes;
+        for chunk in chunks.union(rebuilt).copied().collect::<Vec<_>>() {
+            self.load_chunk(chunk)?;
+            let key = self.chunk_keys[chunk as usize].clone();
+            let rows = self.chunks[&chunk].rows.clone();
+            let old_positions = self.vertices.stored(&self.snap, &key)?.unwrap_or_default();
+            let mut differs: Vec<bool> = vec![false; rows.len()];
+            for (row, v) in rows.iter().enumerate() {
+                let i = *v as usize;
+                if self.was[i] && !self.alive[i] {
+                    tally.vertices[1] += 1;
+                    if self.owner[i] == NONE {
+                        tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, crate::arrays::chunk_text(&key)));
+                    }
+                } else if self.alive[i] && old_positions.get(row * size..(row + 1) * size) != Some(self.position_bytes(*v)) {
+                    tally.vertices[2] += 1;
+                    differs[row] = true;
+                }
+            }
+            for column in self.columns.iter().filter(|column| !column.is_new) {
+                let width = column.ty.size();
+                let old = column.array.stored(&self.snap, &key)?.unwrap_or_default();
+                for (row, v) in rows.iter().enumerate() {
+                    let i = *v as usize;
+                    let new = &column.data[i * width..(i + 1) * width];
+                    if self.alive[i] && old.get(row * width..(row + 1) * width) != Some(new) && !column.array.path.is_empty() && !old.is_empty() {
+                        if !differs[row] {
+                            tally.vertices[3] += 1;
+                        }
+                        differs[row] = true;
+                    }
+                }
+            }
+            for (row, v) in rows.iter().enumerate() {
+                if differs[row] {
+                    match self.object(self.owner[*v as usize]).map(|object| object.id) {
+                        Some(id) if !tally.added.contains(&id) && !tally.removed.contains(&id) => {
+                            tally.changed.insert(id);
+                        }
+                        Some(_) => {}
+                        None => {
+                            tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, crate::arrays::chunk_text(&key)));
+                        }
+                    }
+                }
+            }
+            let mut seen: Vec<Vid> = rows.iter().zip(&differs).filter(|(_, differs)| **differs).map(|(v, _)| *v).collect();
+            if !seen.is_empty() {
+                result.changed.insert(key.clone());
+            }
+            for v in seen.drain(..) {
+                tally.cover(&self.position(v));
+            }
+            if rebuilt.contains(&chunk) || rows.is_empty() {
+                continue;
+            }
+            let positions: Vec<u8> = rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
+            if old_positions != positions {
+                self.vertices.put(&key, positions);
+            }
+            for column in &mut self.columns {
+                let width = column.ty.size();
+                let mut bytes = Vec::with_capacity(rows.len() * width);
+                for v in &rows {
+                    bytes.extend_from_slice(&column.data[*v as usize * width..(*v as usize + 1) * width]);
+                }
+                if column.array.read(&self.snap, &key)?.as_deref() != Some(&bytes[..]) {
+                    column.array.put(&key, bytes);
+                }
+            }
+        }
+        for v in result.places.keys() {
+            if self.home[*v as usize].0 == NONE {
+                tally.cover(&self.position(*v));
+            }
+        }
+        self.write_fragment_columns(rebuilt)?;
+        for column in &mut self.columns {
+            if let Some(categories) = &column.ty.categories {
+                column.array.set_attribute("categories", json!(categories.values));
+            }
+        }
+        self.vertices.flush(&self.snap, out)?;
+        self.fragments.flush(&self.snap, out)?;
+        if !self.columns.is_empty() {
+            self.ensure_group("vertex_attributes", out)?;
+        }
+        for column in &mut self.columns {
+            column.array.flush(&self.snap, out)?;
+        }
+        Ok(())
+    }
+
+    fn write_fragment_columns(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
+        let mut columns = std::mem::take(&mut self.fragment_columns);
+        for column in &mut columns {
+            let mut chunks: BTreeSet<u32> = column.set.keys().map(|(chunk, _)| *chunk).collect();
+            if column.is_new {
+                chunks.extend(self.all_chunks());
+            }
+            for chunk in chunks.difference(rebuilt) {
+                self.load_chunk(*chunk)?;
+                let key = self.chunk_keys[*chunk as usize].clone();
+                let size = column.ty.size();
+                let count = self.chunks[chunk].fragments.len();
+                let mut bytes = match column.array.stored(&self.snap, &key)? {
+                    Some(bytes) => bytes.to_vec(),
+                    None => column.fill.repeat(count),
+                };
+                for ((at, fragment), row) in &column.set {
+                    let from = *fragment as usize * size;
+                    if at == chunk && from + size <= bytes.len() {
+                        bytes[from..from + size].copy_from_slice(row);
+                    }
+                }
+                column.array.put(&key, bytes);
+            }
+        }
+        self.fragment_columns = columns;
+        Ok(())
+    }
+
+    pub(crate) fn ensure_group(&self, name: &str, out: &mut Changes) -> Result<()> {
+        let path = format!("{}/{name}", self.path);
+        if read_doc(&self.snap, &path)?.is_none() {
+            out.insert(doc_key(&path), Some(doc_bytes(&plain_group())?));
+        }
+        Ok(())
+    }
+
+    /// Manifests, ids and columns of objects.
+    fn write_objects(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)], numbers: Numbers, keep_rows: bool, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+        let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
+        // Objects that did not change, but whose fragments got other numbers.
+        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
+        let mut others: BTreeMap<u32, HashMap<(u32, u32), u32>> = BTreeMap::new();
+        for ((object, chunk), list) in &numbers {
+            for (old, _, new) in list {
+                if !touched.contains(object) && old != new {
+                    others.entry(*object).or_default().insert((*chunk, *old), *new);
+                }
+            }
+        }
+        let mut rewritten: Vec<(u32, bytes::Bytes)> = Vec::new();
+        for (object, map) in others {
+            let references = self.references(object)?;
+            let list: Vec<(Chunk, u32)> = references
+                .iter()
+                .map(|(chunk, fragment)| {
+                    let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
+                    (self.chunk_keys[*chunk as usize].clone(), fragment)
+                })
+                .collect();
+            rewritten.push((object, manifest_bytes(rank, &list)?));
+        }
+        let mut new_rows: Vec<u32> = Vec::new();
+        for (object, pieces) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            let mut list: Vec<(Chunk, u32)> = Vec::new();
+            let mut unmoved = state.refs.iter().copied().collect::<Vec<_>>();
+            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
+                let found = numbers.get(&(*object, *chunk)).and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
+                let fragment = match found {
+                    Some((_, _, new)) => *new,
+                    // The chunk was not rebuilt: the piece is one of those that were there.
+                    None => {
+                        let place = unmoved.iter().position(|(at, fragment)| at == chunk && self.chunks[at].fragments.get(*fragment as usize) == Some(vertices));
+                        place.map_or(0, |place| unmoved.remove(place).1)
+                    }
+                };
+                list.push((self.chunk_keys[*chunk as usize].clone(), fragment));
+            }
+            rewritten.push((*object, manifest_bytes(rank, &list)?));
+        }
+        let Some(mut objects) = self.objects.take() else { return Ok(()) };
+        // New objects get their rows in the order in which they came, also those that went again.
+        for number in 0..objects.list.len() {
+            let state = &mut objects.list[number];
+            if state.row.is_none() && (state.exists || keep_rows) {
+                let row = objects.manifests.rows.len() as u32;
+                state.row = Some(row);
+                objects.manifests.rows.push(manifest_bytes(rank, &[])?);
+                new_rows.push(row);
+                let id = state.id;
+                if let Some(ids) = &mut objects.ids {
+                    ids.resize(row as usize + 1);
+                    ids.set(row as usize, &id.to_le_bytes());
+                } else if id != i64::from(row) {
+                    // Rows stand for ids no longer: from now on the ids are listed.
+                    let path = format!("{}/object_index/object_ids", self.path);
+                    let mut ids = crate::arrays::DenseArray::create(&path, crate::scalar::Scalar::Int(8), 1, 1, (json!(0), vec![0; 8]), json!({}))?;
+                    ids.resize(row as usize + 1);
+                    for earlier in 0..row as usize {
+                        ids.set(earlier, &(earlier as i64).to_le_bytes());
+                    }
+                    ids.set(row as usize, &id.to_le_bytes());
+                    objects.ids = Some(ids);
+                    objects.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
+                }
+            }
+        }
+        for (object, blob) in rewritten {
+            if let Some(row) = objects.list[object as usize].row {
+                objects.manifests.rows[row as usize] = blob;
+            }
+        }
+        let count = objects.manifests.rows.len();
+        for column in &mut self.object_columns {
+            if !new_rows.is_empty() || column.array.len() < count {
+                column.array.resize(count);
+            }
+            for state in &objects.list {
+                let Some(row) = state.row else { continue };
+                if !state.exists && state.existed {
+                    column.array.set(row as usize, &column.array.fill.clone());
+                } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
+                    if column.array.row(row as usize) != value && state.existed {
+                        tally.changed.insert(state.id);
+                    }
+                    column.array.set(row as usize, value);
+                }
+            }
+        }
+        let before = objects.doc.clone();
+        let present = objects.manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        let attrs = &mut objects.doc["attributes"];
+        attrs["num_objects"] = json!(count);
+        if attrs.get("num_present").is_some() || objects.is_new {
+            attrs["num_present"] = json!(present);
+        }
+        if let Some(ids) = &objects.ids {
+            let list: Vec<i64> = ids.bytes.chunks_exact(8).map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b))).collect();
+            attrs["object_ids_sorted"] = json!(list.is_sorted());
+        }
+        let path = format!("{}/object_index", self.path);
+        if objects.doc != before || objects.is_new && count > 0 {
+            out.insert(doc_key(&path), Some(doc_bytes(&objects.doc)?));
+        }
+        if count > 0 || !objects.is_new {
+            objects.manifests.flush(out, LARGEST_INDEX_CHUNK)?;
+            if let Some(ids) = &mut objects.ids {
+                ids.flush(out, true)?;
+            }
+        }
+        self.objects = Some(objects);
+        if !self.object_columns.is_empty() {
+            self.ensure_group("object_attributes", out)?;
+        }
+        for column in &mut self.object_columns {
+            column.array.flush(out, false)?;
+        }
+        Ok(())
+    }
+
+    /// The links that follow from the order of vertices or from parents.
+    fn follow_links(&mut self, rebuilt: &BTreeSet<u32>, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+        match self.kind {
+            Kind::Polyline | Kind::Streamline => self.follow_chains(changed),
+            Kind::Line => self.follow_lines(rebuilt),
+            Kind::Skeleton => self.follow_trees(changed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Between two runs of a chain lies a record.
+    fn follow_chains(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+        let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
+        if self.links.is_none() && needs {
+            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+        }
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        for (object, pieces) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            let mut wanted: Vec<[Vid; 2]> = Vec::new();
+            for pair in pieces.windows(2) {
+                if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
+                    wanted.push([*a, *b]);
+                }
+            }
+            let mut old: BTreeSet<u32> = BTreeSet::new();
+            for v in state.before.iter().chain(&state.vertices) {
+                old.extend(family.records_at(*v));
+            }
+            for number in old {
+                let record = &mut family.records[number as usize];
+                let ends: Vec<Vid> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
+                match wanted.iter().position(|pair| ends == *pair) {
+                    Some(at) => {
+                        wanted.remove(at);
+                    }
+                    None => record.alive = false,
+                }
+            }
+            let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+            for [a, b] in wanted {
+                family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
+            }
+        }
+        self.links = Some(family);
+        Ok(())
+    }
+
+    /// A line in two chunks has a record; those of the chunks in question are made anew.
+    fn follow_lines(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
+        if rebuilt.is_empty() {
+            return Ok(());
+        }
+        let keys: BTreeSet<Chunk> = rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
+        let mut lines: BTreeSet<u32> = owners.into_values().flatten().collect();
+        let count = self.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32;
+        lines.extend((0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)));
+        let mut pairs = Vec::new();
+        for object in lines {
+            self.load_object(object)?;
+            let Some(state) = self.object(object).filter(|state| state.exists) else { continue };
+            if let [a, b] = state.vertices[..] {
+                let (from, to) = (self.at[a as usize], self.at[b as usize]);
+                if from != to && (rebuilt.contains(&from) || rebuilt.contains(&to)) {
+                    pairs.push([a, b]);
+                }
+            }
+        }
+        if self.links.is_none() && !pairs.is_empty() {
+            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+        }
+        if let Some(family) = &mut self.links {
+            family.load_counts(&self.snap, &keys)?;
+            family.clear_records();
+            let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+            for [a, b] in pairs {
+                family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// Edges of trees that do not follow from the order of rows.
+    fn follow_trees(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let explicit = self.convention == "explicit";
+        for (object, pieces) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            let mut by_child: HashMap<Vid, u32> = HashMap::new();
+            for v in state.before.iter().chain(&state.vertices) {
+                for number in family.records_at(*v) {
+                    if let End::Vertex(child) = family.records[number as usize].ends[0] {
+                        if child == *v {
+                            by_child.insert(child, number);
+                        }
+                    }
+                }
+            }
+            let mut kept: HashSet<u32> = HashSet::new();
+            for (_, list) in pieces {
+                for (i, v) in list.iter().enumerate() {
+                    let parent = self.parent[*v as usize];
+                    if parent == NONE {
+                        continue;
+                    }
+                    let implied = !explicit && i > 0 && list[i - 1] == parent;
+                    let record = by_child.get(v).copied();
+                    if implied && (record.is_none() || family.columns.is_empty()) {
+                        continue;
+                    }
+                    match record {
+                        Some(number) => {
+                            let record = &mut family.records[number as usize];
+                            if record.ends[1] != End::Vertex(parent) {
+                                record.ends[1] = End::Vertex(parent);
+                                record.changed = true;
+                            }
+                            kept.insert(number);
+                        }
+                        None => {
+                            let values = family.columns.iter().map(|column| column.fill.clone()).collect();
+                            let number = family.insert(Record { ends: vec![End::Vertex(*v), End::Vertex(parent)], cell: None, values, alive: true, changed: true });
+                            kept.insert(number);
+                        }
+                    }
+                }
+            }
+            for number in by_child.into_values() {
+                if !kept.contains(&number) {
+                    family.records[number as usize].alive = false;
+                }
+            }
+        }
+        self.links = Some(family);
+        Ok(())
+    }
+
+    fn write_links(&mut self, result: &Rebuilt, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        if self.has_links() {
+            for record in &family.records {
+                match (&record.cell, record.alive) {
+                    (None, true) => tally.links[0] += 1,
+                    (Some(_), false) => tally.links[1] += 1,
+                    (Some(_), true) if record.changed => tally.links[2] += 1,
+                    _ => {}
+                }
+            }
+        }
+        let place = |v: Vid| -> Option<(Chunk, u64)> {
+            if let Some((chunk, row)) = result.places.get(&v) {
+                return Some((self.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
+            }
+            let (chunk, row) = self.home[v as usize];
+            (chunk != NONE && self.alive[v as usize]).then(|| (self.chunk_keys[chunk as usize].clone(), u64::from(row)))
+        };
+        let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
+        self.links = Some(family);
+        if changed && self.doc["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true {
+            // The groups of links within chunks are written as one.
+            if let Some(level) = self.doc["attributes"]["zarr_vectors_level"].as_object_mut() {
+                level.shift_remove("fragment_link_groups");
+            }
+        }
+        Ok(())
+    }
+
+    /// The document of the level: counts and claims.
+    fn write_level(&mut self, out: &mut Changes) -> Result<()> {
+        for column in &mut self.fragment_columns {
+            column.array.flush(&self.snap, out)?;
+        }
+        if !self.fragment_columns.is_empty() {
+            self.ensure_group("fragment_attributes", out)?;
+        }
+        let (has_columns, has_objects) = (!self.columns.is_empty(), self.objects.as_ref().is_some_and(|objects| !objects.list.is_empty()));
+        if let Some(list) = self.doc["attributes"]["zarr_vectors_level"]["arrays_present"].as_array_mut() {
+            for (name, there) in [("object_index", has_objects), ("vertex_attributes", has_columns && list.iter().any(|name| name == "vertex_attributes"))] {
+                if there && !list.iter().any(|known| known == name) {
+                    list.push(json!(name));
+                }
+            }
+        }
+        if read_doc(&self.snap, &self.path)?.as_ref() != Some(&self.doc) {
+            out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a chunk of the object index at most, as the reference writes it.
+const LARGEST_INDEX_CHUNK: usize = 16384;

@@ -1,0 +1,333 @@
+//! Values as scripts write them and as cells hold them: one table of types, both directions.
+//!
+//! ```text
+//! float16 float32 float64   numbers, "NaN", "Infinity", "-Infinity"; null is NaN
+//! int8 .. uint64            numbers without a fraction, in range
+//! bool                      true, false
+//! <U6                       text of at most six characters, UTF-32
+//! ```
+
+use serde_json::Value as Json;
+use zvf_model::Value;
+
+use crate::error::{EditError, Result};
+
+/// The type of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    /// IEEE numbers of 2, 4 or 8 bytes.
+    Float(u8),
+    /// Signed integers of 1 to 8 bytes.
+    Int(u8),
+    /// Unsigned integers of 1 to 8 bytes.
+    UInt(u8),
+    /// One byte, 0 or 1.
+    Bool,
+    /// Text of so many UTF-32 characters.
+    Text(u32),
+    /// Text of so many bytes, padded with zeros.
+    Bytes(u32),
+}
+
+impl Scalar {
+    /// The type that a name of numpy names, and whether its bytes are the other way round.
+    pub(crate) fn parse(name: &str) -> Result<(Self, bool)> {
+        let unknown = || EditError::invalid(format!("dtype {name:?} is not known; use int8 to uint64, float16 to float64, bool or <U6"));
+        let big = name.starts_with('>');
+        let plain = name.trim_start_matches(['<', '>', '|', '=']);
+        let number = |text: &str| text.parse::<u32>().map_err(|_bad| unknown());
+        let scalar = match plain {
+            "float16" | "f2" => Self::Float(2),
+            "float32" | "f4" => Self::Float(4),
+            "float64" | "f8" => Self::Float(8),
+            "int8" | "i1" => Self::Int(1),
+            "int16" | "i2" => Self::Int(2),
+            "int32" | "i4" => Self::Int(4),
+            "int64" | "i8" => Self::Int(8),
+            "uint8" | "u1" => Self::UInt(1),
+            "uint16" | "u2" => Self::UInt(2),
+            "uint32" | "u4" => Self::UInt(4),
+            "uint64" | "u8" => Self::UInt(8),
+            "bool" | "b1" | "?" => Self::Bool,
+            _ if plain.starts_with('U') => Self::Text(number(&plain[1..])?),
+            _ if plain.starts_with('S') => Self::Bytes(number(&plain[1..])?),
+            _ => return Err(unknown()),
+        };
+        Ok((scalar, big))
+    }
+
+    /// The name that documents have.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Float(n) => format!("float{}", u32::from(n) * 8),
+            Self::Int(n) => format!("int{}", u32::from(n) * 8),
+            Self::UInt(n) => format!("uint{}", u32::from(n) * 8),
+            Self::Bool => "bool".to_owned(),
+            Self::Text(n) => format!("<U{n}"),
+            Self::Bytes(n) => format!("|S{n}"),
+        }
+    }
+
+    /// Bytes of one value.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Float(n) | Self::Int(n) | Self::UInt(n) => n.into(),
+            Self::Bool => 1,
+            Self::Text(n) => n as usize * 4,
+            Self::Bytes(n) => n as usize,
+        }
+    }
+
+    /// Whether it has NaN.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::Float(_))
+    }
+
+    /// What stands for absent in columns of objects and groups; bool has no such value.
+    pub(crate) fn sentinel(self) -> Vec<u8> {
+        match self {
+            Self::Float(_) => self.float_bytes(f64::NAN),
+            Self::Int(n) => self.int_bytes(-(1_i128 << (u32::from(n) * 8 - 1))),
+            Self::UInt(n) => self.int_bytes((1_i128 << (u32::from(n) * 8)) - 1),
+            Self::Bool | Self::Text(_) | Self::Bytes(_) => vec![0; self.size()],
+        }
+    }
+
+    fn float_bytes(self, x: f64) -> Vec<u8> {
+        match self.size() {
+            2 => half::f16::from_f64(x).to_le_bytes().to_vec(),
+            #[expect(clippy::cast_possible_truncation, reason = "one conversion, as the rule says")]
+            4 => (x as f32).to_le_bytes().to_vec(),
+            _ => x.to_le_bytes().to_vec(),
+        }
+    }
+
+    fn int_bytes(self, n: i128) -> Vec<u8> {
+        n.to_le_bytes()[..self.size()].to_vec()
+    }
+
+    /// A number of a script, as these bytes.
+    pub(crate) fn of_f64(self, x: f64) -> Result<Vec<u8>> {
+        match self {
+            Self::Float(_) => Ok(self.float_bytes(x)),
+            Self::Int(_) | Self::UInt(_) if x.fract() == 0.0 && x.abs() < 1e20 => {
+                self.checked_int(x as i128)
+            }
+            _ => Err(EditError::invalid(format!("{x} is no {}", self.name()))),
+        }
+    }
+
+    fn checked_int(self, n: i128) -> Result<Vec<u8>> {
+        let bits = u32::try_from(self.size() * 8).unwrap_or(64); // sizes are at most 8
+        let (low, high) = match self {
+            Self::Int(_) => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
+            _ => (0, (1_i128 << bits) - 1),
+        };
+        if n < low || n > high {
+            return Err(EditError::invalid(format!("{n} does not fit {}: {low} to {high}", self.name())));
+        }
+        Ok(self.int_bytes(n))
+    }
+
+    /// One value of a script. Null is for the caller to give a meaning.
+    pub(crate) fn encode(self, value: &Json) -> Result<Vec<u8>> {
+        let wrong = || EditError::invalid(format!("{value} is no {}", self.name()));
+        match self {
+            Self::Float(_) => Ok(self.float_bytes(number(value).ok_or_else(wrong)?)),
+            Self::Int(_) | Self::UInt(_) => {
+                let Json::Number(n) = value else { return Err(wrong()) };
+                if let Some(n) = n.as_i64() {
+                    self.checked_int(n.into())
+                } else if let Some(n) = n.as_u64() {
+                    self.checked_int(n.into())
+                } else {
+                    let x = n.as_f64().ok_or_else(wrong)?;
+                    if x.fract() != 0.0 || x.abs() > 1e20 {
+                        return Err(wrong());
+                    }
+                    self.checked_int(x as i128)
+                }
+            }
+            Self::Bool => Ok(vec![u8::from(value.as_bool().ok_or_else(wrong)?)]),
+            Self::Text(n) => {
+                let text = value.as_str().ok_or_else(wrong)?;
+                let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+                if bytes.len() > n as usize * 4 {
+                    return Err(EditError::invalid(format!("{value} is longer than {}", self.name())));
+                }
+                bytes.resize(n as usize * 4, 0);
+                Ok(bytes)
+            }
+            Self::Bytes(n) => {
+                let mut bytes = value.as_str().ok_or_else(wrong)?.as_bytes().to_vec();
+                if bytes.len() > n as usize {
+                    return Err(EditError::invalid(format!("{value} is longer than {}", self.name())));
+                }
+                bytes.resize(n as usize, 0);
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// The number that these bytes are; NaN for what is none.
+    pub(crate) fn to_f64(self, bytes: &[u8]) -> f64 {
+        match self.decode(bytes) {
+            Value::Float(x) => x,
+            Value::Int(n) => n as f64,
+            Value::UInt(n) => n as f64,
+            Value::Null | Value::Bool(_) | Value::Text(_) => f64::NAN,
+        }
+    }
+
+    /// What these bytes are.
+    pub(crate) fn decode(self, bytes: &[u8]) -> Value {
+        let mut wide = [0_u8; 16];
+        if self.size() <= 8 {
+            wide[..self.size()].copy_from_slice(&bytes[..self.size()]);
+        }
+        let unsigned = u128::from_le_bytes(wide) as u64;
+        match self {
+            Self::Float(2) => Value::Float(half::f16::from_le_bytes([wide[0], wide[1]]).into()),
+            Self::Float(4) => {
+                Value::Float(f32::from_le_bytes([wide[0], wide[1], wide[2], wide[3]]).into())
+            }
+            Self::Float(_) => Value::Float(f64::from_bits(unsigned)),
+            Self::Int(n) => {
+                let shift = 64 - u32::from(n) * 8;
+                Value::Int(((unsigned << shift) as i64) >> shift)
+            }
+            Self::UInt(_) => Value::UInt(unsigned),
+            Self::Bool => Value::Bool(wide[0] != 0),
+            Self::Text(_) => {
+                let code = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+                let text: String = bytes.chunks_exact(4).map(code).map_while(|c| if c == 0 { None } else { char::from_u32(c) }).collect();
+                Value::Text(text.into())
+            }
+            Self::Bytes(_) => {
+                let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+                Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned().into())
+            }
+        }
+    }
+}
+
+/// A number of a script: JSON has no NaN, so there are words for it.
+pub(crate) fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Number(n) => n.as_f64(),
+        Json::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the values of a column are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Type {
+    /// Of one value.
+    pub(crate) scalar: Scalar,
+    /// Values a row.
+    pub(crate) width: u32,
+    /// Text behind the codes of a dictionary column, and the code for missing.
+    pub(crate) categories: Option<Categories>,
+}
+
+/// The dictionary of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Categories {
+    /// The values, by code.
+    pub(crate) values: Vec<Json>,
+    /// The code that stands for none.
+    pub(crate) missing: Option<i64>,
+}
+
+impl Type {
+    /// One value a row.
+    pub(crate) const fn plain(scalar: Scalar) -> Self {
+        Self { scalar, width: 1, categories: None }
+    }
+
+    /// Bytes of one row.
+    pub(crate) fn size(&self) -> usize {
+        self.scalar.size() * self.width as usize
+    }
+
+    /// One row of a script; `None` for null, whose meaning the scope gives. Categories that are not there yet are added.
+    pub(crate) fn encode(&mut self, value: &Json) -> Result<Option<Vec<u8>>> {
+        if let Some(categories) = &mut self.categories {
+            let code = if value.is_null() {
+                match categories.missing {
+                    Some(code) => code,
+                    None => return Ok(None),
+                }
+            } else {
+                let at = categories.values.iter().position(|known| known == value);
+                let at = at.unwrap_or_else(|| {
+                    categories.values.push(value.clone());
+                    categories.values.len() - 1
+                });
+                at as i64
+            };
+            let bytes = self.scalar.checked_int(code.into());
+            return bytes.map(Some).map_err(|_full| EditError::unsupported(format!("the codes of the categories, {}, are used up", self.scalar.name())));
+        }
+        if value.is_null() {
+            return Ok(None);
+        }
+        if self.width == 1 {
+            let one = match value {
+                Json::Array(list) if list.len() == 1 => &list[0],
+                other => other,
+            };
+            return self.scalar.encode(one).map(Some);
+        }
+        let Json::Array(list) = value else {
+            return Err(EditError::invalid(format!("{value} is no list of {} values", self.width)));
+        };
+        if list.len() != self.width as usize {
+            return Err(EditError::invalid(format!("{value} is no list of {} values", self.width)));
+        }
+        let mut row = Vec::with_capacity(self.size());
+        for value in list {
+            row.extend(match value {
+                Json::Null if self.scalar.is_float() => self.scalar.sentinel(),
+                value => self.scalar.encode(value)?,
+            });
+        }
+        Ok(Some(row))
+    }
+
+    /// Absent, in every channel.
+    pub(crate) fn sentinel(&self) -> Vec<u8> {
+        self.scalar.sentinel().repeat(self.width as usize)
+    }
+
+    /// One value of a row.
+    pub(crate) fn value(&self, row: &[u8], index: usize) -> Value {
+        let size = self.scalar.size();
+        let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
+        let Some(categories) = &self.categories else { return value };
+        let code = match value {
+            Value::Int(n) => n,
+            Value::UInt(n) => n as i64,
+            _ => return Value::Null,
+        };
+        if categories.missing == Some(code) {
+            return Value::Null;
+        }
+        match usize::try_from(code).ok().and_then(|at| categories.values.get(at)) {
+            Some(Json::String(text)) => Value::from(text.as_str()),
+            Some(Json::Bool(flag)) => Value::from(*flag),
+            Some(Json::Number(n)) => match (n.as_i64(), n.as_f64()) {
+                (Some(n), _) => Value::Int(n),
+                (None, Some(x)) => Value::Float(x),
+                (None, None) => Value::Null,
+            },
+            _ => Value::Null,
+        }
+    }
+}

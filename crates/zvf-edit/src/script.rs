@@ -1,0 +1,396 @@
+//! Scripts: lines to transactions, and transactions to commits.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_model::Kind;
+
+use crate::error::{EditError, Result};
+use crate::fields;
+use crate::journal::{Journal, new_txid};
+use crate::transaction::{CommitOptions, Named, Plan, Transaction};
+
+/// A store that is edited by a script.
+#[derive(Debug)]
+pub struct Editor {
+    journal: Arc<Journal>,
+    folder: PathBuf,
+    defaults: CommitOptions,
+    open: Option<Open>,
+    explicit: Option<bool>, // whether the script says begin
+    named: HashMap<String, Named>,
+    commits: Vec<Json>,
+    notices: Vec<Json>,
+}
+
+#[derive(Debug)]
+struct Open {
+    transaction: Transaction,
+    options: CommitOptions,
+}
+
+/// What a line did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The line, from 1.
+    pub line: u64,
+    /// Its operation.
+    pub op: String,
+    /// What it selected, changed and allotted; after a commit the head.
+    pub fields: Json,
+}
+
+impl Reply {
+    /// The reply as one JSON object.
+    pub fn to_json(&self) -> Json {
+        let mut reply = json!({"line": self.line, "op": self.op});
+        if let (Some(own), Some(more)) = (reply.as_object_mut(), self.fields.as_object()) {
+            own.extend(more.clone());
+        }
+        reply
+    }
+}
+
+impl Editor {
+    /// Opens the store in a folder for writing: what is committed and not applied is applied. Names of files in the
+    /// script are relative to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no store, or what is committed cannot be applied.
+    pub fn open(store: &Path, folder: &Path, defaults: CommitOptions) -> Result<Self> {
+        let journal = Arc::new(Journal::beside(store));
+        if !journal.store.exists("zarr.json") {
+            return Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display())));
+        }
+        if !defaults.dry_run {
+            journal.settle()?;
+        }
+        Ok(Self { journal, folder: folder.to_owned(), defaults, open: None, explicit: None, named: HashMap::new(), commits: Vec::new(), notices: Vec::new() })
+    }
+
+    /// The head of the store now.
+    ///
+    /// # Errors
+    ///
+    /// When the log cannot be read.
+    pub fn head(&self) -> Result<u64> {
+        self.journal.head()
+    }
+
+    /// Does a line of the script; none for one that is skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first fault, with its line. The transaction that is open is dropped; earlier commits stay.
+    pub fn line(&mut self, number: u64, text: &str) -> Result<Option<Reply>> {
+        let trimmed = text.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            return Ok(None);
+        }
+        let parsed: Option<Json> = serde_json::from_str(trimmed).ok();
+        let op = parsed.as_ref().and_then(|line| line["op"].as_str()).map(str::to_owned);
+        let Some(line) = parsed.filter(Json::is_object) else {
+            self.open = None;
+            return Err(EditError::invalid("the line is no JSON object").at(number, None));
+        };
+        match self.step(&line) {
+            Ok(fields) => Ok(Some(Reply { line: number, op: op.unwrap_or_default(), fields })),
+            Err(error) => {
+                self.open = None;
+                Err(error.at(number, op.as_deref()))
+            }
+        }
+    }
+
+    fn step(&mut self, line: &Json) -> Result<Json> {
+        let Some(own) = line.as_object() else { return Ok(Json::Null) };
+        match line["op"].as_str() {
+            Some("begin") => {
+                fields::only(own, &["message", "if_head", "bounds"])?;
+                if self.explicit == Some(false) {
+                    return Err(EditError::invalid("operations came before the first begin; put them into a transaction"));
+                }
+                if self.open.is_some() {
+                    return Err(EditError::invalid("a transaction is open already; they do not nest"));
+                }
+                self.explicit = Some(true);
+                let mut options = self.defaults.clone();
+                if let Some(message) = fields::text(own, "message")? {
+                    options.message = Some(message);
+                }
+                if let Some(head) = fields::int(own, "if_head")? {
+                    options.if_head = Some(u64::try_from(head).map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?);
+                }
+                if let Some(word) = fields::word(own, "bounds", &["grow", "refuse"])? {
+                    options.refuse_bounds = word == "refuse";
+                }
+                self.begin(options)?;
+                let head = self.open.as_ref().map(|open| open.transaction.head());
+                Ok(json!({"head": head}))
+            }
+            Some("commit") => {
+                fields::only(own, &[])?;
+                if self.open.is_none() || self.explicit != Some(true) {
+                    return Err(EditError::invalid("there is no transaction to commit"));
+                }
+                self.commit()
+            }
+            _ => {
+                if self.open.is_none() {
+                    if self.explicit == Some(true) {
+                        return Err(EditError::invalid("the operation stands outside a transaction"));
+                    }
+                    self.explicit = Some(false);
+                    self.begin(self.defaults.clone())?;
+                }
+                let Some(open) = &mut self.open else { return Ok(Json::Null) };
+                let done = open.transaction.apply(line)?;
+                let mut reply = json!({"selected": done.selected, "changed": done.changed});
+                if !done.ids.is_empty() {
+                    reply["ids"] = json!(done.ids);
+                }
+                Ok(reply)
+            }
+        }
+    }
+
+    fn begin(&mut self, options: CommitOptions) -> Result<()> {
+        let mut transaction = Transaction::begin(&self.journal, &self.folder)?;
+        check_head(&options, transaction.head())?;
+        transaction.named = self.named.clone();
+        self.open = Some(Open { transaction, options });
+        Ok(())
+    }
+
+    /// Ends the script: a transaction without begin is committed.
+    ///
+    /// # Errors
+    ///
+    /// When the commit fails, or a transaction is left open.
+    pub fn finish(&mut self) -> Result<()> {
+        if self.explicit == Some(true) && self.open.take().is_some() {
+            return Err(EditError::invalid("the script ends with a transaction open; it was dropped"));
+        }
+        if self.open.is_some() {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<Json> {
+        let Some(Open { transaction, options }) = self.open.take() else { return Ok(Json::Null) };
+        let committed = commit(&self.journal, transaction, &options)?;
+        self.named = committed.named;
+        self.notices.extend(committed.notices);
+        match committed.report {
+            None => Ok(json!({"head": self.journal.head()?, "changed": false})),
+            Some(report) => {
+                let reply = json!({"head": report["head"], "txid": report["txid"], "changed": true});
+                self.commits.push(report);
+                Ok(reply)
+            }
+        }
+    }
+
+    /// What was done, as the command prints it.
+    pub fn report(&self, error: Option<&EditError>) -> Json {
+        let head = self.journal.head().unwrap_or(0); // the fault that hides it is the one reported
+        report(&self.journal, head, self.defaults.dry_run, &self.commits, &self.notices, error)
+    }
+}
+
+/// The report of a command that writes.
+pub(crate) fn report(journal: &Journal, head: u64, dry_run: bool, commits: &[Json], notices: &[Json], error: Option<&EditError>) -> Json {
+    let error = error.map(|error| {
+        json!({"line": error.line, "op": error.op, "class": error.class.name(), "message": error.message, "conflicts": error.conflicts})
+    });
+    json!({
+        "store": journal.store.root().to_string_lossy(), "head": head, "changed": !commits.is_empty(), "dry_run": dry_run,
+        "commits": commits, "notices": notices, "error": error,
+    })
+}
+
+/// What a commit came to.
+#[derive(Debug)]
+pub(crate) struct Committed {
+    pub(crate) report: Option<Json>,
+    pub(crate) notices: Vec<Json>,
+    pub(crate) named: HashMap<String, Named>,
+}
+
+fn check_head(options: &CommitOptions, head: u64) -> Result<()> {
+    match options.if_head {
+        Some(wanted) if wanted != head => {
+            Err(EditError::conflict(format!("the head is {head}, expected {wanted}; read the store again"), vec![format!("head:{head}")]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Commits a transaction: on the head it began at, or on a later one where nothing it needs has changed.
+pub(crate) fn commit(journal: &Arc<Journal>, mut transaction: Transaction, options: &CommitOptions) -> Result<Committed> {
+    let folder = transaction.folder.clone();
+    for attempt in 0..TRIES {
+        let plan = transaction.plan(options)?;
+        let notices = transaction.notices(&plan);
+        if plan.changes.is_empty() {
+            return Ok(Committed { report: None, notices: Vec::new(), named: plan.named });
+        }
+        let head = transaction.head() + 1;
+        if options.dry_run {
+            let mut report = plan.report;
+            report["head"] = json!(head);
+            return Ok(Committed { report: Some(report), notices, named: plan.named });
+        }
+        if let Some(committed) = write(journal, &mut transaction, plan, head, options, notices)? {
+            return Ok(committed);
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(attempt) * 3 + u64::from(std::process::id() % 7)));
+        transaction = again(journal, &transaction, options, &folder)?;
+    }
+    Err(EditError::conflict(format!("other writers were faster {TRIES} times; try again"), Vec::new()))
+}
+
+/// Stages a plan and takes the next number; none when it is taken.
+fn write(journal: &Arc<Journal>, transaction: &mut Transaction, plan: Plan, head: u64, options: &CommitOptions, notices: Vec<Json>) -> Result<Option<Committed>> {
+    if journal.record(head)?.is_some() {
+        return Ok(None);
+    }
+    let body = json!({"operations": transaction.operations, "ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let Some((report, late)) = record(journal, &plan.changes, &plan.before, plan.report, body, head, options)? else { return Ok(None) };
+    let mut notices = notices;
+    notices.extend(late);
+    Ok(Some(Committed { report: Some(report), notices, named: plan.named }))
+}
+
+/// Stages changes, creates the record and applies it.
+pub(crate) fn record(journal: &Arc<Journal>, changes: &crate::journal::Changes, before: &HashMap<String, Option<bytes::Bytes>>, mut report: Json, mut body: Json, head: u64, options: &CommitOptions) -> Result<Option<(Json, Option<Json>)>> {
+    let txid = new_txid();
+    let keys = journal.stage(&txid, changes, before)?;
+    report["head"] = json!(head);
+    report["txid"] = json!(txid);
+    body["seq"] = json!(head);
+    body["previous"] = journal.link_to(head - 1)?;
+    body["txid"] = json!(txid);
+    body["writer"] = json!(writer());
+    body["time"] = json!(now());
+    body["message"] = json!(options.message);
+    body["undoes"] = json!(options.undoes);
+    body["report"] = report.clone();
+    body["keys"] = json!(keys);
+    match journal.append(head, &body) {
+        Ok(true) => {}
+        Ok(false) => {
+            journal.unstage(&txid);
+            return Ok(None);
+        }
+        Err(error) => {
+            // It may have been created all the same: whoever reads the log decides.
+            match journal.record(head) {
+                Ok(Some(found)) if found.txid() == txid => {}
+                Ok(Some(_)) => return Ok(None),
+                Ok(None) => {
+                    journal.unstage(&txid);
+                    return Err(error);
+                }
+                Err(_) => {
+                    return Err(EditError::new(Class::CommitUnknown, format!("whether commit {head} ({txid}) took effect is not known: {error}; ask \"zvf log\"")));
+                }
+            }
+        }
+    }
+    let late = match journal.settle() {
+        Ok(()) => None,
+        Err(error) => Some(json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")})),
+    };
+    Ok(Some((report, late)))
+}
+
+/// The same operations on the head as it is now, when nothing they need was changed meanwhile.
+fn again(journal: &Arc<Journal>, old: &Transaction, options: &CommitOptions, folder: &Path) -> Result<Transaction> {
+    let head = journal.head()?;
+    check_head(options, head)?;
+    let mut met = Vec::new();
+    for seq in old.head() + 1..=head {
+        let Some(record) = journal.record(seq)? else { continue };
+        for item in record.written() {
+            if old.read.iter().chain(&old.written).any(|own| meets(own, &item)) && !met.contains(&item) {
+                met.push(item);
+            }
+        }
+    }
+    if !met.is_empty() {
+        return Err(EditError::conflict("another commit changed the same", met));
+    }
+    let mut new = Transaction::begin(journal, folder)?;
+    new.replayed_rows = Some(old.rows.clone());
+    new.named = old.named.iter().filter(|(_, named)| matches!(named, Named::Rows(..))).map(|(name, named)| (name.clone(), named.clone())).collect();
+    for operation in &old.operations {
+        if let Err(error) = new.apply(operation) {
+            return Err(EditError::conflict(format!("after another commit: {}", error.message), error.conflicts));
+        }
+    }
+    if new.selections != old.selections {
+        return Err(EditError::conflict("after another commit a selector gives other vertices", Vec::new()));
+    }
+    Ok(new)
+}
+
+/// Whether two items are the same, or a group and one of its members.
+fn meets(a: &str, b: &str) -> bool {
+    let inside = |group: &str, member: &str| {
+        let number = group.strip_prefix("group:");
+        number.zip(member.strip_prefix("member:")).is_some_and(|(number, member)| member.split(':').next() == Some(number))
+    };
+    a == b || inside(a, b) || inside(b, a)
+}
+
+impl Transaction {
+    fn notices(&self, plan: &Plan) -> Vec<Json> {
+        let mut notices = Vec::new();
+        if plan.changes.is_empty() {
+            return notices;
+        }
+        for geometry in &self.kinds {
+            let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
+            let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
+            let rows = objects.manifests.rows.len() as i64;
+            let hidden = |all: bool| objects.list.iter().any(|object| object.row.is_some() && (all || object.existed) && !(0..rows).contains(&object.id));
+            if hidden(true) && !hidden(false) {
+                notices.push(json!({"code": "ids_hidden_from_reference", "text": format!("ids of {} are no longer 0 to {}: the reference's reads of everything skip those above", geometry.kind, rows - 1)}));
+            }
+        }
+        notices
+    }
+}
+
+/// Who writes: the user and the process.
+fn writer() -> String {
+    let user = std::env::var("USER").or_else(|_unset| std::env::var("LOGNAME")).unwrap_or_else(|_unset| "unknown".to_owned());
+    format!("{user}, process {}", std::process::id())
+}
+
+/// The time in UTC, to the millisecond.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // before 1970 is as good as 1970
+    let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
+    // Civil date from days, by the era of 400 years.
+    let z = days as i64 + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z", rest / 3600, rest / 60 % 60, rest % 60, since.subsec_millis())
+}
+
+/// How often a commit is tried on another head.
+const TRIES: u32 = 20;

@@ -1,0 +1,381 @@
+//! Selectors: which vertices an operation means.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value as Json;
+use zvf_model::Value;
+use zvf_query::predicate::{ColumnRef, Predicate, Scope};
+
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::transaction::{Named, Transaction};
+
+/// What a selector gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    pub(crate) kind: usize,
+    pub(crate) vertices: Vec<Vid>,
+}
+
+impl Transaction {
+    /// The vertices that a selector names.
+    pub(crate) fn select(&mut self, selector: &Json) -> Result<Selection> {
+        let Some(fields) = selector.as_object() else {
+            return Err(EditError::invalid(format!("a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}")));
+        };
+        fields::only(fields, &["object", "objects", "groups", "index", "box", "ball", "where", "nearest", "within", "chunk", "row", "ref", "kind", "all", "count"])?;
+        if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
+            return Err(EditError::invalid("a selector with no condition; say \"all\": true for every vertex"));
+        }
+        let selection = self.evaluate(fields)?;
+        if let Some(count) = fields::int(fields, "count")?
+            && usize::try_from(count) != Ok(selection.vertices.len())
+        {
+            return Err(EditError::expectation(format!("{} vertices are selected, expected {count}", selection.vertices.len())));
+        }
+        self.remember(&selection);
+        Ok(selection)
+    }
+
+    /// The one vertex that a selector names.
+    pub(crate) fn select_one(&mut self, selector: &Json) -> Result<(usize, Vid)> {
+        let selection = self.select(selector)?;
+        match selection.vertices[..] {
+            [one] => Ok((selection.kind, one)),
+            _ => Err(EditError::invalid(format!("one vertex is meant, {} are selected by {selector}", selection.vertices.len()))),
+        }
+    }
+
+    /// Keeps what was selected, in a form that means the same on another head.
+    fn remember(&mut self, selection: &Selection) {
+        let geometry = &self.kinds[selection.kind];
+        let mut print = Vec::with_capacity(selection.vertices.len() * 16);
+        for v in &selection.vertices {
+            let id = geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
+            print.extend(id.to_le_bytes());
+            print.extend_from_slice(geometry.position_bytes(*v));
+        }
+        if !geometry.is_ordered() && geometry.kind != zvf_model::Kind::Skeleton {
+            // Rows may have another order on another head.
+            let size = 8 + geometry.scalar.size() * geometry.axes;
+            let mut rows: Vec<Vec<u8>> = print.chunks_exact(size).map(<[u8]>::to_vec).collect();
+            rows.sort_unstable();
+            print = rows.concat();
+        }
+        self.selections.push(print);
+    }
+
+    fn evaluate(&mut self, fields: &Fields) -> Result<Selection> {
+        if fields.get("all").is_some_and(|all| *all != Json::Bool(true)) {
+            return Err(EditError::invalid("all: expected true"));
+        }
+        if fields.contains_key("row") != fields.contains_key("chunk") {
+            return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
+        }
+        if fields.contains_key("within") && !fields.contains_key("nearest") {
+            return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
+        }
+        let object = fields::int(fields, "object")?;
+        let objects = fields::ids(fields, "objects")?;
+        let named = fields::text(fields, "ref")?;
+        let mut kind = match fields.get("kind") {
+            Some(token) => Some(self.kind_named(Some(token))?),
+            None => None,
+        };
+        let mut candidates: Option<Vec<Vid>> = None;
+        let mut keep = |found: Vec<Vid>| {
+            candidates = Some(match candidates.take() {
+                None => found,
+                Some(before) => {
+                    let set: HashSet<Vid> = found.into_iter().collect();
+                    before.into_iter().filter(|v| set.contains(v)).collect()
+                }
+            });
+        };
+        if let Some(name) = &named {
+            let (of, list) = self.resolve(name)?;
+            if kind.is_some_and(|kind| kind != of) {
+                return Err(EditError::invalid(format!("{name:?} is of another kind")));
+            }
+            kind = Some(of);
+            keep(list);
+        }
+        for list in [object.map(|id| vec![id]), objects].into_iter().flatten() {
+            let mut found = Vec::new();
+            for id in list {
+                let (of, number) = self.need_object(id)?;
+                if kind.is_some_and(|kind| kind != of) {
+                    return Err(EditError::invalid(format!("object {id} is of another kind")));
+                }
+                kind = Some(of);
+                self.kinds[of].load_object(number)?;
+                found.extend(self.kinds[of].object(number).map(|object| object.vertices.clone()).unwrap_or_default());
+            }
+            keep(found);
+        }
+        let kind = kind.unwrap_or(0);
+        if let Some(groups) = fields::list(fields, "groups")? {
+            let mut ids = Vec::new();
+            for group in groups {
+                let number = self.groups.need(group)?;
+                self.read.insert(format!("group:{number}"));
+                ids.extend(self.groups.list[number].members.iter().copied());
+            }
+            ids.sort_unstable();
+            ids.dedup();
+            let mut found = Vec::new();
+            for id in ids {
+                if let Some(number) = self.kinds[kind].find(id) {
+                    self.read.insert(format!("object:{id}"));
+                    self.kinds[kind].load_object(number)?;
+                    found.extend(self.kinds[kind].object(number).map(|object| object.vertices.clone()).unwrap_or_default());
+                }
+            }
+            keep(found);
+        }
+        if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::int(fields, "row")?) {
+            let found = self.row(kind, chunk, row)?;
+            keep(vec![found]);
+        }
+        let mut vertices = match candidates {
+            Some(list) => list,
+            None => self.kinds[kind].everything()?,
+        };
+        if let Some(index) = fields.get("index") {
+            if object.is_none() && named.is_none() {
+                return Err(EditError::invalid("\"index\" needs \"object\" or \"ref\""));
+            }
+            vertices = pick(&vertices, index)?;
+        }
+        self.filter(kind, fields, &mut vertices)?;
+        let must = ["index", "row", "ref", "nearest"].into_iter().any(|name| fields.contains_key(name));
+        if vertices.is_empty() && must {
+            return Err(EditError::invalid("nothing is selected"));
+        }
+        Ok(Selection { kind, vertices })
+    }
+
+    fn filter(&mut self, kind: usize, fields: &Fields, vertices: &mut Vec<Vid>) -> Result<()> {
+        let axes = self.kinds[kind].axes;
+        let point = |value: &Json, name: &str| -> Result<Vec<f64>> {
+            let point = fields::floats(value, name)?;
+            if point.len() != axes {
+                return Err(EditError::invalid(format!("{name}: {} values, expected {axes}", point.len())));
+            }
+            Ok(point)
+        };
+        if let Some(value) = fields.get("box") {
+            let (low, high) = (point(&value[0], "box")?, point(&value[1], "box")?);
+            let geometry = &self.kinds[kind];
+            vertices.retain(|v| geometry.position(*v).iter().enumerate().all(|(axis, x)| *x >= low[axis] && *x <= high[axis]));
+        }
+        let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+        if let Some(ball) = fields.get("ball") {
+            let center = point(&ball["center"], "ball.center")?;
+            let radius = crate::scalar::number(&ball["radius"]).ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
+            let geometry = &self.kinds[kind];
+            vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
+        }
+        if let Some(text) = fields::text(fields, "where")? {
+            let predicate: Predicate = text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
+            let geometry = &self.kinds[kind];
+            vertices.retain(|v| predicate.holds(&mut |column| geometry.value_at(*v, column)));
+        }
+        if let Some(value) = fields.get("nearest") {
+            let to = point(value, "nearest")?;
+            let within = fields.get("within").map(|r| crate::scalar::number(r).ok_or_else(|| EditError::invalid("within: expected a number")));
+            let within = within.transpose()?;
+            let geometry = &self.kinds[kind];
+            let mut best: Vec<Vid> = Vec::new();
+            let mut least = f64::INFINITY;
+            for v in vertices.iter() {
+                let d = distance(&geometry.position(*v), &to);
+                if d < least {
+                    least = d;
+                    best = vec![*v];
+                } else if d == least {
+                    best.push(*v);
+                }
+            }
+            if within.is_some_and(|within| least.sqrt() > within) || best.is_empty() {
+                return Err(EditError::invalid("no vertex is that near"));
+            }
+            if best.len() > 1 {
+                return Err(EditError::invalid(format!("{} vertices are equally near", best.len())));
+            }
+            *vertices = best;
+        }
+        Ok(())
+    }
+
+    /// Refuses columns that are not there.
+    pub(crate) fn check_columns(&mut self, kind: usize, predicate: &Predicate, scopes: &[Scope]) -> Result<()> {
+        for column in predicate.columns() {
+            let geometry = &self.kinds[kind];
+            let width = match column.scope {
+                scope if !scopes.contains(&scope) => None,
+                Scope::Vertex => geometry.columns.iter().find(|known| known.name == column.name).map(|known| known.ty.width),
+                Scope::Object => geometry.object_columns.iter().find(|known| known.name == column.name).map(|known| known.ty.width),
+                Scope::Fragment | Scope::Group | Scope::Link => None,
+            };
+            if width.is_none_or(|width| column.index >= width) {
+                return Err(EditError::invalid(format!("where: there is no column {column} of {}", geometry.kind)));
+            }
+            self.read.insert(format!("column:{}:{}:{}", column.scope.word(), column.name, self.kinds[kind].kind));
+        }
+        Ok(())
+    }
+
+    /// The vertex of a row, as the row was when the transaction began.
+    fn row(&mut self, kind: usize, chunk: &Json, row: i64) -> Result<Vid> {
+        let parts = chunk.as_array().map(|parts| parts.iter().map(Json::as_i64).collect::<Option<Vec<i64>>>());
+        let Some(Some(key)) = parts else { return Err(EditError::invalid(format!("chunk: expected a list of whole numbers, found {chunk}"))) };
+        let absent = || EditError::invalid(format!("chunk {key:?} has no row {row}"));
+        let row = u32::try_from(row).map_err(|_negative| absent())?;
+        let name = (kind, key.clone(), row);
+        let mut at = row as usize;
+        let geometry = &mut self.kinds[kind];
+        if !geometry.vertices.holds(&key) {
+            return Err(absent());
+        }
+        let number = geometry.chunk_number(&key);
+        geometry.load_chunk(number)?;
+        let rows = geometry.chunks[&number].rows.clone();
+        let print = |geometry: &Geometry, v: Vid| -> Vec<u8> {
+            let mut bytes = Vec::new();
+            if let Ok(Some(stored)) = geometry.vertices.stored(&geometry.snap, &key) {
+                let size = geometry.scalar.size() * geometry.axes;
+                let row = geometry.home[v as usize].1 as usize;
+                bytes.extend_from_slice(stored.get(row * size..(row + 1) * size).unwrap_or_default());
+            }
+            bytes
+        };
+        let known = self.replayed_rows.as_ref().and_then(|rows| rows.get(&name)).cloned();
+        if let Some((wanted, nth)) = known {
+            // On another head: the vertex that was there, wherever its row is now.
+            let same: Vec<usize> = (0..rows.len()).filter(|i| print(&self.kinds[kind], rows[*i]) == wanted).collect();
+            at = same.get(nth as usize).copied().ok_or_else(absent)?;
+        }
+        let geometry = &mut self.kinds[kind];
+        let v = *rows.get(at).ok_or_else(absent)?;
+        geometry.owner_of(v)?;
+        if !geometry.alive[v as usize] {
+            return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
+        }
+        if !self.rows.contains_key(&name) {
+            let own = print(&self.kinds[kind], v);
+            let nth = rows[..at].iter().filter(|other| print(&self.kinds[kind], **other) == own).count();
+            self.rows.insert(name, (own, nth as u32));
+        }
+        Ok(v)
+    }
+
+    /// What a name stands for.
+    fn resolve(&mut self, name: &str) -> Result<(usize, Vec<Vid>)> {
+        let unknown = || EditError::invalid(format!("nothing was called {name:?} before"));
+        let found = self.named.get(name).cloned().ok_or_else(unknown)?;
+        let (kind, mut list) = match found {
+            Named::Vertices(kind, list) => (kind, list),
+            Named::Rows(kind, rows) => {
+                let mut list = Vec::new();
+                for (chunk, row) in rows {
+                    let v = self.kinds[kind].vertex_at(&chunk, row.into())?;
+                    self.kinds[kind].owner_of(v)?;
+                    list.push(v);
+                }
+                self.named.insert(name.to_owned(), Named::Vertices(kind, list.clone()));
+                (kind, list)
+            }
+        };
+        list.retain(|v| self.kinds[kind].alive[*v as usize]);
+        Ok((kind, list))
+    }
+}
+
+impl Geometry {
+    /// Every vertex: by object and index, then those without objects by chunk and row.
+    pub(crate) fn everything(&mut self) -> Result<Vec<Vid>> {
+        self.load_all()?;
+        let mut by_id: BTreeMap<i64, u32> = BTreeMap::new();
+        if let Some(objects) = &self.objects {
+            for (number, object) in objects.list.iter().enumerate().filter(|(_, object)| object.exists) {
+                by_id.insert(object.id, number as u32);
+            }
+        }
+        let mut all = Vec::new();
+        for number in by_id.values() {
+            all.extend(self.object(*number).map(|object| object.vertices.as_slice()).unwrap_or_default());
+        }
+        let mut free: Vec<Vid> = (0..self.home.len() as Vid).filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE).collect();
+        free.sort_by_cached_key(|v| {
+            let (home, row) = self.home[*v as usize];
+            let key = self.chunk_keys.get(home as usize).cloned();
+            (key.is_none(), key, row, *v)
+        });
+        all.extend(free);
+        Ok(all)
+    }
+
+    /// The value of a column at a vertex.
+    pub(crate) fn value_at(&self, v: Vid, column: &ColumnRef) -> Value {
+        match column.scope {
+            Scope::Vertex => {
+                let Some(known) = self.columns.iter().find(|known| known.name == column.name) else { return Value::Null };
+                let size = known.ty.size();
+                known.ty.value(&known.data[v as usize * size..(v as usize + 1) * size], column.index as usize)
+            }
+            Scope::Object => self.object_value(self.owner[v as usize], column),
+            Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
+        }
+    }
+
+    /// The value of a column of an object; null when it is absent.
+    pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
+        let Some(known) = self.object_columns.iter().find(|known| known.name == column.name) else { return Value::Null };
+        let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
+        if row == known.array.fill {
+            return Value::Null;
+        }
+        known.ty.value(&row, column.index as usize)
+    }
+
+    /// The bytes of a column of an object.
+    pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
+        let state = self.object(object)?;
+        let column = self.object_columns.iter().find(|known| known.name == name)?;
+        if let Some(value) = state.values.get(name) {
+            return Some(value.clone());
+        }
+        match state.row {
+            Some(row) if (row as usize) < column.array.len() => Some(column.array.row(row as usize).to_vec()),
+            _ => Some(column.array.fill.clone()),
+        }
+    }
+}
+
+/// Entries of a list, by number, list of numbers or range; negative numbers count from the end.
+pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
+    let length = list.len() as i64;
+    let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
+    let one = |i: &Json| -> Result<Vid> {
+        let i = i.as_i64().ok_or_else(|| EditError::invalid(format!("index: expected a whole number, found {i}")))?;
+        let at = if i < 0 { i + length } else { i };
+        usize::try_from(at).ok().and_then(|at| list.get(at)).copied().ok_or_else(|| outside(i))
+    };
+    match index {
+        Json::Array(items) => items.iter().map(one).collect(),
+        Json::Object(range) => {
+            fields::only(range, &["from", "to"])?;
+            let end = |name: &str, missing: i64| -> Result<i64> {
+                let i = fields::int(range, name)?.unwrap_or(missing);
+                let at = if i < 0 { i + length } else { i };
+                if (0..=length).contains(&at) { Ok(at) } else { Err(outside(i)) }
+            };
+            let (from, to) = (end("from", 0)?, end("to", length)?);
+            Ok(list.get(from as usize..to as usize).unwrap_or_default().to_vec())
+        }
+        other => one(other).map(|v| vec![v]),
+    }
+}

@@ -1,0 +1,381 @@
+//! A transaction: what was read as of a head, the operations done on it, and what they become when it is committed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value as Json, json};
+use zvf_model::Kind;
+
+use crate::arrays::{Chunk, doc_bytes, doc_key, read_doc};
+use crate::error::{EditError, Result};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::groups::Groups;
+use crate::journal::{Changes, Journal, Snapshot};
+use crate::rebuild::Tally;
+
+/// What to do about coarser levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refresh {
+    /// They keep their vertices and are marked as stale.
+    #[default]
+    None,
+    /// What is stale of them is computed again.
+    Stale,
+    /// They are computed again.
+    All,
+}
+
+/// How a transaction is committed.
+#[derive(Clone, Debug, Default)]
+pub struct CommitOptions {
+    /// Why, for the log.
+    pub message: Option<String>,
+    /// The head that the store must have.
+    pub if_head: Option<u64>,
+    /// Refuse vertices outside the bounds of the store, instead of extending them.
+    pub refuse_bounds: bool,
+    /// Coarser levels.
+    pub refresh: Refresh,
+    /// Plan, and write nothing.
+    pub dry_run: bool,
+    /// The commits that this one takes back.
+    pub undoes: Option<Vec<u64>>,
+}
+
+/// What an operation did, for a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Vertices or objects it selected.
+    pub selected: u64,
+    /// Those it changed.
+    pub changed: u64,
+    /// Ids it gave to objects.
+    pub ids: Vec<i64>,
+}
+
+/// Where a named selection is: before a commit by number, afterwards by chunk and row.
+#[derive(Clone, Debug)]
+pub(crate) enum Named {
+    Vertices(usize, Vec<Vid>),
+    Rows(usize, Vec<(Chunk, u32)>),
+}
+
+/// Changes that are not committed. Dropping it leaves nothing.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) snap: Rc<Snapshot>,
+    pub(crate) folder: PathBuf,
+    pub(crate) root: Json,
+    pub(crate) new_root: Option<Json>,
+    pub(crate) kinds: Vec<Geometry>,
+    pub(crate) groups: Groups,
+    pub(crate) next_id: i64,
+    pub(crate) named: HashMap<String, Named>,
+    pub(crate) operations: Vec<Json>,
+    pub(crate) read: BTreeSet<String>,
+    pub(crate) written: BTreeSet<String>,
+    /// What each selection gave, to see whether it gives the same on another head.
+    pub(crate) selections: Vec<Vec<u8>>,
+    pub(crate) ids: Vec<i64>,
+    /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
+    pub(crate) rows: BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>,
+    pub(crate) replayed_rows: Option<BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>>,
+}
+
+/// What a commit would change.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) changes: Changes,
+    pub(crate) before: HashMap<String, Option<Bytes>>,
+    pub(crate) report: Json,
+    pub(crate) written: BTreeSet<String>,
+    pub(crate) named: HashMap<String, Named>,
+}
+
+impl Transaction {
+    /// Begins on the store in a folder, at its head.
+    pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
+        let snap = Rc::new(Snapshot::now(journal)?);
+        let root = read_doc(&snap, "")?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{}: there is no store", journal.store.root().display())))?;
+        let zv = &root["attributes"]["zarr_vectors"];
+        if !zv.is_object() {
+            return Err(EditError::invalid(format!("{}: this is no Zarr Vectors store; its attributes have no zarr_vectors", journal.store.root().display())));
+        }
+        let version = zv["zv_version"].as_str().unwrap_or_default();
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
+            return Err(EditError::unsupported(format!("stores of format {version} are not edited; write it again with \"zvf migrate\"")));
+        }
+        let parametric = children_named(&snap, "parametric")?;
+        if parametric {
+            return Err(EditError::unsupported("stores with parametric objects are not edited"));
+        }
+        let tokens: Vec<&str> = zv["geometry_types"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        let mut kinds = Vec::new();
+        for (i, token) in tokens.iter().enumerate() {
+            let kind: Kind = token.parse().map_err(|_unknown| EditError::unsupported(format!("the kind {token:?} is not edited")))?;
+            let path = if i == 0 { "0".to_owned() } else { format!("0/{token}") };
+            if i > 0 && read_doc(&snap, &path)?.is_none() {
+                return Err(EditError::unsupported(format!("{path}: stores with several kinds in the reference's own form are not edited")));
+            }
+            kinds.push(Geometry::open(&snap, &root, kind, &path)?);
+        }
+        if kinds.is_empty() {
+            return Err(EditError::unsupported("the store has no kind of geometry yet; make it with \"zvf create\""));
+        }
+        let groups = Groups::open(&snap)?;
+        let highest = kinds.iter().filter_map(|kind| kind.objects.as_ref()).flat_map(|objects| objects.list.iter().map(|object| object.id)).max();
+        let stored = root["attributes"]["zvf"]["next_id"].as_i64();
+        let next_id = stored.unwrap_or(0).max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
+        Ok(Self {
+            snap,
+            folder: folder.to_owned(),
+            root,
+            new_root: None,
+            kinds,
+            groups,
+            next_id,
+            named: HashMap::new(),
+            operations: Vec::new(),
+            read: BTreeSet::new(),
+            written: BTreeSet::new(),
+            selections: Vec::new(),
+            ids: Vec::new(),
+            rows: BTreeMap::new(),
+            replayed_rows: None,
+        })
+    }
+
+    /// The head it began at.
+    pub fn head(&self) -> u64 {
+        self.snap.head
+    }
+
+    /// Bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.snap.read.get()
+    }
+
+    /// Does one operation, as a line of a script has it.
+    pub fn apply(&mut self, operation: &Json) -> Result<Done> {
+        let Some(fields) = operation.as_object() else {
+            return Err(EditError::invalid("the line is no JSON object"));
+        };
+        let name = fields.get("op").and_then(Json::as_str).ok_or_else(|| EditError::invalid("the field \"op\" is missing"))?;
+        let done = self.dispatch(name, fields)?;
+        self.operations.push(operation.clone());
+        Ok(done)
+    }
+
+    fn dispatch(&mut self, name: &str, fields: &Map<String, Json>) -> Result<Done> {
+        match name {
+            "vertex.set" => self.vertex_set(fields),
+            "vertex.move" => self.vertex_move(fields),
+            "vertex.add" => self.vertex_add(fields),
+            "vertex.remove" => self.vertex_remove(fields),
+            "vertex.parent" => self.vertex_parent(fields),
+            "object.add" => self.object_add(fields),
+            "object.replace" => self.object_replace(fields),
+            "object.remove" => self.object_remove(fields),
+            "object.set" => self.object_set(fields),
+            "object.copy" => self.object_copy(fields),
+            "object.merge" => self.object_merge(fields),
+            "object.split" => self.object_split(fields),
+            "object.reverse" => self.object_reverse(fields),
+            "object.reroot" => self.object_reroot(fields),
+            "link.add" => self.link_add(fields),
+            "link.remove" => self.link_remove(fields),
+            "link.set" => self.link_set(fields),
+            "group.add" => self.group_add(fields),
+            "group.members" => self.group_members(fields),
+            "group.rename" => self.group_rename(fields),
+            "group.set" => self.group_set(fields),
+            "group.remove" => self.group_remove(fields),
+            "column.add" => self.column_add(fields),
+            "column.drop" => self.column_drop(fields),
+            "column.rename" => self.column_rename(fields),
+            "fragment.set" => self.fragment_set(fields),
+            "expect" => self.expect(fields),
+            _ => Err(EditError::invalid(format!("there is no operation {name:?}"))),
+        }
+    }
+
+    /// The kind a token names, or the only one.
+    pub(crate) fn kind_named(&self, token: Option<&Json>) -> Result<usize> {
+        match token {
+            None => Ok(0),
+            Some(token) => {
+                let found = self.kinds.iter().position(|kind| Some(kind.kind.token()) == token.as_str());
+                found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token}")))
+            }
+        }
+    }
+
+    /// The kind and number of an object.
+    pub(crate) fn find_object(&self, id: i64) -> Option<(usize, u32)> {
+        self.kinds.iter().enumerate().find_map(|(kind, geometry)| Some((kind, geometry.find(id)?)))
+    }
+
+    /// The same, or a fault.
+    pub(crate) fn need_object(&mut self, id: i64) -> Result<(usize, u32)> {
+        self.read.insert(format!("object:{id}"));
+        self.find_object(id).ok_or_else(|| EditError::invalid(format!("object {id} is not there")))
+    }
+
+    pub(crate) fn write_item(&mut self, item: String) {
+        self.written.insert(item);
+    }
+
+    /// Says that the objects of vertices change.
+    pub(crate) fn write_owners(&mut self, kind: usize, vertices: &[Vid]) -> Result<()> {
+        let mut last = NONE;
+        for v in vertices {
+            let owner = self.kinds[kind].owner_of(*v)?;
+            if owner == last {
+                continue;
+            }
+            last = owner;
+            if let Some(id) = self.kinds[kind].object(owner).map(|object| object.id) {
+                self.written.insert(format!("object:{id}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// An id for a new object: the one asked for, or the next.
+    pub(crate) fn allot(&mut self, asked: Option<i64>) -> Result<i64> {
+        let id = match asked {
+            None => self.next_id,
+            Some(id) => {
+                let known = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).any(|objects| objects.by_id.contains_key(&id));
+                let highest = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).flat_map(|objects| objects.by_id.keys().copied()).max();
+                let forgotten = id < self.next_id && highest.is_none_or(|highest| id > highest);
+                if known || forgotten {
+                    return Err(EditError::invalid(format!("the id {id} was used before; leave it out, or take {} or more", self.next_id)));
+                }
+                id
+            }
+        };
+        let next = id.checked_add(1).ok_or_else(|| EditError::invalid("there is no id above"))?;
+        self.next_id = self.next_id.max(next);
+        self.ids.push(id);
+        Ok(id)
+    }
+
+    /// What the operations come to.
+    pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
+        let mut changes = Changes::new();
+        let mut tally = Tally::default();
+        let mut rebuilt = Vec::new();
+        for kind in &mut self.kinds {
+            rebuilt.push(kind.rebuild(&mut changes, &mut tally)?);
+        }
+        self.groups.flush(&self.snap, &mut changes)?;
+        let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
+        let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
+        if root != self.root {
+            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+        }
+        let mut before = HashMap::new();
+        self.drop_same(&mut changes, &mut before)?;
+        let mut stale = Vec::new();
+        let refreshed: Vec<u32> = Vec::new();
+        if !changes.is_empty() {
+            // An object that came and went leaves a row, unless nothing else changes: then no id was given either.
+            for kind in &mut self.kinds {
+                kind.keep_rows(&mut changes, &mut tally)?;
+            }
+            stale = self.follow_levels(&rebuilt, &tally, &mut changes)?;
+            root["attributes"]["zvf"]["journal"] = json!(1);
+            root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
+            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+            self.drop_same(&mut changes, &mut before)?;
+        }
+        let mut named = HashMap::new();
+        for (name, vertices) in &self.named {
+            let Named::Vertices(kind, list) = vertices else {
+                named.insert(name.clone(), vertices.clone());
+                continue;
+            };
+            let geometry = &self.kinds[*kind];
+            let place = |v: &Vid| {
+                let (chunk, row) = rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[*v as usize]);
+                (geometry.alive[*v as usize] && chunk != NONE).then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
+            };
+            named.insert(name.clone(), Named::Rows(*kind, list.iter().filter_map(place).collect()));
+        }
+        let mut written = self.written.clone();
+        written.extend(tally.free_chunks.iter().cloned());
+        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+        let [added, removed, moved, changed] = tally.vertices;
+        let strip = |prefix: &str| -> Vec<String> {
+            let mut list: Vec<String> = written.iter().filter_map(|item| item.strip_prefix(prefix)).map(|rest| rest.split(':').next().unwrap_or_default().to_owned()).collect();
+            list.dedup();
+            list
+        };
+        let mut group_list: Vec<u64> = strip("group:").into_iter().chain(strip("member:")).filter_map(|text| text.parse().ok()).collect();
+        group_list.sort_unstable();
+        group_list.dedup();
+        let columns: Vec<String> = written.iter().filter_map(|item| item.strip_prefix("column:")).map(str::to_owned).collect();
+        let report = json!({
+            "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
+            "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
+            "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
+            "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
+            "groups": group_list, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
+            "levels_stale": stale, "levels_refreshed": refreshed, "bounds": bounds,
+        });
+        Ok(Plan { changes, before, report, written, named })
+    }
+
+    /// Leaves out what is already there, and keeps what was there of the rest.
+    fn drop_same(&self, changes: &mut Changes, before: &mut HashMap<String, Option<Bytes>>) -> Result<()> {
+        let mut same = Vec::new();
+        for (key, bytes) in &*changes {
+            if !before.contains_key(key) {
+                let old = self.snap.get(key)?;
+                let equal = match (&old, bytes) {
+                    (Some(old), Some(new)) => old == new || key.ends_with("zarr.json") && serde_json::from_slice::<Json>(old).ok() == serde_json::from_slice::<Json>(new).ok(),
+                    (None, None) => true,
+                    _ => false,
+                };
+                if equal {
+                    same.push(key.clone());
+                } else {
+                    before.insert(key.clone(), old);
+                }
+            }
+        }
+        for key in same {
+            changes.remove(&key);
+        }
+        Ok(())
+    }
+}
+
+fn children_named(snap: &Snapshot, name: &str) -> Result<bool> {
+    Ok(snap.get(&doc_key(name))?.is_some())
+}
+
+/// Extends the bounds of the root to what was written; they never shrink.
+fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
+    let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
+    for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
+        let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
+        let outside = old_low.is_none_or(|old| *low < old) || old_high.is_none_or(|old| *high > old);
+        if outside && refuse {
+            let text = format!("a vertex lies outside the bounds of the store on axis {axis}: {low} to {high}, expected {} to {}; commit with bounds \"grow\"", bounds[0][axis], bounds[1][axis]);
+            return Err(EditError::invalid(text));
+        }
+        if old_low.is_none_or(|old| *low < old) {
+            bounds[0][axis] = json!(low);
+        }
+        if old_high.is_none_or(|old| *high > old) {
+            bounds[1][axis] = json!(high);
+        }
+    }
+    Ok(bounds.clone())
+}

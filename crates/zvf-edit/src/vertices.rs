@@ -1,0 +1,432 @@
+//! Operations on vertices.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value as Json;
+use zvf_model::Kind;
+
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::links::End;
+use crate::transaction::{Done, Named, Transaction};
+
+impl Transaction {
+    pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["vertices", "values", "each"])?;
+        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && each.is_none() {
+            return Err(EditError::invalid("\"values\" or \"each\" is missing"));
+        }
+        self.write_owners(selection.kind, &selection.vertices)?;
+        let mut changed: HashSet<Vid> = HashSet::new();
+        for (name, value) in values.into_iter().flatten() {
+            let (column, row) = self.vertex_value(selection.kind, name, value)?;
+            for v in &selection.vertices {
+                if self.set_vertex(selection.kind, column, *v, &row)? {
+                    changed.insert(*v);
+                }
+            }
+        }
+        for (name, list) in each.into_iter().flatten() {
+            let list = one_each(list, selection.vertices.len(), name)?;
+            for (v, value) in selection.vertices.iter().zip(list) {
+                let (column, row) = self.vertex_value(selection.kind, name, value)?;
+                if self.set_vertex(selection.kind, column, *v, &row)? {
+                    changed.insert(*v);
+                }
+            }
+        }
+        Ok(Done { selected: selection.vertices.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+    }
+
+    fn set_vertex(&mut self, kind: usize, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
+        let geometry = &mut self.kinds[kind];
+        let size = row.len();
+        let differs = geometry.columns[column].data[v as usize * size..(v as usize + 1) * size] != *row;
+        if differs {
+            geometry.set_value(column, v, row)?;
+        }
+        Ok(differs)
+    }
+
+    /// A value of a script, as the column holds it.
+    pub(crate) fn vertex_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<(usize, Vec<u8>)> {
+        let geometry = &mut self.kinds[kind];
+        self.read.insert(format!("column:vertex:{name}:{}", geometry.kind));
+        let column = geometry.columns.iter().position(|column| column.name == name);
+        let column = column.ok_or_else(|| EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind)))?;
+        let ty = &mut geometry.columns[column].ty;
+        let row = ty.encode(value).map_err(|error| error.within(name))?;
+        let row = match row {
+            Some(row) => row,
+            None if ty.scalar.is_float() && ty.categories.is_none() => ty.sentinel(),
+            None => return Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name()))),
+        };
+        Ok((column, row))
+    }
+
+    pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["vertices", "to", "by", "affine"])?;
+        let ways = ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
+        if ways != 1 {
+            return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
+        }
+        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let kind = selection.kind;
+        let axes = self.kinds[kind].axes;
+        let vector = |value: &Json, name: &str| -> Result<Vec<f64>> {
+            let vector = fields::floats(value, name)?;
+            if vector.len() != axes {
+                return Err(EditError::invalid(format!("{name}: {} values, expected {axes}", vector.len())));
+            }
+            Ok(vector)
+        };
+        let mut targets: Vec<Vec<f64>> = Vec::with_capacity(selection.vertices.len());
+        if let Some(to) = fields.get("to") {
+            let nested = to.as_array().is_some_and(|list| list.iter().any(Json::is_array));
+            if nested || to.as_array().is_some_and(|list| list.is_empty() && selection.vertices.is_empty()) {
+                for value in one_each(to, selection.vertices.len(), "to")? {
+                    targets.push(vector(value, "to")?);
+                }
+            } else {
+                let one = vector(to, "to")?;
+                targets = vec![one; selection.vertices.len()];
+            }
+        } else if let Some(by) = fields.get("by") {
+            let by = vector(by, "by")?;
+            for v in &selection.vertices {
+                targets.push(self.kinds[kind].position(*v).iter().zip(&by).map(|(x, d)| x + d).collect());
+            }
+        } else if let Some(affine) = fields::map(fields, "affine")? {
+            fields::only(affine, &["matrix", "offset"])?;
+            let rows = fields::list(affine, "matrix")?.ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
+            let rows: Result<Vec<Vec<f64>>> = rows.iter().map(|row| vector(row, "affine.matrix")).collect();
+            let rows = rows?;
+            if rows.len() != axes {
+                return Err(EditError::invalid(format!("affine.matrix: {} rows, expected {axes}", rows.len())));
+            }
+            let offset = affine.get("offset").map_or_else(|| Ok(vec![0.0; axes]), |offset| vector(offset, "affine.offset"))?;
+            for v in &selection.vertices {
+                let x = self.kinds[kind].position(*v);
+                let image = rows.iter().zip(&offset).map(|(row, offset)| {
+                    let mut sum: Option<f64> = None;
+                    for (m, x) in row.iter().zip(&x) {
+                        sum = Some(sum.map_or(m * x, |sum| sum + m * x));
+                    }
+                    let sum = sum.unwrap_or(0.0); // no axes, no sum
+                    if affine.contains_key("offset") { sum + offset } else { sum }
+                });
+                targets.push(image.collect());
+            }
+        }
+        self.write_owners(kind, &selection.vertices)?;
+        let mut changed = 0;
+        for (v, target) in selection.vertices.iter().zip(targets) {
+            let bytes = self.kinds[kind].position_of(&target)?;
+            if self.kinds[kind].position_bytes(*v) != bytes {
+                self.note_free(kind, *v);
+                self.kinds[kind].move_vertex(*v, &bytes)?;
+                changed += 1;
+            }
+        }
+        Ok(Done { selected: selection.vertices.len() as u64, changed, ids: Vec::new() })
+    }
+
+    /// Points without objects conflict by the chunks they leave.
+    fn note_free(&mut self, kind: usize, v: Vid) {
+        let geometry = &self.kinds[kind];
+        let (chunk, _) = geometry.home[v as usize];
+        if geometry.owner[v as usize] == NONE && chunk != NONE {
+            let text = crate::arrays::chunk_text(&geometry.chunk_keys[chunk as usize]);
+            let item = format!("chunk:{}:{text}", geometry.kind);
+            self.write_item(item);
+        }
+    }
+
+    /// New vertices of an object or without one, with their values.
+    pub(crate) fn make_vertices(&mut self, kind: usize, owner: u32, fields: &Fields) -> Result<Vec<Vid>> {
+        let positions = fields::list(fields, "positions")?.ok_or_else(|| EditError::invalid("the field \"positions\" is missing"))?;
+        let attributes = fields::map(fields, "attributes")?;
+        let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
+        for (name, list) in attributes.into_iter().flatten() {
+            let list = one_each(list, positions.len(), name)?;
+            let mut values = Vec::with_capacity(list.len());
+            let mut column = 0;
+            if list.is_empty() {
+                continue;
+            }
+            for value in list {
+                let (at, row) = self.vertex_value(kind, name, value)?;
+                column = at;
+                values.push(row);
+            }
+            rows.push((column, values));
+        }
+        let geometry = &self.kinds[kind];
+        for (i, column) in geometry.columns.iter().enumerate() {
+            if !column.ty.scalar.is_float() && !rows.iter().any(|(at, _)| *at == i) && !positions.is_empty() {
+                return Err(EditError::invalid(format!("attributes: column {:?} of type {} must be given", column.name, column.ty.scalar.name())));
+            }
+        }
+        let mut made = Vec::with_capacity(positions.len());
+        for position in positions {
+            let position = fields::floats(position, "positions")?;
+            let bytes = self.kinds[kind].position_of(&position)?;
+            made.push(self.kinds[kind].new_vertex(&bytes, owner)?);
+        }
+        let geometry = &mut self.kinds[kind];
+        for (i, column) in geometry.columns.iter_mut().enumerate() {
+            let size = column.ty.size();
+            for (n, v) in made.iter().enumerate() {
+                let given = rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
+                let row = given.unwrap_or_else(|| column.ty.sentinel());
+                column.data[*v as usize * size..(*v as usize + 1) * size].copy_from_slice(&row);
+            }
+        }
+        Ok(made)
+    }
+
+    pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["object", "positions", "attributes", "at", "parents", "as", "kind"])?;
+        let id = fields::int(fields, "object")?;
+        let kind = match (id, fields.get("kind")) {
+            (Some(id), None) => self.need_object(id)?.0,
+            (_, token) => {
+                if self.kinds.len() > 1 && token.is_none() {
+                    return Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""));
+                }
+                self.kind_named(token)?
+            }
+        };
+        let geometry = &self.kinds[kind];
+        let what = geometry.kind;
+        if what == Kind::Line {
+            return Err(EditError::invalid("a line has two vertices; add an object"));
+        }
+        if id.is_none() && geometry.objects.is_some() {
+            return Err(EditError::invalid("the field \"object\" is missing"));
+        }
+        if fields.contains_key("at") && !geometry.is_ordered() {
+            return Err(EditError::invalid(format!("\"at\" needs an order, which a {what} has not")));
+        }
+        if fields.contains_key("parents") != (what == Kind::Skeleton) {
+            return Err(EditError::invalid("\"parents\" belongs to skeletons, one for each vertex"));
+        }
+        let Some(id) = id else {
+            let made = self.make_vertices(kind, NONE, fields)?;
+            self.name(fields, kind, &made)?;
+            return Ok(Done { selected: 0, changed: made.len() as u64, ids: Vec::new() });
+        };
+        let (of, object) = self.need_object(id)?;
+        if of != kind {
+            return Err(EditError::invalid(format!("object {id} is no {what}")));
+        }
+        self.write_item(format!("object:{id}"));
+        self.kinds[kind].touch(object)?;
+        let before = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let mut parents: Vec<std::result::Result<Vid, usize>> = Vec::new(); // a vertex, or the number of a new one
+        if let Some(list) = fields::list(fields, "parents")? {
+            for parent in list {
+                let own = parent.as_object();
+                let new = own.and_then(|own| own.get("new")).and_then(Json::as_u64);
+                let index = own.filter(|own| own.len() == 1).and_then(|own| own.get("index"));
+                parents.push(match (new, index) {
+                    (Some(new), _) if (new as usize) < parents.len() => Err(new as usize),
+                    (Some(new), _) => return Err(EditError::invalid(format!("parents: new vertex {new} does not come earlier"))),
+                    (None, Some(index)) => match crate::select::pick(&before, index)?[..] {
+                        [one] => Ok(one),
+                        _ => return Err(EditError::invalid("parents: one index is meant")),
+                    },
+                    (None, None) => {
+                        let (of, v) = self.select_one(parent)?;
+                        if of != kind || self.kinds[kind].owner_of(v)? != object {
+                            return Err(EditError::invalid("parents: a vertex of another object"));
+                        }
+                        Ok(v)
+                    }
+                });
+            }
+        }
+        let made = self.make_vertices(kind, object, fields)?;
+        if what == Kind::Skeleton {
+            if parents.len() != made.len() {
+                return Err(EditError::invalid(format!("parents: {} for {} vertices", parents.len(), made.len())));
+            }
+            for (v, parent) in made.iter().zip(parents) {
+                self.kinds[kind].parent[*v as usize] = match parent {
+                    Ok(v) => v,
+                    Err(new) => made[new],
+                };
+            }
+        }
+        let at = match fields.get("at") {
+            None => before.len(),
+            Some(Json::String(word)) if word == "end" => before.len(),
+            Some(Json::String(word)) if word == "start" => 0,
+            Some(value) => {
+                let i = value.as_i64().ok_or_else(|| EditError::invalid(format!("at: expected \"start\", \"end\" or a number, found {value}")))?;
+                let i = if i < 0 { i + before.len() as i64 } else { i };
+                usize::try_from(i).ok().filter(|i| *i <= before.len()).ok_or_else(|| EditError::invalid(format!("at: {value} of {}", before.len())))?
+            }
+        };
+        let state = self.kinds[kind].object_mut(object)?;
+        state.vertices.splice(at..at, made.iter().copied());
+        self.name(fields, kind, &made)?;
+        Ok(Done { selected: 0, changed: made.len() as u64, ids: Vec::new() })
+    }
+
+    /// Keeps vertices under the name in `as`.
+    pub(crate) fn name(&mut self, fields: &Fields, kind: usize, vertices: &[Vid]) -> Result<()> {
+        if let Some(name) = fields::text(fields, "as")? {
+            self.named.insert(name, Named::Vertices(kind, vertices.to_vec()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["vertices", "links"])?;
+        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let kind = selection.kind;
+        let what = self.kinds[kind].kind;
+        let allowed: &[&str] = match what {
+            Kind::Graph | Kind::Mesh => &["drop"],
+            Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
+            _ => &[],
+        };
+        if let Some(word) = fields::text(fields, "links")?
+            && !allowed.contains(&word.as_str())
+        {
+            return Err(EditError::invalid(format!("links: {word:?} is no way for a {what}")));
+        }
+        if what == Kind::Line {
+            return Err(EditError::invalid("a line has two vertices; remove the object"));
+        }
+        self.write_owners(kind, &selection.vertices)?;
+        let gone: HashSet<Vid> = selection.vertices.iter().copied().collect();
+        for v in &gone {
+            self.note_free(kind, *v);
+        }
+        let mut by_owner: BTreeMap<u32, Vec<Vid>> = BTreeMap::new();
+        for v in &gone {
+            let owner = self.kinds[kind].owner_of(*v)?;
+            by_owner.entry(owner).or_default().push(*v);
+        }
+        self.drop_links(kind, &gone)?;
+        for (owner, _) in by_owner {
+            if owner == NONE {
+                let geometry = &mut self.kinds[kind];
+                let free: Vec<Vid> = gone.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE).collect();
+                for v in free {
+                    geometry.alive[v as usize] = false;
+                    geometry.free_changed.insert(v);
+                }
+                continue;
+            }
+            self.kinds[kind].touch(owner)?;
+            let geometry = &mut self.kinds[kind];
+            let state = geometry.object(owner).cloned().unwrap_or_default();
+            let kept: Vec<Vid> = state.vertices.iter().copied().filter(|v| !gone.contains(v)).collect();
+            if kept.is_empty() {
+                self.remove_object(kind, owner)?;
+                continue;
+            }
+            if what == Kind::Skeleton {
+                geometry.bridge(&kept, &gone)?;
+            }
+            for v in state.vertices.iter().filter(|v| gone.contains(v)) {
+                geometry.alive[*v as usize] = false;
+            }
+            geometry.object_mut(owner)?.vertices = kept;
+        }
+        Ok(Done { selected: gone.len() as u64, changed: gone.len() as u64, ids: Vec::new() })
+    }
+
+    /// Links at vertices that go, go.
+    pub(crate) fn drop_links(&mut self, kind: usize, gone: &HashSet<Vid>) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        if !geometry.has_links() {
+            return Ok(());
+        }
+        let chunks: HashSet<u32> = gone.iter().map(|v| geometry.home[*v as usize].0).filter(|chunk| *chunk != NONE).collect();
+        let chunks: Vec<u32> = chunks.into_iter().collect();
+        geometry.load_links(&chunks)?;
+        let mut ends: Vec<Vid> = Vec::new();
+        if let Some(family) = &mut geometry.links {
+            for v in gone {
+                for number in family.records_at(*v) {
+                    let record = &mut family.records[number as usize];
+                    record.alive = false;
+                    ends.extend(record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }));
+                }
+            }
+        }
+        self.write_owners(kind, &ends)
+    }
+
+    pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
+        fields::only(fields, &["vertex", "parent"])?;
+        let (kind, v) = self.select_one(fields::need(fields, "vertex")?)?;
+        let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let geometry = &mut self.kinds[kind];
+        if geometry.kind != Kind::Skeleton || kind != other {
+            return Err(EditError::invalid("only vertices of skeletons have parents"));
+        }
+        let owner = geometry.owner_of(v)?;
+        if owner != geometry.owner_of(parent)? || owner == NONE {
+            return Err(EditError::invalid("the two vertices are of different objects"));
+        }
+        if geometry.parent[v as usize] == NONE {
+            return Err(EditError::invalid("the vertex is a root; use object.reroot first"));
+        }
+        let mut above = parent;
+        while above != NONE {
+            if above == v {
+                return Err(EditError::invalid("the parent is below the vertex: that would be a circle"));
+            }
+            above = geometry.parent[above as usize];
+        }
+        let changed = geometry.parent[v as usize] != parent;
+        self.write_owners(kind, &[v])?;
+        let geometry = &mut self.kinds[kind];
+        if changed {
+            geometry.touch(owner)?;
+            geometry.parent[v as usize] = parent;
+            geometry.parents_changed.insert(owner);
+        }
+        Ok(Done { selected: 2, changed: u64::from(changed), ids: Vec::new() })
+    }
+}
+
+impl Geometry {
+    /// Hangs what is below vertices that go below the nearest one that stays.
+    fn bridge(&mut self, kept: &[Vid], gone: &HashSet<Vid>) -> Result<()> {
+        let mut roots = 0;
+        let mut parents = Vec::new();
+        for v in kept {
+            let mut parent = self.parent[*v as usize];
+            while parent != NONE && gone.contains(&parent) {
+                parent = self.parent[parent as usize];
+            }
+            roots += usize::from(parent == NONE);
+            parents.push((*v, parent));
+        }
+        if roots > 1 {
+            return Err(EditError::invalid(format!("the object would have {roots} roots; split it first")));
+        }
+        for (v, parent) in parents {
+            self.parent[v as usize] = parent;
+        }
+        Ok(())
+    }
+}
+
+/// A list with one entry for each.
+pub(crate) fn one_each<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
+    let list = list.as_array().ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
+    if list.len() != count {
+        return Err(EditError::invalid(format!("{name}: {} entries for {count}", list.len())));
+    }
+    Ok(list)
+}
