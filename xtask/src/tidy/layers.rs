@@ -89,7 +89,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "zvf-render",
         ],
     ),
-    ("zvf-cli", &["zvf", "zvf-convert"]),
+    ("zvf-cli", &["zvf"]),
 ];
 
 #[cfg(test)]
