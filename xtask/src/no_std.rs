@@ -12,7 +12,7 @@ use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
     name: "no-std",
-    help: "build the crates of bytes for bare metal and wasm, and run the firmware
+    help: "build the crates of bytes for bare metal and wasm, run firmware
 
 usage: cargo xtask no-std [--run]
 

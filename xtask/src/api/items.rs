@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::types::{bounds, generics, signature, type_name, where_clause};
+use super::signature::{bounds, generics, signature, type_name, where_clause};
 
 /// The lines of all items that can be named from outside of `krate`, in no particular order.
 pub(super) fn list(krate: &Value) -> Vec<String> {
@@ -158,7 +158,7 @@ impl<'a> Listing<'a> {
                 continue;
             }
             if let Some(name) = block["trait"]["path"].as_str() {
-                let generic = super::types::arguments(&block["trait"]["args"]);
+                let generic = super::signature::arguments(&block["trait"]["args"]);
                 self.lines.push(format!("impl {name}{generic} for {full}"));
                 continue;
             }

@@ -7,7 +7,7 @@
 //! workspace pins its compiler, so that the form is known; another one is refused by its number.
 
 mod items;
-mod types;
+mod signature;
 
 use std::fs;
 
