@@ -33,7 +33,7 @@ impl Progress {
             bar.enable_steady_tick(TICK);
         }
         let started = Instant::now();
-        let next_json = (json && !quiet).then(|| Mutex::new(started + JSON_INTERVAL));
+        let next_json = (json && !quiet).then(|| Mutex::new(started + JSON_DELAY));
         let phase = Mutex::new((String::new(), started));
         Self { task, started, phase, bar, next_json }
     }
@@ -107,7 +107,9 @@ fn clock(seconds: u64) -> String {
 }
 
 const TICK: Duration = Duration::from_millis(200);
-/// Between two lines of JSON, and before the first one.
+/// Before the first line of JSON: commands that end soon have no progress.
+const JSON_DELAY: Duration = Duration::from_secs(5);
+/// Between two lines of JSON, and before a speed is extrapolated.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

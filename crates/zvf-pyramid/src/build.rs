@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use zvf_format::metadata::LinksConvention;
+use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::PairFolder;
@@ -102,7 +102,7 @@ async fn anew(
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
     told: &mut impl FnMut(&LevelReport),
-) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let store = Store::open(address, ladder.options().opening()).await?;
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::of(&store).finish()));
@@ -121,7 +121,7 @@ async fn all(
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
     told: &mut impl FnMut(&LevelReport),
-) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
     let (kinds, mut known) = (ladder.kinds(), Vec::new());

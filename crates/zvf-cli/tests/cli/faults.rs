@@ -56,7 +56,8 @@ fn errors_and_warnings_are_json_when_asked_for() {
     let store = store("sl3_streamlines");
     let ran = zvf(&["query", "--json", store.arg(), "--objects", "999,2", "--unknown-objects", "report"]);
     assert_eq!(ran.code, 0);
-    assert_eq!(ran.err, "{\"message\":\"there is no object 999\",\"type\":\"warning\"}\n");
+    let warning: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(warning, serde_json::json!({"type": "warning", "message": "there is no object 999"}));
     for args in [&["info", store.arg()][..], &["ls", store.arg()], &["object", store.arg()]] {
         let text = zvf(&[args, &["--json"]].concat()).clean();
         assert_eq!(text.lines().count(), 1, "one line where it is not read by people");

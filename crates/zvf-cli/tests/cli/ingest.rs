@@ -196,7 +196,7 @@ fn what_killed_commands_left_is_said_and_removed() {
     assert!(
         ran.err.contains(
             ".a.zv.zvf-build-0123456789abcdef was left by a command that was killed, and nothing in it is \
-             needed; \"zvf repair --apply\" and the next \"zvf create\" remove it"
+             needed; \"zvf repair --in-place\" and the next \"zvf create\" remove it"
         ),
         "{}",
         ran.err

@@ -7,8 +7,8 @@ fn info_of_every_family() {
     for (id, version, family, vertices) in [
         ("sl3_streamlines", "0.9.2", "C", 467),
         ("v070_sl3_pyramid", "0.7.0", "A", 214),
-        ("v060_gr3", "0.6.0", "A", 46),
-        ("v080_gr3_edges", "0.8.0", "B0", 46),
+        ("v060_gr3", "0.6.0", "A", 70),
+        ("v080_gr3_edges", "0.8.0", "B0", 64),
     ] {
         let store = store(id);
         let text = zvf(&["info", store.arg()]).clean();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures_util::StreamExt as _;
 use serde::Serialize;
 use serde_json::Value as Json;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{BadCode, Field, Kind, Level, Value};
 use zvf_query::{Query, Reader};
 

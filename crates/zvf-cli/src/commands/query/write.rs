@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use clap::ValueEnum;
-use zvf::format::metadata::Dtype;
+use zvf::metadata::Dtype;
 use zvf::{Batch, Column, Kind};
 #[cfg(feature = "arrow")]
 use zvf::convert::{ArrowWriter, ParquetWriter};
