@@ -86,7 +86,9 @@ impl fmt::Display for Value {
             Self::Int(value) => value.fmt(f),
             Self::UInt(value) => value.fmt(f),
             // With the fewest digits that give the value back, and no long row of zeros.
-            Self::Float(value) if value.is_finite() && !PLAIN.contains(&value.abs()) && *value != 0.0 => {
+            Self::Float(value)
+                if value.is_finite() && !PLAIN.contains(&value.abs()) && *value != 0.0 =>
+            {
                 fmt::LowerExp::fmt(value, f)
             }
             Self::Float(value) => value.fmt(f),

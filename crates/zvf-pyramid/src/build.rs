@@ -91,7 +91,11 @@ async fn check_rules(store: &Store, rules: &[(String, Rule)]) -> Result<(), Pyra
         Some((name, _)) => {
             let known: Vec<String> = names.into_iter().collect();
             let found = format!("{name:?}, where there is {}", known.join(", "));
-            Err(PyramidError::Setting { what: "a rule", expected: "an attribute of level 0", found })
+            Err(PyramidError::Setting {
+                what: "a rule",
+                expected: "an attribute of level 0",
+                found,
+            })
         }
     }
 }

@@ -46,7 +46,8 @@ impl Cell {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
-        let view = CellView::of(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
+        let view =
+            CellView::of(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
         if session.json() {
             table::json(&view, out)?;
         } else {

@@ -161,8 +161,7 @@ fn format(text: &str) -> Result<Format, String> {
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {
     let (name, dtype) = text.split_once('=').ok_or("expected NAME=TYPE, such as label=uint8")?;
-    let dtype =
-        Dtype::parse(dtype).map_err(|_unknown| "expected a type, such as uint8 or <U20")?;
+    let dtype = Dtype::parse(dtype).map_err(|_unknown| "expected a type, such as uint8 or <U20")?;
     Ok((name.to_owned(), dtype))
 }
 

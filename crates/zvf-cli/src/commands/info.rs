@@ -78,7 +78,8 @@ impl Info {
             level.kinds().first().copied().into_iter().chain(level.kinds_beside()).collect();
         let mut all = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let on_progress = &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
+            let on_progress =
+                &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
             let stats = AttributeStats::read(&reader, Level(0), Some(kind), on_progress).await?;
             all.push((kind.to_string(), stats));
         }
@@ -94,7 +95,9 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
     let mut table =
         Table::new(&["scope", "attribute", ">values", ">min", ">max", ">mean", ">nulls", ">nans"]);
     for one in stats {
-        let value = |value: &Option<serde_json::Value>| value.as_ref().map_or_else(|| "-".to_owned(), table::plain);
+        let value = |value: &Option<serde_json::Value>| {
+            value.as_ref().map_or_else(|| "-".to_owned(), table::plain)
+        };
         table.row(vec![
             one.scope.to_owned(),
             one.name.clone(),
@@ -225,7 +228,8 @@ fn made_by(level: &LevelSummary) -> String {
         };
     };
     let additive = if level.additive { ", an addition" } else { "" };
-    let error = level.error.map(|error| format!(", within {}", table::number(error))).unwrap_or_default();
+    let error =
+        level.error.map(|error| format!(", within {}", table::number(error))).unwrap_or_default();
     format!("{} from {parent}{error}{additive}", level.method)
 }
 

@@ -72,7 +72,9 @@ impl Lineage {
             reader.related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
-            return Err(Usage::new(text).with_hint("see \"zvf pyramid --cross-level-storage\"").into());
+            return Err(Usage::new(text)
+                .with_hint("see \"zvf pyramid --cross-level-storage\"")
+                .into());
         };
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
         let other = level(&reader, kind, to).await?;
@@ -137,7 +139,9 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!("chunk {} has no row {}", at.chunk, at.row);
-    Err(Usage::new(text).with_hint(format!("it has {}, from 0", table::counted(rows, "row"))).into())
+    Err(Usage::new(text)
+        .with_hint(format!("it has {}, from 0", table::counted(rows, "row")))
+        .into())
 }
 
 /// One end of a link.

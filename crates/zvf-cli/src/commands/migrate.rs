@@ -78,7 +78,8 @@ impl Migrate {
             Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
         let name = Path::new(address.trim_end_matches('/')).file_name();
         let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let migration = Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
+        let migration =
+            Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
         let told = |done: &Migrated| {
             progress

@@ -7,13 +7,13 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
+use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Ladder, LevelReport, Method, OfKind, Options, Reference, Rule, Step, Strategy, build,
     build_reference,
 };
-use zvf::Timeouts;
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
 use crate::cli::size;
@@ -58,7 +58,13 @@ pub(crate) struct Pyramid {
     #[arg(long, value_name = "N")]
     levels: Option<u32>,
     /// Vertices that the coarsest level may have.
-    #[arg(long = "max-vertices", alias = "until", value_name = "N", default_value_t = 10_000, conflicts_with = "levels")]
+    #[arg(
+        long = "max-vertices",
+        alias = "until",
+        value_name = "N",
+        default_value_t = 10_000,
+        conflicts_with = "levels"
+    )]
     until: u64,
     /// Bytes that the coarsest level may take, instead: 20MiB.
     #[arg(long = "max-bytes", alias = "until-bytes", value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
@@ -112,7 +118,12 @@ pub(crate) struct Pyramid {
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
     /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
-    #[arg(long = "cross-level-depth", alias = "depth", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(
+        long = "cross-level-depth",
+        alias = "depth",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     depth: i64,
 }
 

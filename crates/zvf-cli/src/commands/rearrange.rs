@@ -80,7 +80,10 @@ impl Shard {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let plan = Rearrangement { shards: self.shard.0.map_or(Arrange::Cells, Arrange::Shards), codecs: None };
+        let plan = Rearrangement {
+            shards: self.shard.0.map_or(Arrange::Cells, Arrange::Shards),
+            codecs: None,
+        };
         self.paths.apply(&plan, session, out).await
     }
 }

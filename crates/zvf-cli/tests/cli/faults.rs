@@ -30,9 +30,18 @@ fn nothing_there() {
 fn wrong_arguments_are_one_line() {
     let old = store("sl3_streamlines");
     for (args, said) in [
-        (&["query", old.arg(), "--bbx", "1"][..], "unexpected argument '--bbx' found; a similar argument"),
-        (&["query"], "the following required arguments were not provided: <STORE>; see \"zvf query --help\""),
-        (&["query", old.arg(), "--objects", "5..2"], "\"5..2\" holds no id: a range ends after its start"),
+        (
+            &["query", old.arg(), "--bbx", "1"][..],
+            "unexpected argument '--bbx' found; a similar argument",
+        ),
+        (
+            &["query"],
+            "the following required arguments were not provided: <STORE>; see \"zvf query --help\"",
+        ),
+        (
+            &["query", old.arg(), "--objects", "5..2"],
+            "\"5..2\" holds no id: a range ends after its start",
+        ),
         (&["create", "a", "b", "--chunk", "nan"], "expected a length above 0, such as 100 or 0.5"),
         (&["create", "a", "b", "--bin-shape=-1"], "expected a length above 0, such as 100 or 0.5"),
         (&["nothing"], "unrecognized subcommand 'nothing'"),
@@ -54,10 +63,14 @@ fn errors_and_warnings_are_json_when_asked_for() {
     let error: serde_json::Value = serde_json::from_str(&error).unwrap();
     assert_eq!((&error["class"], &error["exit_code"]), (&"NotFound".into(), &4.into()));
     let store = store("sl3_streamlines");
-    let ran = zvf(&["query", "--json", store.arg(), "--objects", "999,2", "--unknown-objects", "report"]);
+    let ran =
+        zvf(&["query", "--json", store.arg(), "--objects", "999,2", "--unknown-objects", "report"]);
     assert_eq!(ran.code, 0);
     let warning: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
-    assert_eq!(warning, serde_json::json!({"type": "warning", "message": "there is no object 999"}));
+    assert_eq!(
+        warning,
+        serde_json::json!({"type": "warning", "message": "there is no object 999"})
+    );
     for args in [&["info", store.arg()][..], &["ls", store.arg()], &["object", store.arg()]] {
         let text = zvf(&[args, &["--json"]].concat()).clean();
         assert_eq!(text.lines().count(), 1, "one line where it is not read by people");
@@ -73,9 +86,13 @@ fn rows_that_do_not_exist_are_refused() {
     fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
     zvf(&["create", "-q", file.to_str().unwrap(), &store]).clean();
     let error = zvf(&["pyramid", "-q", &store, "--levels", "1", "--aggregate", "m=max"]).refused(2);
-    assert!(error.contains("expected an attribute of level 0, found \"m\", where there is n"), "{error}");
+    assert!(
+        error.contains("expected an attribute of level 0, found \"m\", where there is n"),
+        "{error}"
+    );
     let built = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
-    zvf(&[&built[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat()).clean();
+    zvf(&[&built[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat())
+        .clean();
     let first = zvf(&["ls", "--json", &store, "0/vertices"]).json();
     assert_eq!(first["arrays"][0]["chunks"], 1);
     zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).clean();
@@ -92,7 +109,8 @@ fn a_copy_is_given_levels() {
     fs::write(&file, format!("x,y\n{rows}")).unwrap();
     zvf(&["create", "-q", &file, &store]).clean();
     zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1", "--cell-size", "6"]).clean();
-    let levels = |store: &str| zvf(&["info", "--json", store]).json()["levels"].as_array().unwrap().len();
+    let levels =
+        |store: &str| zvf(&["info", "--json", store]).json()["levels"].as_array().unwrap().len();
     assert_eq!((levels(&store), levels(&coarse)), (1, 2));
     let error = zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1"]).refused(4);
     assert!(error.ends_with("; give another name, or --overwrite to replace it"), "{error}");

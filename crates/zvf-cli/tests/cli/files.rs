@@ -118,7 +118,11 @@ fn every_kind_is_answered_without_options() {
         }
         let json = zvf(&["query", "--count", "--json", store.arg()]).json();
         assert_eq!(json["vertices"], rows.lines().count(), "{id}");
-        assert_eq!(json["elements"], if with_elements { elements.into() } else { serde_json::Value::Null }, "{id}");
+        assert_eq!(
+            json["elements"],
+            if with_elements { elements.into() } else { serde_json::Value::Null },
+            "{id}"
+        );
         let text = zvf(&["query", "--count", store.arg()]).clean();
         assert!(text.starts_with(&format!("{} vertices", rows.lines().count())), "{id}: {text}");
         let bare = zvf(&["query", "-q", "--no-object-ids", store.arg()]).clean();
@@ -135,7 +139,8 @@ fn names_that_stand_for_no_format_are_refused_before_any_work() {
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
         assert!(error.contains(" of --output stands for no output format; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
-    let error = zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")]).refused(2);
+    let error =
+        zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")]).refused(2);
     assert!(error.contains(" of --elements stands for no output format"), "{error}");
     let points = store("pc3_basic");
     let args = ["query", points.arg(), "-o", &at("p.csv"), "--elements", &at("e.arrow")];

@@ -74,8 +74,9 @@ fn a_store_behind_plain_http() {
     for more in [&[][..], &["--stream"]] {
         let error = zvf(&[&asked[..], more].concat()).refused(2);
         assert!(
-            error.contains("the attributes in 0/vertex_attributes cannot be listed here, and no document")
-                && error.ends_with("or answer without them with --allow-missing"),
+            error.contains(
+                "the attributes in 0/vertex_attributes cannot be listed here, and no document"
+            ) && error.ends_with("or answer without them with --allow-missing"),
             "{error}"
         );
     }

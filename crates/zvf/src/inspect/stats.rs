@@ -166,7 +166,17 @@ struct Running {
 impl Running {
     const fn new(dtype: Dtype) -> Self {
         let (values, nulls, nans, numbers) = (0, 0, 0, 0);
-        Self { dtype, is_text: false, values, nulls, nans, min: None, max: None, numbers, mean: 0.0 }
+        Self {
+            dtype,
+            is_text: false,
+            values,
+            nulls,
+            nans,
+            min: None,
+            max: None,
+            numbers,
+            mean: 0.0,
+        }
     }
 
     fn add(&mut self, value: Value) {

@@ -33,13 +33,20 @@ use crate::house::{House, say};
 
 /// Runs the commands of all pages and of all help texts, and fails when one ends otherwise than it should.
 pub(super) fn run(house: &House) -> anyhow::Result<()> {
-    house.cargo(&["build", "--quiet", "-p", "zvf-cli", "-p", "archives", "--bins", "--examples"]).run()?;
+    house
+        .cargo(&["build", "--quiet", "-p", "zvf-cli", "-p", "archives", "--bins", "--examples"])
+        .run()?;
     let bin = house.target().join("debug");
     let folder = house.target().join("docs-run");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    let shell = Shell { bin, stage: folder.join("stage"), page: folder.join("page"), home: folder.join("home") };
+    let shell = Shell {
+        bin,
+        stage: folder.join("stage"),
+        page: folder.join("page"),
+        home: folder.join("home"),
+    };
     stage::build(house, &shell)?;
     let mut pages = Vec::new();
     for path in super::links::pages(house)? {
@@ -107,7 +114,10 @@ impl Shell {
         let path = std::env::var("PATH").context("no PATH")?;
         let mut command = Command::new("bash");
         command.args(["-o", "pipefail", "-c", line]).current_dir(folder);
-        command.env("PATH", format!("{}:{}:{path}", self.bin.display(), self.home.join("bin").display()));
+        command.env(
+            "PATH",
+            format!("{}:{}:{path}", self.bin.display(), self.home.join("bin").display()),
+        );
         command.env("HOME", &self.home).env("SLURM_ARRAY_TASK_ID", "0");
         command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_REGION", "us-east-1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -131,7 +141,10 @@ impl Shell {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let (found, said) = (code.unwrap_or(-1), said.trim_end());
-        Ok(Some(format!("exit code {found}, expected {}: {}\n    {said}", shown.exit, shown.command)))
+        Ok(Some(format!(
+            "exit code {found}, expected {}: {}\n    {said}",
+            shown.exit, shown.command
+        )))
     }
 }
 

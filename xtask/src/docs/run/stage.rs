@@ -73,10 +73,18 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     fs::write(stage.join("survey.csv"), survey)?;
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
     fs::create_dir(stage.join("neurons"))?;
-    for (number, name) in ["a.swc", "b.swc", "neurons/one.swc", "neurons/two.swc"].iter().enumerate() {
+    for (number, name) in
+        ["a.swc", "b.swc", "neurons/one.swc", "neurons/two.swc"].iter().enumerate()
+    {
         let mut tree = String::new();
         for n in 1..=20 {
-            writeln!(tree, "{n} 3 {} {number} {} 1 {}", n * 4, n % 5, if n == 1 { -1 } else { n - 1 })?;
+            writeln!(
+                tree,
+                "{n} 3 {} {number} {} 1 {}",
+                n * 4,
+                n % 5,
+                if n == 1 { -1 } else { n - 1 }
+            )?;
         }
         fs::write(stage.join(name), tree)?;
     }

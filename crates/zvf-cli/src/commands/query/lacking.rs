@@ -27,7 +27,8 @@ pub(super) fn check(store: &Store, wanted: Wanted) -> Result<(), Usage> {
         let name = key.name().unwrap_or_default();
         if matches!(name, "vertex_attributes" | "object_attributes") {
             attributes.push(key.as_str().to_owned());
-        } else if key.segments().any(|part| part == "links" || part.starts_with("cross_chunk_link")) {
+        } else if key.segments().any(|part| part == "links" || part.starts_with("cross_chunk_link"))
+        {
             links.push(key.as_str().to_owned());
         }
     }

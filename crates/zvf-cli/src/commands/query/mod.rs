@@ -143,8 +143,7 @@ impl Query {
         let progress = session.progress("reading");
         if self.count {
             let streams = !self.allow_missing;
-            let (counts, answer) =
-                count::count(&reader, query, (kind, streams), &progress).await?;
+            let (counts, answer) = count::count(&reader, query, (kind, streams), &progress).await?;
             drop(progress);
             counts.print(session.json(), out)?;
             tell(session, out, reader.store(), answer.as_ref())?;

@@ -47,7 +47,8 @@ impl Output {
                     None => named("--elements", path)?,
                 };
                 if own.holds_elements() {
-                    let usage = Usage::new(format!("{} cannot be a table of elements", path.display()));
+                    let usage =
+                        Usage::new(format!("{} cannot be a table of elements", path.display()));
                     return Err(usage.with_hint("name it .csv, .npy, .arrow, .arrows or .parquet"));
                 }
                 Some((path.to_owned(), own))
@@ -104,7 +105,9 @@ mod tests {
     fn unknown_names_are_refused_with_the_list() {
         for name in ["x.las", "x.swc", "x.obj", "x"] {
             let error = choose((None, Some(name), None)).unwrap_err();
-            let text = format!("InvalidArgument, the name {name} of --output stands for no output format; ");
+            let text = format!(
+                "InvalidArgument, the name {name} of --output stands for no output format; "
+            );
             assert!(error.starts_with(&text) && error.contains(".npy, .csv, .jsonl"), "{error}");
         }
         for (name, text) in [

@@ -4,11 +4,11 @@ use std::io::Cursor;
 use std::path::Path;
 
 use clap::ValueEnum;
-use zvf::metadata::Dtype;
-use zvf::{Batch, Column, Kind};
 #[cfg(feature = "arrow")]
 use zvf::convert::{ArrowWriter, ParquetWriter};
 use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
+use zvf::metadata::Dtype;
+use zvf::{Batch, Column, Kind};
 
 use crate::target::Out;
 

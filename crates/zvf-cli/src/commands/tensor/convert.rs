@@ -57,13 +57,23 @@ struct How {
     block: Option<Vec<u64>>,
     /// The compressor: none, blosclz, lz4, lz4hc, zlib or zstd, with a level from 0 to 9; in .tet files none
     /// or zstd.
-    #[arg(long = "codec", alias = "compressor", value_name = "NAME[:LEVEL]", default_value = "zstd")]
+    #[arg(
+        long = "codec",
+        alias = "compressor",
+        value_name = "NAME[:LEVEL]",
+        default_value = "zstd"
+    )]
     codec: String,
     /// The level, as older command lines give it.
     #[arg(long, value_name = "N", hide = true)]
     level: Option<u8>,
     /// The filter of blocks: noshuffle, shuffle or bitshuffle.
-    #[arg(long = "blosc-shuffle", alias = "shuffle", value_name = "NAME", default_value = "shuffle")]
+    #[arg(
+        long = "blosc-shuffle",
+        alias = "shuffle",
+        value_name = "NAME",
+        default_value = "shuffle"
+    )]
     shuffle: String,
     /// Replace the new file or folder if it exists.
     #[arg(long)]

@@ -42,7 +42,14 @@ pub(crate) struct Validate {
     /// The store: a folder or a URL.
     store: String,
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
-    #[arg(long = "depth", alias = "level", short = 'd', short_alias = 'l', value_name = "N", default_value_t = 5)]
+    #[arg(
+        long = "depth",
+        alias = "level",
+        short = 'd',
+        short_alias = 'l',
+        value_name = "N",
+        default_value_t = 5
+    )]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
     level: u8,
     /// Only these rules, such as C21,C28.
