@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
-use zvf_format::metadata::{ArrayDoc, CodecKind};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
+use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::Codecs;
 
 use crate::error::{EditError, Result};
