@@ -35,6 +35,8 @@ use crate::commands::render::Render;
 use crate::commands::repair::Repair;
 use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
+#[cfg(feature = "edit")]
+use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -116,6 +118,18 @@ enum Command {
     Show(Show),
     #[cfg(feature = "edit")]
     Undo(Undo),
+    #[cfg(feature = "edit")]
+    Checkout(Checkout),
+    #[cfg(feature = "edit")]
+    Gc(Gc),
+    #[cfg(feature = "edit")]
+    Vacuum(Vacuum),
+    #[cfg(feature = "edit")]
+    Merge(Merge),
+    #[cfg(feature = "edit")]
+    Split(Split),
+    #[cfg(feature = "edit")]
+    Attach(Attach),
     Shard(Shard),
     Unshard(Unshard),
     Recompress(Recompress),
@@ -171,6 +185,18 @@ impl Cli {
                 Command::Show(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Undo(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Checkout(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Gc(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Vacuum(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Merge(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Split(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Attach(command) => command.run(&session, &mut out),
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
                 Command::Recompress(command) => command.run(&session, &mut out).await,

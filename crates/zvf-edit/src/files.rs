@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,18 +47,6 @@ impl Folder {
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(Self::fault(key, &error)),
         }
-    }
-
-    /// A part of a file.
-    pub(crate) fn get_range(&self, key: &str, offset: u64, len: usize) -> Result<Bytes> {
-        let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(self.path(key))?;
-            file.seek(SeekFrom::Start(offset))?;
-            let mut bytes = vec![0; len];
-            file.read_exact(&mut bytes)?;
-            Ok(bytes)
-        };
-        read().map(Bytes::from).map_err(|error| Self::fault(key, &error))
     }
 
     /// Whether there is a file or a folder of that name.
@@ -140,6 +128,16 @@ impl Folder {
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<()> {
         let temp = self.write_temp(key, bytes, true)?;
         fs::rename(&temp, self.path(key)).map_err(|error| Self::fault(key, &error))
+    }
+
+    /// Makes or replaces a file that nobody else reads and that need not last.
+    pub(crate) fn write(&self, key: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path(key);
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(path.parent().unwrap_or(&self.root))?;
+            fs::write(&path, bytes)
+        };
+        write().map_err(|error| Self::fault(key, &error))
     }
 
     /// Makes a file where there is none; false when there is one.

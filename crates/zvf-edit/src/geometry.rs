@@ -144,6 +144,8 @@ pub(crate) struct Geometry {
     /// Vertices without objects that came, went or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
+    /// Chunks to be written again whatever changed.
+    pub(crate) forced: BTreeSet<u32>,
     shared: bool,
     owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
@@ -159,7 +161,7 @@ impl Geometry {
                 return Err(EditError::unsupported(format!("{path}: {what} are not edited")));
             }
         }
-        if level.get("lod_strategy").is_some_and(|way| way == "additive") || level.get("additive").is_some_and(|flag| flag == true) {
+        if level["refinement"] == "add" {
             return Err(EditError::unsupported(format!("{path}: levels that add to each other are not edited")));
         }
         let floats = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
@@ -235,6 +237,7 @@ impl Geometry {
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
+            forced: BTreeSet::new(),
             shared,
             owners: None,
         })

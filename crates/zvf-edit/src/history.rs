@@ -24,7 +24,7 @@ pub enum Undo {
     To(u64),
 }
 
-fn journal(store: &Path) -> Result<Arc<Journal>> {
+pub(crate) fn journal(store: &Path) -> Result<Arc<Journal>> {
     let journal = Arc::new(Journal::beside(store));
     match journal.store.exists("zarr.json") {
         true => Ok(journal),

@@ -50,19 +50,22 @@ impl Transaction {
                 }
             }
             if geometric {
-                self.mark_stale(level, rebuilt, tally, changes)?;
+                let kinds = self.kinds.iter().map(|geometry| geometry.at_level(level));
+                let paths: std::collections::BTreeSet<String> = kinds.chain([level.to_string()]).collect();
+                for path in paths {
+                    self.mark_stale(&path, rebuilt, tally, changes)?;
+                }
                 stale.push(level);
             }
         }
         Ok(stale)
     }
 
-    fn mark_stale(&self, level: u32, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<()> {
-        let path = level.to_string();
-        let key = doc_key(&path);
+    fn mark_stale(&self, path: &str, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<()> {
+        let key = doc_key(path);
         let mut doc = match changes.get(&key) {
             Some(Some(bytes)) => serde_json::from_slice(bytes)?,
-            _ => match read_doc(&self.snap, &path)? {
+            _ => match read_doc(&self.snap, path)? {
                 Some(doc) => doc,
                 None => return Ok(()),
             },

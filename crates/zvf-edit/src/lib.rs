@@ -22,7 +22,10 @@
 //! Not here: other ways to store a history; how arguments become scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod append;
 mod arrays;
+mod attach;
+mod collect;
 mod columns;
 mod error;
 mod expect;
@@ -37,14 +40,21 @@ mod linking;
 mod links;
 mod objects;
 mod rebuild;
+mod refresh;
 mod scalar;
 mod script;
 mod select;
+mod stores;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod vertices;
 
+pub use attach::{Join, attach};
+pub use collect::{Collect, gc, parse_duration, vacuum};
 pub use error::{EditError, Result};
 pub use history::{Undo, failure, hold_for_reading, log, show, undo};
 pub use journal::Guard;
-pub use script::{Editor, Reply};
+pub use script::{Editor, Reply, refresh};
+pub use stores::{Division, MergeIds, checkout, merge, split};
 pub use transaction::{CommitOptions, Done, Refresh, Transaction};

@@ -16,7 +16,7 @@ use crate::vertices::one_each;
 
 impl Transaction {
     /// A new object without vertices.
-    fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
+    pub(crate) fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
         let geometry = &mut self.kinds[kind];
         if geometry.objects.is_none() {
             if geometry.kind == Kind::PointCloud {
@@ -68,7 +68,7 @@ impl Transaction {
     }
 
     /// Gives an object its vertices, links and values.
-    fn fill_object(&mut self, kind: usize, object: u32, fields: &Fields) -> Result<Vec<Vid>> {
+    pub(crate) fn fill_object(&mut self, kind: usize, object: u32, fields: &Fields) -> Result<Vec<Vid>> {
         let what = self.kinds[kind].kind;
         if fields.contains_key("links") && !self.kinds[kind].has_links() || fields.contains_key("link_attributes") && !fields.contains_key("links") {
             return Err(EditError::invalid(format!("a {what} takes no links")));

@@ -76,7 +76,7 @@ struct Piece {
 impl Geometry {
     /// Writes what changed of this kind.
     pub(crate) fn rebuild(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<Rebuilt> {
-        let mut rebuilt = BTreeSet::new();
+        let mut rebuilt = self.forced.clone();
         let mut object_chunks: BTreeSet<u32> = BTreeSet::new();
         let mut changed_objects: Vec<(u32, Vec<(u32, Vec<Vid>)>)> = Vec::new();
         let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());

@@ -12,7 +12,7 @@ use zvf_model::Kind;
 use crate::error::{EditError, Result};
 use crate::fields;
 use crate::journal::{Journal, new_txid};
-use crate::transaction::{CommitOptions, Named, Plan, Transaction};
+use crate::transaction::{CommitOptions, Named, Plan, Refresh, Transaction};
 
 /// A store that is edited by a script.
 #[derive(Debug)]
@@ -213,6 +213,21 @@ pub(crate) fn report(journal: &Journal, head: u64, dry_run: bool, commits: &[Jso
         "store": journal.store.root().to_string_lossy(), "head": head, "changed": !commits.is_empty(), "dry_run": dry_run,
         "commits": commits, "notices": notices, "error": error,
     })
+}
+
+/// Builds coarser levels of a store again, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, or a level was built in a way that is not repeated.
+pub fn refresh(store: &Path, how: Refresh, options: &CommitOptions) -> Result<Json> {
+    let journal = crate::history::journal(store)?;
+    let mut transaction = Transaction::begin(&journal, Path::new("."))?;
+    transaction.operations = vec![json!({"op": "refresh"})];
+    let options = CommitOptions { refresh: how, if_head: Some(transaction.head()), ..options.clone() };
+    let committed = commit(&journal, transaction, &options)?;
+    let commits: Vec<Json> = committed.report.into_iter().collect();
+    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
 }
 
 /// What a commit came to.

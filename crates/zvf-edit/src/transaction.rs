@@ -198,6 +198,7 @@ impl Transaction {
             "column.drop" => self.column_drop(fields),
             "column.rename" => self.column_rename(fields),
             "fragment.set" => self.fragment_set(fields),
+            "append" => self.append(fields),
             "expect" => self.expect(fields),
             _ => Err(EditError::invalid(format!("there is no operation {name:?}"))),
         }
@@ -282,13 +283,24 @@ impl Transaction {
         let mut before = HashMap::new();
         self.drop_same(&mut changes, &mut before)?;
         let mut stale = Vec::new();
-        let refreshed: Vec<u32> = Vec::new();
+        let mut refreshed: Vec<u32> = Vec::new();
         if !changes.is_empty() {
             // An object that came and went leaves a row, unless nothing else changes: then no id was given either.
             for kind in &mut self.kinds {
                 kind.keep_rows(&mut changes, &mut tally)?;
             }
             stale = self.follow_levels(&rebuilt, &tally, &mut changes)?;
+        }
+        if options.refresh != Refresh::None {
+            refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
+            stale.retain(|level| !refreshed.contains(level));
+            before.clear();
+            self.drop_same(&mut changes, &mut before)?;
+            if changes.is_empty() {
+                refreshed.clear();
+            }
+        }
+        if !changes.is_empty() {
             root["attributes"]["zvf"]["journal"] = json!(1);
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));

@@ -303,8 +303,16 @@ impl Transaction {
         if what == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; remove the object"));
         }
-        self.write_owners(kind, &selection.vertices)?;
-        let gone: HashSet<Vid> = selection.vertices.iter().copied().collect();
+        let count = selection.vertices.iter().collect::<HashSet<_>>().len() as u64;
+        self.remove_vertices(kind, &selection.vertices)?;
+        Ok(Done { selected: count, changed: count, ids: Vec::new() })
+    }
+
+    /// Removes vertices, and objects that have none then.
+    pub(crate) fn remove_vertices(&mut self, kind: usize, vertices: &[Vid]) -> Result<()> {
+        let what = self.kinds[kind].kind;
+        self.write_owners(kind, vertices)?;
+        let gone: HashSet<Vid> = vertices.iter().copied().collect();
         for v in &gone {
             self.note_free(kind, *v);
         }
@@ -340,7 +348,7 @@ impl Transaction {
             }
             geometry.object_mut(owner)?.vertices = kept;
         }
-        Ok(Done { selected: gone.len() as u64, changed: gone.len() as u64, ids: Vec::new() })
+        Ok(())
     }
 
     /// Links at vertices that go, go.

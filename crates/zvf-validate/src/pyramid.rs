@@ -6,16 +6,20 @@ use zvf_metadata::{Capability, CrossLevelStorage, Token};
 
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
-use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12};
+use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
 use crate::run::Run;
 
-/// P1 to P12, of the first kind.
+/// P1 to P13, of the first kind.
 pub(crate) fn check(run: &mut Run, levels: &[&LevelState]) {
     if let [level] = levels {
         run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
     }
     gaps(run, levels);
     alone(run, levels);
+    for level in levels.iter().filter(|level| is_stale(level)) {
+        let finding = Finding::new(&P13, level.path("zarr.json"));
+        run.add(finding.told("zvf.stale", "a level as new as level 0", "edits since"));
+    }
     check_kind(run, levels);
 }
 
@@ -23,7 +27,9 @@ pub(crate) fn check(run: &mut Run, levels: &[&LevelState]) {
 pub(crate) fn check_kind(run: &mut Run, levels: &[&LevelState]) {
     for pair in levels.windows(2) {
         if let [fine, coarse] = pair {
-            rows(run, fine, coarse);
+            if !is_stale(fine) && !is_stale(coarse) {
+                rows(run, fine, coarse);
+            }
             bins(run, fine, coarse);
             nests(run, fine, coarse);
         }
@@ -37,12 +43,23 @@ pub(crate) fn check_kind(run: &mut Run, levels: &[&LevelState]) {
     let storage = run.store.root().zarr_vectors.cross_level_storage();
     for level in levels {
         for between in level.linked.between.iter().filter(|between| between.delta > 0) {
+            let other = i64::from(level.node.number()) + i64::from(between.delta);
+            let target = levels.iter().find(|target| i64::from(target.node.number()) == other);
+            if is_stale(level) || target.is_some_and(|target| is_stale(target)) {
+                continue;
+            }
             orphans(run, levels, level, between);
             if storage == Token::Known(explicit) {
                 mirrored(run, levels, level, between);
             }
         }
     }
+}
+
+/// Whether level 0 was edited since the level was built.
+fn is_stale(level: &LevelState) -> bool {
+    let edited = level.node.meta().attributes.get("zvf").and_then(|own| own.get("stale"));
+    edited.is_some_and(|stale| !stale.is_null())
 }
 
 /// P2.

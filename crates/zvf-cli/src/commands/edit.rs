@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use zvf::edit::{CommitOptions, EditError, Editor, Result};
+use zvf::edit::{CommitOptions, EditError, Editor, Refresh, Result};
 
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -40,6 +40,29 @@ pub(crate) struct Edit {
     /// What to do about vertices outside the bounds of the store.
     #[arg(long, value_enum, default_value_t = Bounds::Grow)]
     bounds: Bounds,
+    /// What to do about coarser levels: leave them behind, or build them again in the same commit.
+    #[arg(long, value_enum, default_value_t = Levels::None)]
+    refresh: Levels,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Levels {
+    /// They keep their vertices and are marked as behind.
+    None,
+    /// What is behind is built again.
+    Stale,
+    /// All are built again.
+    All,
+}
+
+impl From<Levels> for Refresh {
+    fn from(levels: Levels) -> Self {
+        match levels {
+            Levels::None => Self::None,
+            Levels::Stale => Self::Stale,
+            Levels::All => Self::All,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,6 +80,7 @@ impl Edit {
             if_head: self.if_head,
             refuse_bounds: self.bounds == Bounds::Refuse,
             dry_run: self.dry_run,
+            refresh: self.refresh.into(),
             ..CommitOptions::default()
         };
         let folder = match self.script.as_str() {

@@ -34,3 +34,5 @@ pub(crate) mod render;
 pub(crate) mod repair;
 pub(crate) mod tensor;
 pub(crate) mod validate;
+#[cfg(feature = "edit")]
+pub(crate) mod stores;

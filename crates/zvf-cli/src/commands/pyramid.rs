@@ -54,6 +54,10 @@ pub(crate) struct Pyramid {
     /// Print what would be built, and change nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Build again what edits of level 0 left behind, by the method on record, in one commit.
+    #[cfg(feature = "edit")]
+    #[arg(long, conflicts_with_all = ["new", "in_place", "levels", "methods", "reference", "additive"])]
+    refresh: bool,
     /// How many levels, 0 for none but the first; without, until the coarsest has at most --max-vertices.
     #[arg(long, value_name = "N")]
     levels: Option<u32>,
@@ -133,6 +137,17 @@ impl Pyramid {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        #[cfg(feature = "edit")]
+        if self.refresh {
+            let options = zvf::edit::CommitOptions {
+                dry_run: self.dry_run,
+                message: Some("levels built again".to_owned()),
+                ..zvf::edit::CommitOptions::default()
+            };
+            let path = std::path::Path::new(&self.store);
+            let done = zvf::edit::refresh(path, zvf::edit::Refresh::Stale, &options);
+            return crate::commands::edit::finish(done, &self.store, session, out);
+        }
         if self.store.contains("://") && !self.store.starts_with("file://") {
             let usage = Usage::new("levels are built in a folder of this machine");
             return Err(usage.with_hint("copy the store here, and the result back").into());

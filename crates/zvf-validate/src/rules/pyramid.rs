@@ -2,7 +2,7 @@
 
 use crate::rule::Rule;
 
-pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11, &P12];
+pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11, &P12, &P13];
 
 pub(crate) const P1: Rule =
     Rule::note("P1", "all", "There is one level: nothing to compare.", "Nothing to do.");
@@ -71,4 +71,10 @@ pub(crate) const P12: Rule = Rule::error(
     "later than 0.9.2",
     "additive_levels is announced, and no level adds, or one that does not lacks objects of a coarser one.",
     "Set refinement to add at levels that lack what coarser ones have: readers miss it otherwise.",
+);
+pub(crate) const P13: Rule = Rule::warning(
+    "P13",
+    "0.9",
+    "A level is marked as stale: level 0 was edited since it was built. P3, P6 and P8 are not asked of it.",
+    "Build the level again with zvf pyramid.",
 );

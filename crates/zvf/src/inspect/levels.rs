@@ -43,6 +43,8 @@ pub struct LevelSummary {
     pub object_sparsity: f64,
     /// Whether it is an addition to the next coarser one rather than a copy.
     pub additive: bool,
+    /// Since which head it is behind level 0, in which boxes, and for which objects; none when it is not.
+    pub stale: Option<serde_json::Value>,
     /// The attribute whose categories are the first axis of chunk keys.
     pub chunk_attribute: Option<String>,
     /// Attributes of vertices, fragments, objects, groups and links.
@@ -154,6 +156,8 @@ impl LevelSummary {
         self.error = meta.geometric_error();
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
+        let edited = meta.attributes.get("zvf").and_then(|own| own.get("stale"));
+        self.stale = edited.filter(|stale| !stale.is_null()).cloned();
         self.chunk_attribute = meta.chunk_attribute_name.clone();
     }
 

@@ -1,0 +1,256 @@
+//! Commands on whole stores: `zvf checkout`, `gc`, `vacuum`, `merge`, `split` and `attach`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
+
+use crate::commands::edit::{Bounds, finish};
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+
+/// Make a store that is another as it was at an earlier commit.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf checkout tracts.zarrvectors 12 reviewed.zarrvectors")]
+pub(crate) struct Checkout {
+    /// The store: a folder.
+    store: String,
+    /// The number of the commit; 0 for the store before the first.
+    commit: u64,
+    /// The new store.
+    out: String,
+}
+
+impl Checkout {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let done = edit::checkout(Path::new(&self.store), self.commit, Path::new(&self.out))?;
+        match session.json() {
+            true => writeln!(out, "{done}")?,
+            false => writeln!(out, "{} is {} at commit {}", self.out, self.store, self.commit)?,
+        }
+        Ok(Outcome::Clean)
+    }
+}
+
+/// Remove what the journal of a store keeps and nothing needs.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf gc tracts.zarrvectors
+  zvf gc tracts.zarrvectors --keep 50 --dry-run
+  zvf gc tracts.zarrvectors --vacuum")]
+pub(crate) struct Gc {
+    /// The store: a folder.
+    store: String,
+    /// Remove nothing younger, such as 24h, 30m or 0s.
+    #[arg(long, default_value = "24h", value_name = "TIME")]
+    grace: String,
+    /// So many commits can still be taken back.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    keep: u64,
+    /// Also write the store again without rows that no object has, in one commit.
+    #[arg(long)]
+    vacuum: bool,
+    /// Remove nothing; say what would go.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Gc {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let what = || -> Result<edit::Collect, EditError> {
+            Ok(edit::Collect { grace: edit::parse_duration(&self.grace)?, keep: self.keep, vacuum: self.vacuum, dry_run: self.dry_run })
+        };
+        let done = what().and_then(|what| edit::gc(Path::new(&self.store), what));
+        if let (false, Ok(report)) = (session.json(), &done) {
+            writeln!(out, "{} {} files, {} bytes of the journal", if self.dry_run { "would remove" } else { "removed" }, report["removed"]["files"], report["removed"]["bytes"])?;
+        }
+        finish(done, &self.store, session, out)
+    }
+}
+
+/// Write a store again without rows that no object has, in one commit.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf vacuum tracts.zarrvectors --dry-run")]
+pub(crate) struct Vacuum {
+    /// The store: a folder.
+    store: String,
+    /// Do everything but write; say what would be written.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Vacuum {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let done = edit::vacuum(Path::new(&self.store), self.dry_run);
+        finish(done, &self.store, session, out)
+    }
+}
+
+/// Add the objects, points, links and groups of stores to one, in one commit.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf merge all.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
+  zvf merge all.zarrvectors more.zarrvectors --ids keep --dry-run")]
+pub(crate) struct Merge {
+    /// The store that is added to: a folder.
+    into: String,
+    /// The stores that are added.
+    #[arg(required = true)]
+    from: Vec<PathBuf>,
+    /// What becomes of ids: added to the next id, kept, or given anew.
+    #[arg(long, value_enum, default_value_t = Ids::Shift)]
+    ids: Ids,
+    /// What to do about vertices outside the bounds of the store.
+    #[arg(long, value_enum, default_value_t = Bounds::Grow)]
+    bounds: Bounds,
+    /// Put the objects of each store into a group of its name.
+    #[arg(long)]
+    group_by_source: bool,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Do everything but write; say what would be written.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Ids {
+    Shift,
+    Keep,
+    New,
+}
+
+impl Merge {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let ids = match self.ids {
+            Ids::Shift => MergeIds::Shift,
+            Ids::Keep => MergeIds::Keep,
+            Ids::New => MergeIds::New,
+        };
+        let options = CommitOptions {
+            message: self.message,
+            refuse_bounds: self.bounds == Bounds::Refuse,
+            dry_run: self.dry_run,
+            ..CommitOptions::default()
+        };
+        let done = edit::merge(Path::new(&self.into), &self.from, ids, self.group_by_source, &options);
+        finish(done, &self.into, session, out)
+    }
+}
+
+/// Make a store for each group, object, value or box of one.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf split tracts.zarrvectors parts --by group
+  zvf split points.zarrvectors halves --by box --box=-100,-100:0,100 --box=0,-100:100,100 --half-open")]
+pub(crate) struct Split {
+    /// The store: a folder. It is not changed.
+    store: String,
+    /// The folder of the new stores; it must not exist.
+    folder: PathBuf,
+    /// What divides: group, object, attribute:NAME or box.
+    #[arg(long)]
+    by: String,
+    /// A box, lowest corner and highest, such as 0,0:10,10; may be repeated.
+    #[arg(long = "box", value_name = "LO:HI", allow_hyphen_values = true)]
+    boxes: Vec<String>,
+    /// Leave out what lies on the upper faces of boxes.
+    #[arg(long)]
+    half_open: bool,
+    /// Write nothing; say which stores there would be.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Split {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let corner = |text: &str| -> Option<Vec<f64>> { text.split(',').map(|x| x.trim().parse().ok()).collect() };
+        let by = match self.by.as_str() {
+            "group" => Division::Groups,
+            "object" => Division::Objects,
+            "box" if self.boxes.is_empty() => return Err(Usage::new("--by box needs --box").into()),
+            "box" => {
+                let mut boxes = Vec::new();
+                for text in &self.boxes {
+                    let corners = text.split_once(':').and_then(|(low, high)| Some([corner(low)?, corner(high)?]));
+                    boxes.push(corners.ok_or_else(|| Usage::new(format!("--box {text}: LO:HI is wanted, such as 0,0:10,10")))?);
+                }
+                Division::Boxes(boxes)
+            }
+            other => match other.strip_prefix("attribute:") {
+                Some(name) => Division::Attribute(name.to_owned()),
+                None => return Err(Usage::new(format!("--by {other}: group, object, attribute:NAME or box is wanted")).into()),
+            },
+        };
+        let done = edit::split(Path::new(&self.store), &self.folder, &by, self.half_open, self.dry_run);
+        if let (false, Ok(report)) = (session.json(), &done) {
+            for part in report["stores"].as_array().into_iter().flatten() {
+                writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;
+            }
+            return Ok(Outcome::Clean);
+        }
+        finish(done, &self.store, session, out)
+    }
+}
+
+/// Add columns of a table to the objects of a store, in one commit.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf attach cells.zarrvectors types.csv --key id
+  zvf attach cells.zarrvectors types.csv --key code --on object.code --columns type,layer --prefix cell_")]
+pub(crate) struct Attach {
+    /// The store: a folder.
+    store: String,
+    /// The table: CSV, or TSV by its name.
+    table: PathBuf,
+    /// The column of the table that says which object a row is of.
+    #[arg(long, value_name = "COLUMN")]
+    key: String,
+    /// The column of objects it is compared with, such as object.code [default: their ids].
+    #[arg(long, value_name = "object.NAME")]
+    on: Option<String>,
+    /// The columns wanted [default: all others].
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    columns: Option<Vec<String>>,
+    /// Put this before their names.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    prefix: String,
+    /// Replace columns of the same name.
+    #[arg(long)]
+    replace: bool,
+    /// What to do about rows without an object.
+    #[arg(long, value_enum, default_value_t = Unmatched::Ignore)]
+    unmatched: Unmatched,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Do everything but write; say what would be written.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Unmatched {
+    Ignore,
+    Error,
+}
+
+impl Attach {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let join = Join {
+            key: self.key,
+            on: self.on,
+            columns: self.columns,
+            prefix: self.prefix,
+            replace: self.replace,
+            strict: self.unmatched == Unmatched::Error,
+        };
+        let options = CommitOptions { message: self.message, dry_run: self.dry_run, ..CommitOptions::default() };
+        let done = edit::attach(Path::new(&self.store), &self.table, &join, &options);
+        finish(done, &self.store, session, out)
+    }
+}

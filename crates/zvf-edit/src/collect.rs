@@ -1,0 +1,180 @@
+//! What a journal keeps that nothing needs any longer, and what a store keeps that no object has.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{EditError, Result};
+use crate::geometry::NONE;
+use crate::history::journal;
+use crate::journal::Journal;
+use crate::script::{Committed, commit, report};
+use crate::transaction::{CommitOptions, Transaction};
+
+/// What to remove.
+#[derive(Clone, Copy, Debug)]
+pub struct Collect {
+    /// Nothing younger goes.
+    pub grace: Duration,
+    /// So many commits can still be taken back.
+    pub keep: u64,
+    /// Rewrite the store without rows that no object has.
+    pub vacuum: bool,
+    /// Remove nothing; say what would go.
+    pub dry_run: bool,
+}
+
+/// Removes staged files that nothing needs; with `vacuum` also rows of the store that belong to nothing, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, or the journal cannot be read.
+pub fn gc(store: &Path, what: Collect) -> Result<Json> {
+    let own = journal(store)?;
+    own.settle()?;
+    let mut commits = Vec::new();
+    let mut notices = Vec::new();
+    if what.vacuum {
+        let committed = commit_vacuum(&own, what.dry_run)?;
+        commits.extend(committed.report);
+        notices.extend(committed.notices);
+    }
+    let head = own.head()?;
+    let mut needed: Vec<String> = Vec::new();
+    for seq in own.numbers("log")? {
+        let Some(record) = own.record(seq)? else { continue };
+        if seq + what.keep > head || own.pending()?.contains(&seq) {
+            needed.push(record.txid().to_owned());
+        }
+    }
+    let (mut files, mut bytes) = (0_u64, 0_u64);
+    let now = SystemTime::now();
+    for txid in own.side.list("txn")? {
+        if needed.contains(&txid) {
+            continue;
+        }
+        let folder = format!("txn/{txid}");
+        let keys = own.side.walk(&folder)?;
+        let ages = keys.iter().filter_map(|key| own.side.path(key).metadata().ok()?.modified().ok());
+        // A clock that went back makes files young, never old.
+        let young = ages.max().is_some_and(|newest| now.duration_since(newest).unwrap_or_default() < what.grace);
+        if young {
+            continue;
+        }
+        for key in &keys {
+            files += 1;
+            bytes += own.side.path(key).metadata().map_or(0, |metadata| metadata.len());
+        }
+        if !what.dry_run {
+            own.side.delete_folder(&folder)?;
+        }
+    }
+    let mut done = report(&own, head, what.dry_run, &commits, &notices, None);
+    done["removed"] = json!({"files": files, "bytes": bytes});
+    Ok(done)
+}
+
+/// Writes a store again without rows that belong to nothing, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, or somebody commits meanwhile.
+pub fn vacuum(store: &Path, dry_run: bool) -> Result<Json> {
+    let own = journal(store)?;
+    let committed = commit_vacuum(&own, dry_run)?;
+    let commits: Vec<Json> = committed.report.into_iter().collect();
+    Ok(report(&own, own.head()?, dry_run, &commits, &committed.notices, None))
+}
+
+fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
+    let mut transaction = Transaction::begin(own, Path::new("."))?;
+    transaction.vacuum()?;
+    transaction.operations = vec![json!({"op": "vacuum"})];
+    let options = CommitOptions { message: Some("vacuum".to_owned()), if_head: Some(transaction.head()), dry_run, ..CommitOptions::default() };
+    commit(own, transaction, &options)
+}
+
+impl Transaction {
+    /// Leaves out rows in no fragment, fragments of no object, and empty rows at the end of indexes.
+    fn vacuum(&mut self) -> Result<()> {
+        for kind in 0..self.kinds.len() {
+            let geometry = &mut self.kinds[kind];
+            geometry.load_all()?;
+            let with_objects = geometry.objects.is_some();
+            for chunk in geometry.all_chunks() {
+                let state = &geometry.chunks[&chunk];
+                let held: usize = state.fragments.iter().map(Vec::len).sum();
+                let mut rebuild = held != state.rows.len();
+                let mut gone = Vec::new();
+                for fragment in &state.fragments {
+                    let orphan = with_objects && fragment.iter().all(|v| geometry.owner[*v as usize] == NONE);
+                    if orphan {
+                        rebuild = true;
+                        gone.extend(fragment.iter().copied());
+                    }
+                }
+                for v in gone {
+                    geometry.alive[v as usize] = false;
+                    geometry.free_changed.insert(v);
+                }
+                if rebuild {
+                    geometry.forced.insert(chunk);
+                }
+            }
+            if !crate::levels::coarser(&self.snap)?.is_empty() {
+                continue; // coarser levels have the same rows
+            }
+            let geometry = &mut self.kinds[kind];
+            if let Some(objects) = &mut geometry.objects {
+                let rows = objects.manifests.rows.iter().rposition(|row| row.get(..4).is_some_and(|n| n != [0; 4])).map_or(0, |last| last + 1);
+                if rows < objects.manifests.rows.len() {
+                    objects.manifests.rows.truncate(rows);
+                    if let Some(ids) = &mut objects.ids {
+                        ids.resize(rows);
+                    }
+                    for column in &mut geometry.object_columns {
+                        column.array.resize(rows);
+                    }
+                    objects.list.retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A time such as 24h, 30m, 7d or 0s.
+///
+/// # Errors
+///
+/// When it is written otherwise.
+pub fn parse_duration(text: &str) -> Result<Duration> {
+    let wrong = || EditError::invalid(format!("{text:?} is no time; write 24h, 30m, 7d or 0s"));
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_bad| wrong())?;
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86400,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604_800)] {
+            assert_eq!(parse_duration(text).unwrap().as_secs(), seconds, "{text}");
+        }
+        for text in ["", "h", "5", "1.5h", "-1s", "3 h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

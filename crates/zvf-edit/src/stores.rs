@@ -1,0 +1,413 @@
+//! Whole stores: one at an earlier head, parts of one as stores of their own, several as one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+use zvf_model::Kind;
+use zvf_query::predicate::{ColumnRef, Scope};
+
+use crate::append::{Gathered, to_json};
+use crate::arrays::doc_bytes;
+use crate::error::{EditError, Result};
+use crate::geometry::{NONE, Vid};
+use crate::history::{back_to, hold_for_reading, journal};
+use crate::journal::{Journal, Snapshot};
+use crate::links::End;
+use crate::scalar::Type;
+use crate::script::{commit, report};
+use crate::transaction::{CommitOptions, Transaction};
+
+/// Copies the files of a store to a folder that must not exist.
+fn copy_store(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        return Err(EditError::new(Class::AlreadyExists, format!("{} is there already; give another name", to.display())));
+    }
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    while let Some((source, target)) = folders.pop() {
+        fs::create_dir_all(&target)?;
+        for entry in fs::read_dir(&source)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_string_lossy().starts_with(".tmp-") {
+                continue; // of a writer that is no more
+            }
+            let (inner, outer) = (entry.path(), target.join(&name));
+            if entry.file_type()?.is_dir() {
+                folders.push((inner, outer));
+            } else {
+                fs::copy(&inner, &outer)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes the marks of a journal from the root of a copy: its history stays with the original.
+fn forget_journal(store: &Path) -> Result<()> {
+    let journal = Journal::beside(store);
+    let text = journal.store.get("zarr.json")?.ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
+    let mut root: Json = serde_json::from_slice(&text)?;
+    if let Some(own) = root["attributes"]["zvf"].as_object_mut() {
+        own.shift_remove("journal");
+    }
+    journal.store.put("zarr.json", &doc_bytes(&root)?)?;
+    journal.side.delete_folder("")
+}
+
+/// Makes a store that is the one in `store` as it was at `head`.
+///
+/// # Errors
+///
+/// When there is no such head, its bytes were removed by `gc`, or `out` exists.
+pub fn checkout(store: &Path, head: u64, out: &Path) -> Result<Json> {
+    let own = journal(store)?;
+    let _held = hold_for_reading(store)?;
+    let snap = Snapshot::now(&own)?;
+    if head > snap.head {
+        return Err(EditError::new(Class::NotFound, format!("there is no commit {head}; the last is {}", snap.head)));
+    }
+    let (changes, _, _) = back_to(&own, &snap, head)?;
+    copy_store(store, out)?;
+    let copy = Journal::beside(out);
+    for (key, bytes) in &changes {
+        match bytes {
+            Some(bytes) => copy.store.put(key, bytes)?,
+            None => copy.store.delete(key)?,
+        }
+    }
+    forget_journal(out)?;
+    Ok(json!({"store": store.to_string_lossy(), "out": out.to_string_lossy(), "head": head}))
+}
+
+/// What divides a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Division {
+    /// A store for each group.
+    Groups,
+    /// A store for each object.
+    Objects,
+    /// A store for each value of a column of objects.
+    Attribute(String),
+    /// A store for each box: lowest and highest corner.
+    Boxes(Vec<[Vec<f64>; 2]>),
+}
+
+/// Makes a store in `folder` for each part of the one in `store`, which is not changed.
+///
+/// # Errors
+///
+/// When `folder` exists, or a name, column or box makes no sense.
+pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_run: bool) -> Result<Json> {
+    if folder.exists() {
+        return Err(EditError::new(Class::AlreadyExists, format!("{} is there already; give another name", folder.display())));
+    }
+    let own = journal(store)?;
+    let _held = hold_for_reading(store)?;
+    let mut whole = Transaction::begin(&own, Path::new("."))?;
+    let mut parts: Vec<(String, Keep)> = Vec::new();
+    let mut left: u64 = 0;
+    match by {
+        Division::Groups => {
+            for number in 0..whole.groups.list.len() {
+                let members = whole.groups.list[number].members.iter().copied().collect();
+                parts.push((whole.groups.name(number), Keep::Objects(members)));
+            }
+        }
+        Division::Objects => {
+            for id in whole.object_ids() {
+                parts.push((id.to_string(), Keep::Objects(HashSet::from([id]))));
+            }
+        }
+        Division::Attribute(name) => {
+            let name = name.strip_prefix("object.").unwrap_or(name);
+            let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
+            if !whole.kinds.iter().any(|kind| kind.object_columns.iter().any(|known| known.name == name)) {
+                return Err(EditError::invalid(format!("objects have no column {name:?}")));
+            }
+            let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
+            for id in whole.object_ids() {
+                let Some((kind, object)) = whole.find_object(id) else { continue };
+                match to_json(&whole.kinds[kind].object_value(object, &column)) {
+                    Json::Null => left += 1,
+                    Json::String(text) => {
+                        by_value.entry(text).or_default().insert(id);
+                    }
+                    other => {
+                        by_value.entry(other.to_string()).or_default().insert(id);
+                    }
+                }
+            }
+            parts.extend(by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))));
+        }
+        Division::Boxes(boxes) => {
+            for (number, [low, high]) in boxes.iter().enumerate() {
+                if low.len() != whole.kinds[0].axes || high.len() != low.len() {
+                    return Err(EditError::invalid(format!("box {number} has {} values, expected {}", low.len(), whole.kinds[0].axes)));
+                }
+                parts.push((number.to_string(), Keep::Box(low.clone(), high.clone())));
+            }
+        }
+    }
+    let mut stores = Vec::new();
+    for (name, keep) in &parts {
+        let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect();
+        let target = folder.join(format!("{safe}.zarrvectors"));
+        if !dry_run {
+            copy_store(store, &target)?;
+            forget_journal(&target)?;
+            let copy = Arc::new(Journal::beside(&target));
+            let mut part = Transaction::begin(&copy, Path::new("."))?;
+            part.keep_only(keep, half_open)?;
+            commit(&copy, part, &CommitOptions::default())?;
+            forget_journal(&target)?;
+        }
+        stores.push(json!({"name": name, "store": target.to_string_lossy()}));
+    }
+    let mut notices = Vec::new();
+    if left > 0 {
+        notices.push(json!({"code": "objects_without_value", "text": format!("{left} objects have no value and are in no store")}));
+    }
+    Ok(json!({"store": store.to_string_lossy(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}))
+}
+
+/// What stays of a store.
+enum Keep {
+    Objects(HashSet<i64>),
+    Box(Vec<f64>, Vec<f64>),
+}
+
+impl Transaction {
+    /// The ids of all objects, ascending.
+    pub(crate) fn object_ids(&self) -> Vec<i64> {
+        let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
+        let ids: BTreeSet<i64> = all.flat_map(|objects| objects.list.iter().filter(|object| object.exists).map(|object| object.id)).collect();
+        ids.into_iter().collect()
+    }
+
+    fn keep_only(&mut self, keep: &Keep, half_open: bool) -> Result<()> {
+        for kind in 0..self.kinds.len() {
+            let everything = self.kinds[kind].everything()?;
+            if self.kinds[kind].has_links() {
+                self.kinds[kind].load_all_links()?;
+            }
+            let points = self.kinds[kind].kind == Kind::PointCloud;
+            let geometry = &self.kinds[kind];
+            let inside = |v: Vid| -> bool {
+                let Keep::Box(low, high) = keep else { return false };
+                let position = geometry.position(v);
+                position.iter().enumerate().all(|(axis, x)| *x >= low[axis] && if half_open { *x < high[axis] } else { *x <= high[axis] })
+            };
+            let mut gone: Vec<Vid> = Vec::new();
+            let mut removed: Vec<u32> = Vec::new();
+            match keep {
+                Keep::Box(..) if points => gone.extend(everything.iter().copied().filter(|v| !inside(*v))),
+                _ => {
+                    for (number, object) in geometry.objects.iter().flat_map(|objects| objects.list.iter().enumerate()).filter(|(_, object)| object.exists) {
+                        let stays = match keep {
+                            Keep::Objects(ids) => ids.contains(&object.id),
+                            Keep::Box(..) => object.vertices.iter().any(|v| inside(*v)),
+                        };
+                        if !stays {
+                            removed.push(number as u32);
+                        }
+                    }
+                    gone.extend(everything.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE));
+                }
+            }
+            for object in removed {
+                self.remove_object(kind, object)?;
+            }
+            if !gone.is_empty() {
+                self.remove_vertices(kind, &gone)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of ids when stores are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MergeIds {
+    /// Those that come are added to the next id of the store they come to.
+    #[default]
+    Shift,
+    /// They stay; one that was used is a fault.
+    Keep,
+    /// Each gets the next id.
+    New,
+}
+
+/// Adds the objects, points, links and groups of stores to one, in one commit.
+///
+/// # Errors
+///
+/// When kinds or axes differ, an id was used, or a column is missing that must be given.
+pub fn merge(into: &Path, from: &[PathBuf], ids: MergeIds, by_source: bool, options: &CommitOptions) -> Result<Json> {
+    let own = journal(into)?;
+    let mut target = Transaction::begin(&own, Path::new("."))?;
+    for source in from {
+        let _held = hold_for_reading(source)?;
+        let other = journal(source)?;
+        let mut store = Transaction::begin(&other, Path::new("."))?;
+        let name = source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        target.take_in(&mut store, ids, by_source.then_some(name)).map_err(|error| error.within(&source.to_string_lossy()))?;
+    }
+    let names: Vec<String> = from.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    target.operations = vec![json!({"op": "merge", "from": names})];
+    let mut own_options = options.clone();
+    own_options.if_head = Some(target.head());
+    let committed = commit(&own, target, &own_options)?;
+    let commits: Vec<Json> = committed.report.into_iter().collect();
+    Ok(report(&own, own.head()?, options.dry_run, &commits, &committed.notices, None))
+}
+
+impl Transaction {
+    /// Adds everything of another store.
+    fn take_in(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
+        let tokens = |of: &Self| -> BTreeSet<&'static str> { of.kinds.iter().map(|kind| kind.kind.token()).collect() };
+        if tokens(self) != tokens(other) {
+            return Err(EditError::invalid(format!("the kinds are {:?}, expected {:?}", tokens(other), tokens(self))));
+        }
+        let axes = |of: &Self| -> Vec<String> { of.root["attributes"]["multiscales"][0]["axes"].as_array().into_iter().flatten().map(|axis| axis["name"].to_string()).collect() };
+        if axes(self) != axes(other) {
+            return Err(EditError::invalid(format!("the axes are {:?}, expected {:?}", axes(other), axes(self))));
+        }
+        let shift = self.next_id;
+        let mut renamed: HashMap<i64, i64> = HashMap::new();
+        for number in 0..other.kinds.len() {
+            let kind = self.kind_named(Some(&json!(other.kinds[number].kind.token())))?;
+            other.kinds[number].load_all()?;
+            other.kinds[number].load_all_links()?;
+            self.unite_columns(kind, other, number)?;
+            let mut twin: HashMap<Vid, Vid> = HashMap::new();
+            let list: Vec<(i64, u32)> = {
+                let objects = other.kinds[number].objects.iter().flat_map(|objects| objects.list.iter().enumerate());
+                let mut list: Vec<(i64, u32)> = objects.filter(|(_, object)| object.exists).map(|(n, object)| (object.id, n as u32)).collect();
+                list.sort_unstable();
+                list
+            };
+            for (id, object) in list {
+                let vertices = other.kinds[number].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+                let gathered = other.gather(number, Some(object), &vertices);
+                let new = match ids {
+                    MergeIds::Shift => id.checked_add(shift).ok_or_else(|| EditError::invalid(format!("object {id}: its new id would be too large")))?,
+                    MergeIds::Keep => id,
+                    MergeIds::New => self.next_id,
+                };
+                let made = self.add_gathered(kind, Some(new), &gathered)?;
+                renamed.insert(id, new);
+                twin.extend(vertices.into_iter().zip(made));
+            }
+            let free: Vec<Vid> = other.kinds[number].everything()?.into_iter().filter(|v| other.kinds[number].owner[*v as usize] == NONE).collect();
+            if !free.is_empty() {
+                let gathered = other.gather(number, None, &free);
+                let made = self.add_gathered(kind, None, &gathered)?;
+                twin.extend(free.into_iter().zip(made));
+            }
+            self.copy_records(kind, other, number, &twin)?;
+        }
+        for (number, theirs) in other.groups.list.clone().into_iter().enumerate() {
+            let same = theirs.name.as_ref().and_then(|name| (0..self.groups.list.len()).find(|group| self.groups.list[*group].name.as_ref() == Some(name)));
+            let to = same.unwrap_or_else(|| self.groups.push(theirs.name.clone()));
+            for id in &theirs.members {
+                if let Some(id) = renamed.get(id) {
+                    self.join_group(to, *id);
+                }
+            }
+            if same.is_none() {
+                for theirs in &other.groups.columns {
+                    if let Some(ours) = self.groups.columns.iter_mut().find(|ours| ours.name == theirs.name && ours.ty == theirs.ty) {
+                        ours.array.resize(self.groups.list.len());
+                        if number < theirs.array.len() {
+                            let row = theirs.array.row(number).to_vec();
+                            ours.array.set(to, &row);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(name) = group {
+            let to = self.groups.find(&json!(name)).unwrap_or_else(|| self.groups.push(Some(name)));
+            let mut all: Vec<i64> = renamed.into_values().collect();
+            all.sort_unstable();
+            for id in all {
+                self.join_group(to, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns of objects that only the other store has.
+    fn unite_columns(&mut self, kind: usize, other: &Self, number: usize) -> Result<()> {
+        for theirs in &other.kinds[number].object_columns {
+            if !self.column_exists("object", kind, &theirs.name) {
+                let ty: Type = theirs.ty.clone();
+                let attrs = json!({"name": theirs.name, "dtype": ty.scalar.name()});
+                let fill = ty.sentinel();
+                self.make_column("object", kind, &theirs.name, ty, fill, attrs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a script would say of vertices and their object.
+    fn gather(&self, kind: usize, object: Option<u32>, vertices: &[Vid]) -> Gathered {
+        let geometry = &self.kinds[kind];
+        let mut gathered = Gathered::default();
+        let place: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        for (i, v) in vertices.iter().enumerate() {
+            gathered.positions.push(json!(geometry.position(*v)));
+            if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
+                gathered.parents.insert(i, *parent);
+            }
+        }
+        for column in &geometry.columns {
+            let size = column.ty.size();
+            let rows = vertices.iter().map(|v| row_json(&column.ty, &column.data[*v as usize * size..(*v as usize + 1) * size]));
+            gathered.attributes.insert(column.name.clone(), rows.collect());
+        }
+        if let Some(object) = object {
+            let mut values = Map::new();
+            for column in &geometry.object_columns {
+                let row = geometry.object_row(object, &column.name).unwrap_or_default();
+                let value = if row == column.array.fill { Json::Null } else { row_json(&column.ty, &row) };
+                values.insert(column.name.clone(), value);
+            }
+            gathered.values = values;
+        }
+        gathered
+    }
+
+    /// Links of the other store, between the vertices that came of them.
+    fn copy_records(&mut self, kind: usize, other: &Self, number: usize, twin: &HashMap<Vid, Vid>) -> Result<()> {
+        if !self.kinds[kind].has_links() {
+            return Ok(());
+        }
+        let Some(family) = &other.kinds[number].links else { return Ok(()) };
+        let mut ends: Vec<Vec<Vid>> = Vec::new();
+        let mut values: Map<String, Json> = family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
+        for record in family.records.iter().filter(|record| record.alive) {
+            let own: Option<Vec<Vid>> = record.ends.iter().map(|end| if let End::Vertex(v) = end { twin.get(v).copied() } else { None }).collect();
+            let Some(own) = own else { continue };
+            ends.push(own);
+            for (column, row) in family.columns.iter().zip(&record.values) {
+                if let Some(list) = values.get_mut(&column.name).and_then(Json::as_array_mut) {
+                    list.push(row_json(&column.ty, row));
+                }
+            }
+        }
+        self.add_records(kind, ends, (!values.is_empty()).then_some(&values))
+    }
+}
+
+/// A row as a script has it.
+fn row_json(ty: &Type, row: &[u8]) -> Json {
+    match ty.width {
+        1 => to_json(&ty.value(row, 0)),
+        width => Json::Array((0..width as usize).map(|i| to_json(&ty.value(row, i))).collect()),
+    }
+}

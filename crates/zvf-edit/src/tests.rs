@@ -1,0 +1,170 @@
+//! Scripts on stores of every kind, and what is left of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use archives::Unpacked;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use crate::error::EditError;
+use crate::journal::{Journal, new_txid};
+use crate::transaction::{CommitOptions, Transaction};
+use crate::{Editor, Undo, hold_for_reading, log, undo};
+
+/// Runs a script of one transaction.
+fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
+    let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
+    for (n, line) in lines.iter().enumerate() {
+        editor.line(n as u64 + 1, &line.to_string())?;
+    }
+    editor.finish()?;
+    Ok(editor.report(None))
+}
+
+/// The positions of every object, and of what has none, rounded: objects by id, `None` for the rest.
+fn positions(store: &Path) -> BTreeMap<Option<i64>, Vec<String>> {
+    let mut transaction = Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap();
+    let geometry = &mut transaction.kinds[0];
+    let mut found: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
+    for v in geometry.everything().unwrap() {
+        let id = geometry.object(geometry.owner[v as usize]).map(|object| object.id);
+        found.entry(id).or_default().push(format!("{:.3?}", geometry.position(v)));
+    }
+    if !geometry.is_ordered() {
+        found.values_mut().for_each(|list| list.sort());
+    }
+    found
+}
+
+fn tree(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = archives::tree(store);
+    files.remove("zarr.json"); // the next id and the mark of the journal stay
+    files
+}
+
+const STORES: [&str; 10] = [
+    "pl2_negative",
+    "sl3_streamlines",
+    "sl3_sharded_blosc",
+    "ln3_basic",
+    "gr3_links",
+    "sk3_trees",
+    "ms3_tri",
+    "pc2_bins",
+    "pc3_basic",
+    "pc3_objects",
+];
+
+#[test]
+fn what_is_moved_away_and_back_is_where_it_was() {
+    for id in STORES {
+        let store = Unpacked::new(id);
+        let before = positions(store.path());
+        let all = json!({"all": true});
+        let there = json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
+        let back = json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
+        assert_eq!(run(store.path(), &[there]).unwrap()["head"], 1, "{id}");
+        assert_ne!(positions(store.path()), before, "{id}");
+        assert_eq!(run(store.path(), &[back]).unwrap()["head"], 2, "{id}");
+        assert_eq!(positions(store.path()), before, "{id}");
+    }
+}
+
+fn axes(store: &Path) -> usize {
+    Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap().kinds[0].axes
+}
+
+#[test]
+fn an_undone_edit_leaves_the_files_as_they_were() {
+    for id in STORES {
+        let store = Unpacked::new(id);
+        let before = tree(store.path());
+        let shift = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![-31.5; axes(store.path())]});
+        run(store.path(), &[shift]).unwrap();
+        assert_ne!(tree(store.path()), before, "{id}");
+        undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+        assert!(tree(store.path()) == before, "{id}");
+        assert_eq!(log(store.path(), None).unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_transaction_without_change_commits_nothing() {
+    for id in STORES {
+        let store = Unpacked::new(id);
+        let before = archives::tree(store.path());
+        let still = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![0.0; axes(store.path())]});
+        let report = run(store.path(), &[still]).unwrap();
+        assert_eq!((&report["head"], &report["changed"]), (&json!(0), &json!(false)), "{id}");
+        assert!(archives::tree(store.path()) == before, "{id}");
+    }
+}
+
+#[test]
+fn faults_have_a_class_and_a_line_and_change_nothing() {
+    let store = Unpacked::new("sl3_streamlines");
+    let before = archives::tree(store.path());
+    #[rustfmt::skip]
+    let cases = [
+        (json!({"op": "vertex.spin"}), Class::InvalidArgument),
+        (json!({"op": "vertex.move", "vertices": {"object": 0}}), Class::InvalidArgument),
+        (json!({"op": "vertex.move", "vertices": {"object": 0}, "by": [1]}), Class::InvalidArgument),
+        (json!({"op": "vertex.move", "vertices": {"object": 987_654}, "by": [1, 1, 1]}), Class::InvalidArgument),
+        (json!({"op": "object.remove", "objects": [0], "force": true}), Class::InvalidArgument),
+        (json!({"op": "expect", "object": 0, "exists": false}), Class::ExpectationFailed),
+        (json!({"op": "vertex.set", "vertices": {"all": true, "count": 1}, "values": {}}), Class::ExpectationFailed),
+        (json!({"op": "append", "file": "none.csv"}), Class::NotFound),
+        (json!({"op": "commit"}), Class::InvalidArgument),
+    ];
+    for (line, class) in cases {
+        let error = run(store.path(), &[json!({"op": "object.remove", "objects": [1]}), line.clone()]).unwrap_err();
+        assert_eq!((error.class, error.line), (class, Some(2)), "{line}");
+        assert!(archives::tree(store.path()) == before, "{line}");
+    }
+}
+
+#[test]
+fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
+    let store = Unpacked::new("sl3_streamlines");
+    let journal = Arc::new(Journal::beside(store.path()));
+    let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
+    let before = positions(store.path());
+    let mut writers: Vec<Transaction> = (0..3).map(|_| Transaction::begin(&journal, Path::new(".")).unwrap()).collect();
+    for (writer, object) in writers.iter_mut().zip([0, 1, 0]) {
+        writer.apply(&shift(object)).unwrap();
+    }
+    let mut done = writers.into_iter().map(|writer| crate::script::commit(&journal, writer, &CommitOptions::default()));
+    assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 1);
+    assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 2);
+    let error = done.next().unwrap().unwrap_err();
+    assert_eq!((error.class, error.conflicts), (Class::Conflict, vec!["object:0".to_owned()]));
+    let after = positions(store.path());
+    let changed: Vec<i64> = before.iter().filter(|(id, list)| after[id] != **list).filter_map(|(id, _)| *id).collect();
+    assert_eq!(changed, [0, 1]);
+}
+
+#[test]
+fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
+    let store = Unpacked::new("sl3_streamlines");
+    let journal = Arc::new(Journal::beside(store.path()));
+    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    writer.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
+    let plan = writer.plan(&CommitOptions::default()).unwrap();
+    let txid = new_txid();
+    let keys = journal.stage(&txid, &plan.changes, &plan.before).unwrap();
+    // A writer that dies here was never there.
+    assert!(positions(store.path()).contains_key(&Some(0)));
+    assert!(journal.append(1, &json!({"seq": 1, "txid": txid, "keys": keys, "report": plan.report})).unwrap());
+    // And one that dies here has committed.
+    assert_eq!(journal.pending().unwrap(), [1]);
+    drop(hold_for_reading(store.path()).unwrap());
+    assert!(journal.pending().unwrap().is_empty());
+    assert!(!positions(store.path()).contains_key(&Some(0)));
+    // Applied again, nothing changes.
+    let before = archives::tree(store.path());
+    std::fs::remove_file(journal.side.path("done/00000000000000000001")).unwrap();
+    journal.settle().unwrap();
+    assert!(archives::tree(store.path()) == before);
+}
