@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{self, Anchor, Element, Endpoint, LinkCell, LinkRecord, Store};
+use zvf_format::link::{self, Anchor, Element, Endpoint, LinkCell, LinkRecord};
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
@@ -85,7 +85,6 @@ impl Family {
             family = family.directed();
         }
         if attrs["store"] == "duplicate" {
-            family = family.stored(Store::Duplicate);
             return Err(EditError::unsupported(format!("{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\"")));
         }
         let mut arrays = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! `zvf edit`.
 
-use std::io::{self, BufRead as _, BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
