@@ -33,6 +33,15 @@ impl QueryError {
         ModelError::refused(Class::LimitExceeded, what, expected, found).into()
     }
 
+    /// The same, of something in the chunk `key`.
+    #[must_use]
+    pub(crate) fn in_chunk(self, key: &zvf_format::key::ChunkKey) -> Self {
+        match *self.0 {
+            Fault::Model(error) => error.in_chunk(key).into(),
+            Fault::Bad(_) | Fault::Batch(_) => self,
+        }
+    }
+
     pub(crate) fn column(error: BadColumn) -> Self {
         ModelError::from(error).into()
     }

@@ -66,6 +66,13 @@ impl Warm {
         Ok(keep(&self.attributes, name, found))
     }
 
+    /// The number of the axis called `name`.
+    pub(crate) fn axis(&self, name: &str) -> Option<u32> {
+        let axes = self.level.store().root().axes().iter();
+        let mut named = (0..).zip(axes.take(self.level.axes()));
+        named.find_map(|(number, axis)| (axis.name == name).then_some(number))
+    }
+
     /// The same; an error where it is not there.
     pub(crate) async fn required_of_vertices(
         &self,

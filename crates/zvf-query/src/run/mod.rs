@@ -9,6 +9,7 @@ mod chains;
 mod choose;
 mod columns;
 mod conditions;
+mod count;
 mod elements;
 mod fetch;
 mod groups;
@@ -16,13 +17,14 @@ mod join;
 mod levels;
 mod objects;
 mod rows;
+mod statistics;
+mod stream;
 mod vertices;
 mod waves;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::stream::{self, Stream, StreamExt as _};
 use tokio::sync::OnceCell;
 use zvf_format::Class;
 use zvf_format::grid::{BoundingBox, ChunkRange};
@@ -34,10 +36,14 @@ use crate::answer::{Answer, Figures, Missing, Plan};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize, wide};
 use crate::query::{Mode, Query};
+use crate::region::Region;
 use crate::select::candidates::{self, candidates, chunks_of, everything};
 use crate::warm::Warm;
+pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
-pub(crate) use waves::waves;
+pub(crate) use statistics::statistics;
+pub(crate) use stream::stream;
+use waves::waves;
 
 /// A question that met its level.
 #[derive(Debug)]
@@ -52,7 +58,8 @@ pub(crate) struct Context {
     /// Whether what this level lacks may be in another one of the answer.
     lenient: bool,
     pub(crate) chunks: Arc<KeyTable>,
-    /// The region's box, and the chunks it meets.
+    /// A box around what can be in the answer, by the region and by conditions on axes, and the chunks
+    /// that meet both; `None` where neither says anything.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
     found: Found,
 }
@@ -113,6 +120,10 @@ impl Context {
         if !conditions.links.is_empty() {
             columns::check_links(kind)?;
         }
+        let reach = match &conditions.bounds {
+            None => reach,
+            Some(bounds) => Some(narrowed(reach, bounds, query.region.as_ref(), &warm)?),
+        };
         let (named, found) = (OnceCell::new(), Found::default());
         let lenient = false;
         Ok(Self {
@@ -252,6 +263,38 @@ impl Context {
     }
 }
 
+/// What can matter of a question with such a region, where conditions leave only rows within `bounds`.
+///
+/// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
+/// the answer need not lie in both.
+fn narrowed(
+    reach: Option<(BoundingBox, ChunkRange)>,
+    bounds: &[(f64, f64)],
+    region: Option<&Region>,
+    warm: &Warm,
+) -> Result<(BoundingBox, ChunkRange), QueryError> {
+    let chunks = |bbox: &BoundingBox| chunks_of(warm.level.chunk_shape(), warm.level.bins(), bbox);
+    let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
+    let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();
+    // The sides one by one: conditions that contradict each other have a low side above the high one.
+    let above = BoundingBox::new(&low, &vec![f64::INFINITY; low.len()])?;
+    let below = BoundingBox::new(&vec![f64::NEG_INFINITY; high.len()], &high)?;
+    let mut range = chunks(&above)?.intersection(&chunks(&below)?)?;
+    let mut bbox = BoundingBox::new(&low, &high).unwrap_or(above);
+    if let Some((own, chunks)) = reach {
+        range = range.intersection(&chunks)?;
+        bbox = own;
+    }
+    if let Some(region) = region {
+        let hull = region.hull();
+        let low: Vec<f64> = hull.low().iter().zip(&low).map(|(a, b)| a.max(*b)).collect();
+        let high: Vec<f64> = hull.high().iter().zip(&high).map(|(a, b)| a.min(*b)).collect();
+        // A region outside the bounds has no box in common with them, and no vertex in the answer.
+        bbox = BoundingBox::new(&low, &high).unwrap_or(bbox);
+    }
+    Ok((bbox, range))
+}
+
 /// All waves, one after the other, as one answer.
 pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let waves = waves(context, Purpose::Collect).await?;
@@ -306,54 +349,6 @@ fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The waves answered in order, some ahead; none after the limit.
-pub(crate) fn batches(
-    work: Vec<(Arc<Context>, Wave)>,
-    limit: Option<u64>,
-) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
-    let most = limit.map_or(usize::MAX, to_usize);
-    // One more than the limit tells whether an object is cut off.
-    let each = most.saturating_add(1);
-    // An edge or face takes several times what a vertex takes on its way.
-    let links = work.first().is_some_and(|(context, _)| context.kind.has_links());
-    let ahead = if links { AHEAD_WITH_LINKS } else { AHEAD };
-    let refined = stream::iter(work).then(|(context, wave)| async move {
-        let waves = context.refined(wave).await;
-        stream::iter(match waves {
-            Ok(waves) => waves.into_iter().map(|wave| Ok((Arc::clone(&context), wave))).collect(),
-            Err(error) => vec![Err(error)],
-        })
-    });
-    let answers =
-        refined.flatten().map(move |wave: Result<(Arc<Context>, Wave), QueryError>| async move {
-            let (context, wave) = wave?;
-            let batch = context.answer(&wave, each).await?;
-            context.warm.level.store().check_maps()?;
-            Ok(batch)
-        });
-    let answers = Box::pin(answers.buffered(ahead));
-    stream::unfold((answers, most), |(mut answers, left)| async move {
-        if left == 0 {
-            return None;
-        }
-        let batch = match answers.next().await? {
-            Ok(batch) if batch.len() > left => join::cut(&batch, left).map(|batch| (batch, 0)),
-            Ok(batch) => {
-                let left = left.saturating_sub(batch.len());
-                Ok((batch, left))
-            }
-            Err(error) => Err(error),
-        };
-        Some(match batch {
-            Ok((batch, left)) => (Ok(batch), (answers, left)),
-            Err(error) => (Err(error), (answers, 0)),
-        })
-    })
-}
-
-/// Waves that are answered ahead of whoever takes them.
-const AHEAD: usize = 3;
-const AHEAD_WITH_LINKS: usize = 2;
 /// Rows of a collected answer.
 const MOST_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.

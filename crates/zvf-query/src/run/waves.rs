@@ -106,7 +106,7 @@ impl Context {
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
-        let Some(index) = self.warm.level.objects().await? else {
+        if self.warm.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
             let asked = self.asks_for_objects() && !self.lenient;
@@ -116,7 +116,8 @@ impl Context {
                 (true, false) => Err(BadQuery::NoObjects.into()),
                 (false, _) => Ok(Vec::new()),
             };
-        };
+        }
+        let index = self.index().await?;
         let meta = self.warm.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
         if self.query.order == Some(Order::Original)

@@ -17,11 +17,13 @@ mod kept;
 mod marks;
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords};
+use zvf_format::{Class, Expected};
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError};
 use zvf_store::Caching;
 
 use super::Context;
 use super::fetch::{Need, Of};
+use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::num::{narrow, to_u64, to_usize, wide};
 use crate::query::Mode;
@@ -51,6 +53,35 @@ struct Part {
     chunks: Vec<u32>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
+}
+
+/// How many rows are known to be there: all of a chunk that is held whole, and as far as ranges were read
+/// of others.
+fn rows_present(held: &Held) -> u64 {
+    match held {
+        Held::Nothing => 0,
+        Held::Whole(column) => to_u64(column.len()),
+        Held::Parts(parts) => {
+            let ends = parts.iter().map(|(first, column)| u64::from(*first) + to_u64(column.len()));
+            ends.max().unwrap_or(0)
+        }
+    }
+}
+
+/// Refuses records that end at rows that are not there, whichever way was asked.
+fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
+    for record in 0..part.records.len() {
+        for (place, row) in part.records.ends(record) {
+            let cell = part.chunks.get(place).copied().unwrap_or(CUT);
+            let Some(chunk) = chunks.get(wide(cell)).filter(|chunk| !chunk.absent) else { continue };
+            if row >= chunk.rows {
+                let (what, expected) = ("row that a link names", Expected::AtMost(i128::from(chunk.rows) - 1));
+                let error = ModelError::refused(Class::OutOfBounds, what, expected, row);
+                return Err(error.in_chunk(&chunk.key).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One chunk of the query.
@@ -94,9 +125,18 @@ impl Context {
         let positions = self.read(of, &keys, needs, caching).await?;
         for ((chunk, held), wanted) in chunks.iter_mut().zip(&positions).zip(wanted) {
             chunk.absent |= wanted && matches!(held, Held::Nothing);
+            chunk.rows = rows_present(held);
+            if let Held::Whole(_) = held {
+                check_end(&chunk.key, chunk.runs.end(), chunk.rows)?;
+            }
         }
+        for part in &parts {
+            check_ends(part, &chunks)?;
+        }
+        let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let allowed = self.allowed(&chunks, &keys).await?;
-        let allowed = self.passing(&chunks, &parts, (&keys, &extents), allowed, caching).await?;
+        let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
+        let allowed = self.passing(&chunks, &parts, known, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept =
@@ -193,7 +233,8 @@ impl Context {
                 None => (Runs::default(), 0),
                 Some(fragments) => {
                     let view = fragments.view()?;
-                    (runs(&view, None, true), view.extent())
+                    let runs = runs(&view, None, true).map_err(|error| error.in_chunk(&key))?;
+                    (runs, view.extent())
                 }
             };
             let counts = own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
@@ -214,7 +255,8 @@ impl Context {
             let mut allowed = vec![false; to_usize(chunk.rows)];
             for run in &chunk.runs.list {
                 let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
-                let rows = allowed.get_mut(wide(run.start)..wide(run.end()));
+                let end = wide(run.end()).min(allowed.len()); // no end of a record is behind it
+                let rows = allowed.get_mut(wide(run.start)..end);
                 if let (Ok(_), Some(rows)) = (own, rows) {
                     rows.fill(true);
                 }
@@ -229,7 +271,7 @@ impl Context {
         &self,
         chunks: &[Chunk],
         parts: &[Part],
-        (keys, rows): (&[ChunkKey], &[u64]),
+        (keys, rows, positions): (&[ChunkKey], &[u64], &[Held]),
         allowed: Option<Vec<Vec<bool>>>,
         caching: Caching,
     ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
@@ -237,7 +279,7 @@ impl Context {
             return Ok(allowed);
         }
         let all = rows_that_matter(chunks, parts);
-        let Some(test) = self.row_test(keys, rows, &all, caching).await? else {
+        let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
         let empty = |rows: &u64| vec![false; to_usize(*rows)];
@@ -276,7 +318,8 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
         for run in &chunk.runs.list {
             let mut start = run.start;
-            let rows = ends.get(wide(run.start)..wide(run.end())).unwrap_or_default();
+            let end = wide(run.end()).min(ends.len()); // no end of a record is behind it
+            let rows = ends.get(wide(run.start)..end).unwrap_or_default();
             for same in rows.chunk_by(|a, b| a == b) {
                 let len = narrow(to_u64(same.len()));
                 if same.first() == Some(&true) {
@@ -349,7 +392,8 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
                 let foreign = chunks.get(wide(cell)).is_some_and(|chunk| !chunk.own);
                 if foreign && let Some(ends) = ends.get_mut(wide(cell)) {
-                    ends.push(Piece { cell, start: narrow(row), len: 1, fragment: 0 });
+                    // A row that 32 bits do not hold is there in no chunk: reading this one shows that.
+                    ends.push(Piece { cell, start: narrow(row).min(u32::MAX - 1), len: 1, fragment: 0 });
                 }
             }
         }
