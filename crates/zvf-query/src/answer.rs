@@ -1,10 +1,11 @@
 //! What comes back: geometry, whether it is all of it, and what it cost.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Field, Kind, Level, ObjectId, Value};
 use zvf_store::Notice;
 
@@ -84,7 +85,8 @@ impl Counts {
         self.truncated |= other.truncated;
         self.missing.extend(other.missing);
         // What one of the levels has is there.
-        self.unknown_objects.retain(|id| other.unknown_objects.contains(id));
+        let unknown: HashSet<ObjectId> = other.unknown_objects.into_iter().collect();
+        self.unknown_objects.retain(|id| unknown.contains(id));
     }
 }
 
@@ -152,7 +154,7 @@ impl Summary {
 }
 
 /// A cell that is listed and not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The array, as a path below the root of the store.
     pub array: String,

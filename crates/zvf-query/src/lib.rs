@@ -24,6 +24,6 @@ mod warm;
 pub use answer::{
     Answer, AttributeStatistics, Counts, Figures, Missing, Plan, Statistics, Summary,
 };
-pub use error::{BadQuery, QueryError};
+pub use error::{BadQuery, QueryError, QueryErrorKind};
 pub use query::{Columns, LevelRule, Mode, Order, PLACES, Query, UnknownIds};
 pub use reader::Reader;

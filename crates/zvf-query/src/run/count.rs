@@ -15,12 +15,7 @@ use crate::reader::Reader;
 
 /// The counts of the answer to `query`.
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
-    let bare = Query {
-        columns: Columns::None,
-        owners: false,
-        places: false,
-        ..query.clone()
-    };
+    let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
     let mut all: Option<Counts> = None;
     for context in &contexts {
@@ -84,8 +79,8 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
             break;
         }
     }
-    counts.missing = std::mem::take(&mut *context.missing());
-    counts.unknown_objects = std::mem::take(&mut *context.unknown());
+    counts.missing = std::mem::take(&mut *context.missing()).list;
+    counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
     counts.complete = counts.missing.is_empty() && !counts.truncated;
     Ok(counts)
 }

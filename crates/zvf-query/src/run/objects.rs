@@ -74,7 +74,7 @@ impl Context {
             match (row, self.query.unknown_ids) {
                 (Some(row), _) => rows.push(row),
                 (None, UnknownIds::Skip) => {}
-                (None, UnknownIds::Report) => self.note_unknown(*id),
+                (None, UnknownIds::Report) => self.unknown().push(*id),
                 (None, UnknownIds::Error) => return Err(BadQuery::NoSuchObject(*id).into()),
             }
         }
@@ -202,7 +202,7 @@ impl Context {
     /// What is left of the objects where some chunks are missing in one of `columns`: an object that lacks
     /// some is the runs between.
     fn there(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
-        if self.missing().is_empty() {
+        if self.missing().list.is_empty() {
             return parted;
         }
         let held = |piece: &Piece| {
@@ -254,7 +254,7 @@ impl Context {
         let axes = self.warm.level.axes();
         let mut cut = Cuts::new(&parted, region, positions, axes, limit);
         let mut columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
-        let known = self.missing().len();
+        let known = self.missing().list.len();
         parted = self.there(parted, &columns);
         if known > 0 {
             // Some values are missing: what is left without them is cut anew.

@@ -39,10 +39,7 @@ pub(super) struct Codes {
 }
 
 /// `predicate` with its columns among `columns`.
-pub(super) fn prepared(
-    predicate: &Predicate,
-    columns: &[(ColumnRef, RowColumn)],
-) -> Condition {
+pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]) -> Condition {
     let one = |column: &ColumnRef| {
         let number = columns.iter().position(|(known, _)| known == column);
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());

@@ -161,7 +161,7 @@ impl Pipeline {
                 && let Some((context, wave)) = self.coarse.pop_front()
             {
                 self.dividing = Some(self.runner.run(async move {
-                    let waves = context.refined(wave).await?;
+                    let waves = context.refined(wave, Purpose::Stream).await?;
                     Ok(waves.into_iter().map(|wave| (Arc::clone(&context), wave)).collect())
                 }));
             }
@@ -201,10 +201,7 @@ impl Runner {
         }
     }
 
-    fn run<T: Send + 'static>(
-        self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Running<T> {
+    fn run<T: Send + 'static>(self, work: impl Future<Output = T> + Send + 'static) -> Running<T> {
         match (self, Handle::try_current()) {
             (Self::Tasks, Ok(runtime)) => Running::Task(runtime.spawn(work)),
             (Self::Threads, _) => Running::on_thread(work.boxed()),

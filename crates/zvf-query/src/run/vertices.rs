@@ -180,7 +180,7 @@ impl Context {
         let found = to_u64(pieces.rows);
         super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
-        if !self.missing().is_empty() {
+        if !self.missing().list.is_empty() {
             pieces = there(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
@@ -261,7 +261,11 @@ impl Context {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        self.beside_of_nothing(batch)
+        let batch = self.beside_of_nothing(batch)?;
+        match self.kind.has_links() {
+            true => Ok(batch.with_elements(self.no_elements()?)?),
+            false => Ok(batch),
+        }
     }
 
     /// Adds what the chunks at `places` cost.

@@ -112,7 +112,8 @@ impl Intervals {
         let (mut low, mut high) = (start, end);
         let before = self.0.range(..start).next_back().map(|(from, to)| (*from, *to));
         let first = before.filter(|(_, to)| *to >= start).map_or(start, |(from, _)| from);
-        let met: Vec<(u32, u32)> = self.0.range(first..=end).map(|(from, to)| (*from, *to)).collect();
+        let met: Vec<(u32, u32)> =
+            self.0.range(first..=end).map(|(from, to)| (*from, *to)).collect();
         let mut at = start;
         for (from, to) in met {
             if from > at {
@@ -192,7 +193,10 @@ mod tests {
         let told = runs(&index, None, true).unwrap();
         assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
         let once = told.without_repeats();
-        assert_eq!((flat(&once), once.rows, once.end()), (vec![(0, 2, 0), (2, 3, 1), (9, 2, 3)], 7, 11));
+        assert_eq!(
+            (flat(&once), once.rows, once.end()),
+            (vec![(0, 2, 0), (2, 3, 1), (9, 2, 3)], 7, 11)
+        );
     }
 
     #[test]
@@ -212,7 +216,8 @@ mod tests {
                 all.push(*start, *len, number);
             }
             let once = all.without_repeats();
-            let found: Vec<_> = once.list.iter().map(|run| (run.start, run.len, run.fragment)).collect();
+            let found: Vec<_> =
+                once.list.iter().map(|run| (run.start, run.len, run.fragment)).collect();
             assert_eq!(found, expected, "{fragments:?}");
         }
     }

@@ -108,14 +108,16 @@ fn cells(made: &Made, query: &Query) -> u64 {
 
 #[test]
 fn conditions_on_axes_narrow_what_is_read() {
-    let points = (0..32).map(|i| vec![i as f32, -(i as f32)]).collect();
+    let points = (0..32).map(|i| vec![i as f32, 0.0]).collect();
     let data = Data::new(Kind::PointCloud, 4.0, points);
     let made = data.made();
     #[rustfmt::skip]
-    let table: [(&str, std::ops::Range<usize>, u64); 12] = [
-        ("x >= 10 and x < 13", 10..13, 3), // 13 lies in a chunk that is looked into: bounds are closed
+    let table: [(&str, std::ops::Range<usize>, u64); 14] = [
+        ("x >= 10 and x < 13", 10..13, 2),
         ("3 < x <= 6", 4..7, 2),
-        ("y > -3", 0..3, 1),
+        ("x > 3.5 and x < 8", 4..8, 3), // bounds are closed: 8 lies in a chunk that is looked into
+        ("y > -3", 0..32, 8),
+        ("y > 5", 0..0, 0),
         ("x = 5", 5..6, 1),
         ("x in (5, 6.5, 9)", 5..6, 2),
         ("x > 20 and x < 10", 0..0, 0),

@@ -131,3 +131,94 @@ fn the_convention_says_whether_rows_follow_each_other() {
         }
     }
 }
+
+#[test]
+fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
+    for kind in [Kind::PointCloud, Kind::Graph] {
+        let mut files = store(&[nine(kind)]);
+        files.retain(|(path, _)| path != "0/vertices/c/1/0");
+        let gone = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
+        let made = Made::of(&gone);
+        let far = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
+        for query in
+            [Query::all(), Query::within(far), Query::all().filter("x > 1".parse().unwrap())]
+        {
+            let error = made.run(&query).unwrap_err();
+            assert_eq!(error.class(), Class::OutOfBounds, "{kind} {query:?}");
+            assert!(error.to_string().contains("1.0"), "{error}");
+            let answer = made.run(&query.allow_missing()).unwrap();
+            assert!(!answer.complete && answer.missing.len() == 1, "{kind}");
+        }
+        let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
+        assert_eq!(numbers(&made.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
+        // An index without fragments says nothing.
+        let empty = with_cell(&gone, "0/vertex_fragments/c/1/0", &fragments(&[]));
+        assert_eq!(Made::of(&empty).run(&Query::all()).unwrap().batch.len(), 6);
+    }
+}
+
+#[test]
+fn empty_answers_have_the_columns_of_others() {
+    let nowhere = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
+    for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+        let mut data = nine(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
+        data.elements = match kind {
+            Kind::Mesh => vec![vec![0, 1, 2]],
+            Kind::Skeleton => vec![vec![5, 2], vec![6, 5]],
+            Kind::Graph => vec![vec![0, 1], vec![5, 6]],
+            _ => Vec::new(),
+        };
+        let made = data.made();
+        let ask = |query: Query| made.run(&query.with_owners().with_places()).unwrap().batch;
+        let some = ask(Query::all());
+        for query in [
+            Query::within(nowhere),
+            Query::within(nowhere).mode(Mode::Cells),
+            Query::all().filter("v > 1000".parse().unwrap()),
+            Query::all().filter("x > 1000".parse().unwrap()),
+            Query::objects([ObjectId(55)]),
+        ] {
+            let none = ask(query.clone());
+            let columns = |batch: &zvf_model::Batch| -> Vec<_> {
+                let fields = batch
+                    .fields()
+                    .iter()
+                    .chain(batch.elements().into_iter().flat_map(|all| all.fields()));
+                fields
+                    .map(|one| (one.name.clone(), one.column.dtype(), one.column.width()))
+                    .collect()
+            };
+            assert!(none.is_empty(), "{kind} {query:?}");
+            assert_eq!(columns(&none), columns(&some), "{kind} {query:?}");
+            assert_eq!(none.positions().dtype(), some.positions().dtype());
+            assert_eq!(
+                none.elements().map(zvf_model::Elements::width),
+                some.elements().map(zvf_model::Elements::width),
+                "{kind} {query:?}"
+            );
+            assert!(none.vertex_objects().is_some(), "{kind} {query:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_do_not_exist_have_no_relatives() {
+    let made = nine(Kind::PointCloud).made();
+    let row = |chunk: i64, row| zvf_model::VertexRow {
+        chunk: zvf_format::key::ChunkKey::new(&[chunk, 0]).unwrap(),
+        row,
+    };
+    let level = zvf_model::Level;
+    for (rows, message) in [
+        (vec![row(0, 5), row(1, 2)], None),
+        (vec![row(0, 6)], Some("InvalidArgument: there is no row 6 in chunk 0.0")),
+        (vec![row(0, 0), row(7, 0)], Some("InvalidArgument: there is no row 0 in chunk 7.0")),
+        (
+            vec![row(1, u64::MAX)],
+            Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
+        ),
+    ] {
+        let found = made.wait(made.reader.related(level(0), level(1), &rows));
+        assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
+    }
+}

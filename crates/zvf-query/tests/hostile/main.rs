@@ -159,7 +159,11 @@ fn lies() -> Vec<Lie> {
         add(
             "a link to a row that is not there",
             Box::new(move |files| {
-                let width = if files.iter().any(|(path, _)| path.starts_with("0/links/0/0.0.0")) { 3 } else { 2 };
+                let width = if files.iter().any(|(path, _)| path.starts_with("0/links/0/0.0.0")) {
+                    3
+                } else {
+                    2
+                };
                 let rows = vec![row; width];
                 for path in ["0/links/0/0.0/c/0/0", "0/links/0/0.0.0/c/0/0"] {
                     put(files, path, &[int64s(&rows)]);
@@ -175,7 +179,9 @@ fn lies() -> Vec<Lie> {
                     doc["attributes"]["num_objects"] = json!(count);
                 });
                 for array in ["object_index/manifests", "object_index/object_ids"] {
-                    edit(files, &format!("0/{array}/zarr.json"), |doc| doc["shape"] = json!([count]));
+                    edit(files, &format!("0/{array}/zarr.json"), |doc| {
+                        doc["shape"] = json!([count])
+                    });
                 }
             }),
         );
@@ -204,7 +210,11 @@ fn lies() -> Vec<Lie> {
             "values for other rows",
             Box::new(move |files| {
                 for chunk in 0..6 {
-                    for array in ["vertex_attributes/v", "vertex_attributes/label", "fragment_attributes/code"] {
+                    for array in [
+                        "vertex_attributes/v",
+                        "vertex_attributes/label",
+                        "fragment_attributes/code",
+                    ] {
                         put(files, &format!("0/{array}/c/{chunk}/0"), &[vec![1; bytes]]);
                     }
                 }
@@ -213,7 +223,9 @@ fn lies() -> Vec<Lie> {
         add(
             "positions of other rows",
             Box::new(move |files| {
-                (0..6).for_each(|chunk| put(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]]));
+                (0..6).for_each(|chunk| {
+                    put(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]])
+                });
             }),
         );
     }
@@ -232,7 +244,9 @@ fn lies() -> Vec<Lie> {
     );
     add(
         "a group of all ids",
-        Box::new(|files| put(files, "0/groups/c/0", &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])])),
+        Box::new(|files| {
+            put(files, "0/groups/c/0", &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])])
+        }),
     );
     all
 }
@@ -255,7 +269,9 @@ fn every_question_to_a_store_that_lies_is_answered_or_refused() {
                 let memory = archives::in_memory(&files).await;
                 let root = Path::default();
                 let options = OpenOptions::default();
-                let Ok(store) = Store::from_object_store(memory, &root, options).await else { return };
+                let Ok(store) = Store::from_object_store(memory, &root, options).await else {
+                    return;
+                };
                 ask(&Reader::new(store)).await;
             });
             let peak = HEAP.peak_usage().saturating_sub(before);

@@ -151,7 +151,7 @@ impl Context {
     }
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
-    fn implies_parents(&self) -> bool {
+    pub(super) fn implies_parents(&self) -> bool {
         let convention = self.warm.level.links_convention().known();
         let by_order = match self.kind {
             Kind::Skeleton => convention != Some(LinksConvention::Explicit),

@@ -26,9 +26,8 @@ use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::num::{narrow, to_u64, to_usize, wide};
-use crate::query::Mode;
 use crate::select::held::{Held, ranges};
-use crate::select::pieces::{Piece, Pieces};
+use crate::select::pieces::{Piece, Pieces, not_held};
 use crate::select::runs::{Runs, runs};
 use kept::Kept;
 use marks::{Marks, NONE};
@@ -42,6 +41,16 @@ pub(crate) struct Work {
     pub(crate) cells: Vec<(usize, usize)>,
     /// Cells that belong to other work, and tell who has a parent other than the implied one.
     pub(crate) told: Vec<(usize, usize)>,
+}
+
+/// An answer whose vertices and elements can be told from those of other answers.
+pub(crate) struct Keyed {
+    pub(crate) batch: Batch,
+    /// Where the vertices are stored, in their order: the place of the chunk in the upper 32 bits, the row in
+    /// the lower ones. The vertices of cuts come behind these and have none.
+    pub(crate) places: Vec<u64>,
+    /// Segment, cell and record of each element; those that are no records come behind.
+    pub(crate) elements: Vec<(u64, u64, u64)>,
 }
 
 /// The records of one cell.
@@ -73,9 +82,12 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
     for record in 0..part.records.len() {
         for (place, row) in part.records.ends(record) {
             let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-            let Some(chunk) = chunks.get(wide(cell)).filter(|chunk| !chunk.absent) else { continue };
+            let Some(chunk) = chunks.get(wide(cell)).filter(|chunk| !chunk.absent) else {
+                continue;
+            };
             if row >= chunk.rows {
-                let (what, expected) = ("row that a link names", Expected::AtMost(i128::from(chunk.rows) - 1));
+                let (what, expected) =
+                    ("row that a link names", Expected::AtMost(i128::from(chunk.rows) - 1));
                 let error = ModelError::refused(Class::OutOfBounds, what, expected, row);
                 return Err(error.in_chunk(&chunk.key).into());
             }
@@ -103,6 +115,15 @@ const CUT: u32 = u32::MAX;
 impl Context {
     /// The answer to some of the cells.
     pub(super) async fn elements(&self, work: &Work) -> Result<Batch, QueryError> {
+        Ok(self.elements_keyed(work, false).await?.batch)
+    }
+
+    /// The same, with what tells its elements, and its vertices where `with_places` asks for it.
+    pub(super) async fn elements_keyed(
+        &self,
+        work: &Work,
+        with_places: bool,
+    ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len().saturating_add(work.cells.len());
         let caching = if rows > MANY_CELLS { Caching::Once } else { self.caching(0) };
@@ -157,18 +178,39 @@ impl Context {
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
         let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
+        let places = if with_places { self.places_of(&keys, &pieces)? } else { Vec::new() };
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
         let batch = self.with_beside(batch, &keys, &all, None).await?;
 
-        let width = family.as_ref().map_or(2, LinkFamily::link_width);
-        let width = if self.mode == Mode::Clip && self.kind == Kind::Mesh { 3 } else { width };
+        let width = self.element_width;
         let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
         let (rows, from) =
             if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
         let elements = Elements::new(width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
-        Ok(batch.with_elements(elements)?)
+        let keys = from.iter().map(|source| {
+            let record = source.and_then(|(part, record)| {
+                let part = parts.get(wide(part))?;
+                Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
+            });
+            record.unwrap_or((u64::MAX, 0, 0))
+        });
+        let keys = keys.collect();
+        Ok(Keyed { batch: batch.with_elements(elements)?, places, elements: keys })
+    }
+
+    /// Where the vertices of `pieces` are stored.
+    fn places_of(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
+        let mut places = Vec::with_capacity(pieces.rows);
+        for piece in &pieces.list {
+            // A chunk that records name and the presence list does not comes with no place.
+            let place = keys.get(wide(piece.cell)).and_then(|key| self.chunks.find(key));
+            let place = place.ok_or_else(not_held)?;
+            let first = to_u64(place) << 32 | u64::from(piece.start);
+            places.extend(first..first + u64::from(piece.len));
+        }
+        Ok(places)
     }
 
     /// The records of `cells`, each cell a part.
@@ -393,7 +435,12 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
                 let foreign = chunks.get(wide(cell)).is_some_and(|chunk| !chunk.own);
                 if foreign && let Some(ends) = ends.get_mut(wide(cell)) {
                     // A row that 32 bits do not hold is there in no chunk: reading this one shows that.
-                    ends.push(Piece { cell, start: narrow(row).min(u32::MAX - 1), len: 1, fragment: 0 });
+                    ends.push(Piece {
+                        cell,
+                        start: narrow(row).min(u32::MAX - 1),
+                        len: 1,
+                        fragment: 0,
+                    });
                 }
             }
         }
