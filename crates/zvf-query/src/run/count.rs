@@ -6,7 +6,7 @@
 //! edges and faces                        collected without attributes: their vertices are counted once
 //! ```
 
-use super::{Context, Purpose, Wave, collect, contexts, join, waves};
+use super::{Context, Purpose, Wave, collect_all, contexts, join, waves};
 use crate::answer::Counts;
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize};
@@ -17,6 +17,17 @@ use crate::reader::Reader;
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
     let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
+    if let Some(first) = contexts.first().filter(|first| first.kind.has_links()) {
+        let answer = collect_all(&contexts).await?;
+        let mut counts = Counts::new(first.warm.level.level(), first.kind);
+        counts.vertices = to_u64(answer.batch.len());
+        counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
+        counts.complete = answer.complete;
+        counts.truncated = answer.truncated;
+        counts.missing = answer.missing;
+        counts.unknown_objects = answer.unknown_objects;
+        return Ok(counts);
+    }
     let mut all: Option<Counts> = None;
     for context in &contexts {
         let left = query.limit.map(|limit| limit - all.as_ref().map_or(0, |all| all.vertices));
@@ -37,16 +48,6 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 
 async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.warm.level.level(), context.kind);
-    if context.kind.has_links() {
-        let answer = collect(context).await?;
-        counts.vertices = to_u64(answer.batch.len());
-        counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
-        counts.complete = answer.complete;
-        counts.truncated = answer.truncated;
-        counts.missing = answer.missing;
-        counts.unknown_objects = answer.unknown_objects;
-        return Ok(counts);
-    }
     let most = limit.map_or(usize::MAX, to_usize);
     let mut left = most;
     let waves = waves(context, Purpose::Stream).await?;
