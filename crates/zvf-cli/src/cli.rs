@@ -1,12 +1,15 @@
 //! The command line: what is common to all subcommands, and which there are.
 
 use std::io::{self, BufWriter, Write as _};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::blob::Blob;
 use crate::commands::cell::Cell;
+#[cfg(all(feature = "local", feature = "write"))]
+use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
 use crate::commands::create::Create;
@@ -114,6 +117,8 @@ enum Command {
     Tensor(Tensor),
     Validate(Validate),
     Repair(Repair),
+    #[cfg(all(feature = "local", feature = "write"))]
+    Clean(Clean),
     Completions(Completions),
     Man(Man),
 }
@@ -155,12 +160,15 @@ impl Cli {
                 Command::Tensor(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
+                #[cfg(all(feature = "local", feature = "write"))]
+                Command::Clean(command) => command.run(&session, &mut out),
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
-        runtime.shutdown_background();
+        // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.
+        runtime.shutdown_timeout(CLEANING);
         let outcome = done?;
         session.check_maps()?;
         out.flush()?;
@@ -199,8 +207,12 @@ const UNITS: [(&str, u64); 11] = [
     ("g", 1 << 30),
 ];
 
+/// How long threads that still write are waited for after a command was stopped.
+const CLEANING: Duration = Duration::from_secs(5);
+
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 looked and found faults, 2 bad request or unsupported, \
-    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 130 interrupted.";
+    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 6 changed by somebody else or not \
+    known whether it was published, 130 interrupted.";
 
 #[cfg(test)]
 mod tests {

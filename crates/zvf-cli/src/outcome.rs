@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use zvf::convert::ConvertError;
 use zvf::format::Class;
 
-use crate::interrupt::Interrupted;
+use crate::interrupt::{Interrupted, StoppedAtCommit};
 
 /// How a command ended that did what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,9 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if cause.is::<Interrupted>() {
         return Some(Class::Cancelled);
     }
+    if cause.is::<StoppedAtCommit>() {
+        return Some(Class::CommitUnknown);
+    }
     cause.downcast_ref::<io::Error>().map(io_class)
 }
 
@@ -150,6 +153,7 @@ mod tests {
             (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
             (io(io::ErrorKind::TimedOut), 5, "timed out"),
             (Interrupted.into(), 130, "Cancelled, interrupted"),
+            (StoppedAtCommit.into(), 6, &StoppedAtCommit.to_string()),
             (ConvertError::from(stopped).into(), 130, "cannot write: Cancelled, interrupted"),
         ] {
             assert_eq!(class(&error).exit_code(), code, "{error}");

@@ -125,6 +125,12 @@ impl Store {
         source::needs_runtime(address)
     }
 
+    /// The directory of this machine that the store was opened in.
+    #[cfg(feature = "local")]
+    pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
+        if let Source::Local(local) = &self.shared.source { local.folder() } else { None }
+    }
+
     /// The backend that `address` names, and where on it the store lies, for who replaces single objects;
     /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
     ///

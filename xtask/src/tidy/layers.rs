@@ -57,18 +57,19 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("zvf-format", &[]),
     ("zvf-blosc", &["zvf-format"]),
-    ("zvf-store", &["zvf-format", "zvf-blosc"]),
+    ("zvf-publish", &[]),
+    ("zvf-store", &["zvf-format", "zvf-blosc", "zvf-publish"]),
     ("zvf-model", &["zvf-format", "zvf-store"]),
     ("zvf-query", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-write", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-pyramid", &["zvf-format", "zvf-store", "zvf-model", "zvf-query", "zvf-write"]),
     ("zvf-validate", &["zvf-format", "zvf-store"]),
-    ("zvf-repair", &["zvf-format", "zvf-store", "zvf-validate"]),
+    ("zvf-repair", &["zvf-format", "zvf-publish", "zvf-store", "zvf-validate"]),
     ("zvf-migrate", &["zvf-format", "zvf-store", "zvf-model"]),
-    ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
+    ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-publish", "zvf-store"]),
     ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
     ("zvf-render", &["zvf-format", "zvf-model", "zvf-query"]),
     (
@@ -76,6 +77,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
         &[
             "zvf-format",
             "zvf-blosc",
+            "zvf-publish",
             "zvf-store",
             "zvf-model",
             "zvf-query",

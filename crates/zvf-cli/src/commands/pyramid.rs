@@ -117,7 +117,8 @@ impl Pyramid {
         if self.dry_run {
             return self.plan(session, out).await;
         }
-        let how = BuildOptions::default();
+        let gate = session.interrupt().gate().clone();
+        let how = BuildOptions { gate, ..BuildOptions::default() };
         let progress = session.progress("building levels");
         let told = |report: &LevelReport| progress.set(report.to_string());
         let built = if self.reference.is_empty() {

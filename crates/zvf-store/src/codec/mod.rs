@@ -33,8 +33,6 @@ pub(crate) use batch::{Caps, Job, spread, undo_many};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::Codecs;
-#[cfg(feature = "local")]
-pub(crate) use encode::join;
 pub(crate) use encode::{Encoder, len};
 pub(crate) use order::{swap, transpose, untranspose};
 

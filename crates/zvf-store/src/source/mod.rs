@@ -24,7 +24,7 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
-pub(crate) use self::local::hop;
+pub(crate) use self::local::{OpenedFolder, hop};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;

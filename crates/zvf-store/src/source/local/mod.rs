@@ -54,8 +54,33 @@ struct Shared {
     maps: Option<maps::Maps>,
     #[cfg(unix)]
     spares: Option<Arc<spares::Spares>>,
+    folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
+}
+
+/// Which directory was opened, and under which name.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenedFolder {
+    pub(crate) path: std::path::PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl OpenedFolder {
+    fn read(path: &Path) -> Option<Self> {
+        let path = std::fs::canonicalize(path).ok()?;
+        let about = std::fs::metadata(&path).ok()?;
+        #[cfg(unix)]
+        let (device, inode) = {
+            use std::os::unix::fs::MetadataExt as _;
+            (about.dev(), about.ino())
+        };
+        // Elsewhere the path and the documents are all there is.
+        #[cfg(not(unix))]
+        let (device, inode) = (0, u64::from(!about.is_dir()));
+        Some(Self { path, device, inode })
+    }
 }
 
 impl Local {
@@ -82,6 +107,11 @@ impl Local {
     ) -> Result<Self, StoreError> {
         let maps = Some(maps::Maps::new(promise));
         Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
+    }
+
+    /// Which directory this is, where that could be found out when it was opened.
+    pub(crate) fn folder(&self) -> Option<&OpenedFolder> {
+        self.0.folder.as_ref()
     }
 
     /// Whether the files that are mapped are what they were.
@@ -187,6 +217,7 @@ impl Shared {
             maps: None,
             #[cfg(unix)]
             spares: None,
+            folder: OpenedFolder::read(path),
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
         })
