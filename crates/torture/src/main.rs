@@ -17,6 +17,7 @@ mod more;
 mod mutate;
 mod naive;
 mod powerloss;
+mod race;
 mod random;
 mod stores;
 
@@ -53,6 +54,8 @@ enum Command {
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
+    /// Processes that change one store of this machine at the same time.
+    Race(race::Race),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
 }
@@ -87,6 +90,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Kill9(kill9) => kill9.run()?,
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
+        Command::Race(race) => race.run()?,
         Command::Stores(stores) => stores.run()?,
     };
     let Report { name, n, failures, seed } = report;

@@ -25,7 +25,7 @@ pub(crate) struct Interrupt {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
-    gate: CommitGate, // passed right before something is visible
+    gate: CommitGate,    // passed right before something is visible
     pressed: AtomicBool, // too late to cancel, once
     told: Notify,
     first: Mutex<Option<Arc<AtomicBool>>>, // set before anything is stopped

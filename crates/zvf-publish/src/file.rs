@@ -16,7 +16,7 @@ use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
-use crate::lock::FileLock;
+use crate::lock::{FileLock, is_same};
 use crate::name::{hidden_sibling, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
@@ -83,15 +83,18 @@ impl AtomicFile {
         let identity = TargetIdentity::read(&path, "")?;
         // Where they cannot be removed, they are in nobody's way.
         drop(remove_leftovers(disk, &path));
-        let name = format!("{WORD}-{}", unique_id());
-        let temporary = hidden_sibling(&path, &name).unwrap_or_default();
-        let file = disk.open_new(&temporary, identity.is_some())?;
-        let own = match FileLock::try_acquire(disk, &temporary) {
-            Ok(Some(own)) => own,
-            Ok(None) => return Err(io::Error::from(io::ErrorKind::ResourceBusy).into()),
-            Err(error) => {
-                drop(fs::remove_file(&temporary));
-                return Err(error.into());
+        let (temporary, file, own) = loop {
+            let name = format!("{WORD}-{}", unique_id());
+            let temporary = hidden_sibling(&path, &name).unwrap_or_default();
+            let file = disk.open_new(&temporary, identity.is_some())?;
+            match FileLock::try_acquire(disk, &temporary) {
+                Ok(Some(own)) if is_same(&file, &temporary)? => break (temporary, file, own),
+                // Until it was locked, another process could take it for a dead one's and remove it.
+                Ok(_) => drop(fs::remove_file(&temporary)),
+                Err(error) => {
+                    drop(fs::remove_file(&temporary));
+                    return Err(error.into());
+                }
             }
         };
         let disk = disk.clone();

@@ -206,7 +206,7 @@ fn process_start(process: u32) -> String {
 }
 
 #[cfg(unix)]
-fn is_same(file: &File, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let own = file.metadata()?;
     match fs::metadata(path) {
@@ -217,7 +217,7 @@ fn is_same(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 #[cfg(not(unix))]
-fn is_same(_file: &File, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_same(_file: &File, path: &Path) -> io::Result<bool> {
     Ok(path.exists())
 }
 

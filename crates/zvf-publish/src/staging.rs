@@ -249,7 +249,8 @@ impl StagingDir {
         if let Some(old) = replaced.filter(|old| old.is_dir()) {
             // What was put in at the last moment is not removed with it.
             let foreign = (self.options.find_foreign)(&old).map_err(PublishError::Unknown)?;
-            carry_over(disk, (&old, target), self.options.marker, &foreign)?;
+            let carried = carry_over(disk, (&old, target), self.options.marker, &foreign);
+            carried.map_err(|error| PublishError::Unknown(io::Error::other(error)))?;
         }
         // It is there; whatever is left is scratch that the next one removes.
         drop(disk.remove_all(&self.scratch));

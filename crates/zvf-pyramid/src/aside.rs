@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
-use zvf_format::metadata::Level as Document;
+use zvf_metadata::Level as Document;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
@@ -51,7 +51,10 @@ impl Aside {
         let chain = LevelReader::chain(store, Level(0)).await?;
         // Whoever cannot write here is told so by the build.
         let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
-        let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address)) else { return Ok(None) };
+        let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address))
+        else {
+            return Ok(None);
+        };
         let aside = Self { folder, _lock: lock };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = recipe(levels.collect(), store, options);

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock};
 
 use crate::error::RepairError;

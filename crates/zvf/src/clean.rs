@@ -193,7 +193,10 @@ mod tests {
     #[test]
     fn each_name_has_its_state() {
         let here = std::env::temp_dir().join(format!("zvf-clean-names-{}", std::process::id()));
-        let here = { fs::create_dir_all(&here).unwrap(); here.canonicalize().unwrap() };
+        let here = {
+            fs::create_dir_all(&here).unwrap();
+            here.canonicalize().unwrap()
+        };
         let ago = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
         #[rustfmt::skip]
         let table = [

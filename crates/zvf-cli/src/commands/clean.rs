@@ -42,8 +42,11 @@ impl Clean {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let failed = || format!("cannot clean {}", self.path);
         let found = list(&self.path).with_context(failed)?;
-        let removed =
-            if self.dry_run { Vec::new() } else { remove(&self.path, self.all).with_context(failed)? };
+        let removed = if self.dry_run {
+            Vec::new()
+        } else {
+            remove(&self.path, self.all).with_context(failed)?
+        };
         let mut lines = Vec::new();
         for one in &found {
             let gone = removed.iter().any(|removed| removed.path == one.path);

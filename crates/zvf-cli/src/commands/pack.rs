@@ -78,7 +78,8 @@ impl Pack {
         }
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {}", self.file.display());
-        let new = NewFile::create_gated(&self.file, self.overwrite, session.interrupt().gate()).map_err(Error::from);
+        let new = NewFile::create_gated(&self.file, self.overwrite, session.interrupt().gate())
+            .map_err(Error::from);
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));

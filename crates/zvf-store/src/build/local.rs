@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use zvf_format::metadata::Node;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Node;
 use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock};
 
 use super::BuildOptions;
@@ -27,10 +27,7 @@ fn staging_options(options: &BuildOptions) -> StagingOptions {
 }
 
 /// Scratch beside the store at `target`, after what the dead left was removed.
-pub(super) fn begin(
-    target: &Path,
-    options: &BuildOptions,
-) -> Result<StagingDir, StoreError> {
+pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir, StoreError> {
     let lock = match &options.lock {
         Some(lock) if lock.is_of(target) => lock.clone(),
         _ => TargetLock::acquire(&options.disk, target)?,
@@ -48,7 +45,9 @@ pub(super) fn join(
 ) -> Result<SharedStagingDir, StoreError> {
     let staging = staging_options(options);
     let check = staging.clone();
-    SharedStagingDir::join(target, work, options.disk.clone(), staging, |target| check_target(target, &check))
+    SharedStagingDir::join(target, work, options.disk.clone(), staging, |target| {
+        check_target(target, &check)
+    })
 }
 
 /// Refuses a name that is taken, and a store with a journal.

@@ -19,6 +19,8 @@
 //! Not here: what a payload means, and which arrays a store must have.
 
 mod cells;
+#[cfg(feature = "local")]
+mod check;
 mod dense;
 mod keep;
 #[cfg(feature = "local")]
@@ -38,8 +40,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_format::metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_publish::{CommitGate, Disk, TargetLock};
 #[cfg(feature = "local")]
 use zvf_publish::{SharedStagingDir, StagingDir};
@@ -112,7 +114,7 @@ impl Default for BuildOptions {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+/// use zvf_metadata::{Axis, Level, Root, ZarrVectors};
 /// use zvf_store::{Build, BuildOptions, CellPlan, Store};
 ///
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
@@ -198,7 +200,7 @@ impl Build {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
     /// use zvf_format::key::ChunkKey;
-    /// use zvf_format::metadata::{Axis, Root, ZarrVectors};
+    /// use zvf_metadata::{Axis, Root, ZarrVectors};
     /// use zvf_store::{Build, BuildOptions, CellPlan};
     ///
     /// let (work, plan) = (dir.path().join("work"), CellPlan::new(vec![0], vec![9]));
@@ -233,9 +235,7 @@ impl Build {
     ) -> Result<Self, StoreError> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
-            Place::Directory(path) => {
-                Self::join_folder(path, work.to_owned(), options).await
-            }
+            Place::Directory(path) => Self::join_folder(path, work.to_owned(), options).await,
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
                 let (path, _) = (path.to_string_lossy(), work);
@@ -532,16 +532,25 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
+                let known = self.documented_nodes();
                 let publish = move || {
                     folder.put_again(key.as_str(), &root)?;
-                    folder.publish()
+                    check::check_store(folder.path(), &root, &|key| known.contains(key))?;
+                    Ok::<(), StoreError>(folder.publish()?)
                 };
-                Ok(crate::source::hop(Op::Publish, publish).await??)
+                crate::source::hop(Op::Publish, publish).await?
             }
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                Ok(crate::source::hop(Op::Publish, move || work.publish(root)).await??)
+                let known = self.documented_nodes();
+                let publish = move || {
+                    if !work.is_published()? {
+                        check::check_store(&work.path(), &root, &|key| known.contains(key))?;
+                    }
+                    Ok::<(), StoreError>(work.publish(root)?)
+                };
+                crate::source::hop(Op::Publish, publish).await?
             }
             Site::Remote(uploads) => {
                 if uploads.publish(&key, &root).await? == Created::Looked {
@@ -652,6 +661,12 @@ impl Build {
         }
         nodes.insert(key.clone(), state);
         Ok(key)
+    }
+
+    /// The nodes that this build has written or taken over.
+    #[cfg(feature = "local")]
+    fn documented_nodes(&self) -> BTreeSet<Key> {
+        locked(&self.0.nodes).keys().cloned().collect()
     }
 
     /// Takes the names of nodes whose documents are copied.
