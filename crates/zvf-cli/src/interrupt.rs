@@ -67,8 +67,11 @@ impl Interrupt {
         threads.worker_threads(WORKERS).max_blocking_threads(readers);
         let built = threads.enable_all().build();
         let runtime = built.context("cannot start")?;
-        let _inside = runtime.enter();
-        for mut signal in signals().context("cannot wait for signals")? {
+        let heard = {
+            let _inside = runtime.enter();
+            signals().context("cannot wait for signals")?
+        };
+        for mut signal in heard {
             let this = self.clone();
             runtime.spawn(async move {
                 while signal.recv().await.is_some() {
