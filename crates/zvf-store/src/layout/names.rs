@@ -11,7 +11,7 @@
 //! the same.
 
 use zvf_format::key::ChunkPath;
-use zvf_format::metadata::ChunkKeyEncoding;
+use zvf_metadata::ChunkKeyEncoding;
 
 /// Returns the name, below its array, of the chunk or shard at `index`.
 pub(crate) fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
@@ -39,9 +39,9 @@ pub(crate) fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option
 pub(crate) const fn chunk_folder(encoding: ChunkKeyEncoding) -> Option<&'static str> {
     match encoding {
         ChunkKeyEncoding::Default => Some("c"),
-        ChunkKeyEncoding::DefaultDots
-        | ChunkKeyEncoding::V2Dots
-        | ChunkKeyEncoding::V2Slashes => None,
+        ChunkKeyEncoding::DefaultDots | ChunkKeyEncoding::V2Dots | ChunkKeyEncoding::V2Slashes => {
+            None
+        }
     }
 }
 

@@ -231,7 +231,11 @@ impl Flat {
         // Both objects are asked for at once, before the document can say where the second one is.
         if !doc.chunk_key_encoding.is_usual() {
             let name = name_chunk(doc.chunk_key_encoding, &[0]);
-            let error = StoreError::unsupported(Op::Parse, "chunk_key_encoding of a small array: chunk", &*name);
+            let error = StoreError::unsupported(
+                Op::Parse,
+                "chunk_key_encoding of a small array: chunk",
+                &*name,
+            );
             return Err(error.with_key(&document(key)?));
         }
         let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use zvf_format::metadata::ChunkKeyEncoding;
+use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::name_chunk;
 use super::shard::{Shards, Spans};

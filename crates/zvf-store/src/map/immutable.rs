@@ -58,8 +58,17 @@ const WRITE_BITS: u32 = 0o222;
 /// Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs, overlay, SquashFS, EROFS and ISO 9660.
 #[cfg(target_os = "linux")]
 const LOCAL_FILE_SYSTEMS: [u32; 11] = [
-    0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x2FC1_2FC1, 0x0102_1994, 0x8584_58F6, 0x794C_7630,
-    0x7371_7368, 0xE0F5_E1E2, 0x9660,
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0xF2F5_2010,
+    0x2FC1_2FC1,
+    0x0102_1994,
+    0x8584_58F6,
+    0x794C_7630,
+    0x7371_7368,
+    0xE0F5_E1E2,
+    0x9660,
 ];
 
 #[cfg(all(test, target_os = "linux"))]

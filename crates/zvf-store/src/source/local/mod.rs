@@ -179,8 +179,9 @@ impl Local {
             return objects.into_iter().map(|o| shared.read(o, None)).collect();
         }
         std::thread::scope(|scope| {
-            let work =
-                |part: Vec<Object>| move || part.into_iter().map(|o| shared.read(o, None)).collect();
+            let work = |part: Vec<Object>| {
+                move || part.into_iter().map(|o| shared.read(o, None)).collect()
+            };
             let mut parts = split(objects, parts).into_iter();
             let own = parts.next().map(work);
             let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
@@ -217,7 +218,8 @@ impl Local {
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        let listed = hop(Op::List, move || shared.listed(dir::children(&shared.dir, &from))).await?;
+        let listed =
+            hop(Op::List, move || shared.listed(dir::children(&shared.dir, &from))).await?;
         listed.map_err(|e| e.with_key(prefix))
     }
 

@@ -37,7 +37,7 @@ use zvf_format::{Class, Expected};
 use self::part::Part;
 pub(crate) use self::put::Created;
 use self::retry::{Policy, Retry};
-use self::tries::{Arrivals, Miss, Reports, Tries};
+use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
@@ -63,7 +63,6 @@ struct Shared {
     no_suffix: AtomicBool,
     /// The runtime was found to have none.
     no_timers: AtomicBool,
-    arrivals: Arrivals,
     reports: Option<Reports>,
     requests: AtomicU64,
     bytes_read: AtomicU64,
@@ -91,7 +90,6 @@ impl Remote {
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
             no_timers: AtomicBool::new(false),
-            arrivals: Arrivals::default(),
             reports: options.on_retry.clone().map(Reports::new),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
@@ -105,11 +103,12 @@ impl Remote {
         let pieces = objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces })| {
             pieces.into_iter().map(move |piece| (at, key.clone(), piece))
         });
-        let begin = Instant::now();
+        let batch = Arc::new(Batch::begin());
         let fetches = pieces.map(|(at, key, piece)| {
-            let shared = Arc::clone(&self.0);
+            let (shared, batch) = (Arc::clone(&self.0), Arc::clone(&batch));
             async move {
-                let outcome = shared.read(&key, piece.range, begin).await;
+                let outcome = shared.read(&key, piece.range, &batch).await;
+                batch.count(&outcome);
                 (at, key, piece, outcome)
             }
         });
@@ -135,7 +134,8 @@ impl Remote {
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
-        let listing = self.0.children(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
+        let listing =
+            self.0.children(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
             is_seen(prefix, &name).then_some(Child { name, is_dir })
@@ -185,18 +185,15 @@ impl Shared {
         &self,
         key: &Key,
         range: ByteRange,
-        begin: Instant,
+        batch: &Batch,
     ) -> Result<Option<Read>, StoreError> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::Read, key, Some(begin));
+        let mut tries = Tries::new(self, Op::Read, key, batch.waiting());
         let mut part = None;
         loop {
             match self.attempt(&path, range, &mut part, &mut tries).await {
-                Ok(answer) => {
-                    self.arrivals.count();
-                    return Ok(answer);
-                }
+                Ok(answer) => return Ok(answer),
                 Err(miss) => tries.again(self, miss).await?,
             }
         }
@@ -357,7 +354,7 @@ impl Shared {
     ) -> Result<Read, Miss> {
         let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
         let len = begun.range.end.saturating_sub(begun.range.start);
-        let body = begun.fill(reply.into_stream(), &self.bytes_read, &self.arrivals);
+        let body = begun.fill(reply.into_stream(), &self.bytes_read);
         let whole = match tries.within(self, "body", self.retry.policy.body(len), body).await {
             Ok(Ok(whole)) => whole,
             Ok(Err(miss)) => {

@@ -11,7 +11,7 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
 
 use super::super::Version;
-use super::tries::{Arrivals, Miss};
+use super::tries::Miss;
 use crate::budget::Reservation;
 use crate::error::{Change, StoreError};
 use crate::num::{to_u64, to_usize};
@@ -54,14 +54,12 @@ impl Part {
         &mut self,
         mut body: BoxStream<'static, object_store::Result<Bytes>>,
         counter: &AtomicU64,
-        arrivals: &Arrivals,
     ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
         let expected = self.range.end.saturating_sub(self.range.start);
         let mut whole = None;
         let mut found = to_u64(self.bytes.len());
         while let Some(chunk) = body.next().await {
             let chunk = chunk?;
-            arrivals.count();
             counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
             found = found.saturating_add(to_u64(chunk.len()));
             if found > expected {

@@ -3,8 +3,8 @@
 //! A try either gives an answer or a [`Miss`]. A miss is judged (see [`super::verdict`]), and then
 //! there is another try after a pause, or its error is the answer. All tries of one thing end at one
 //! deadline, which only moves for what is not the store's fault: the wait for room in the budget, and the
-//! time that a long body takes at the slowest speed that is waited for. A batch in which nothing arrives
-//! ends at that of its first request: what begins later does not begin to count anew.
+//! time that a long body takes at the slowest speed that is waited for. Once a request of a batch was given
+//! up, the others have as long since the last answer to the batch, and do not begin to count anew.
 //!
 //! What has an answer at once needs no clock, and there is none outside of a tokio runtime, nor in one that
 //! was built without timers. There nothing is given up and nothing is tried again.
@@ -12,7 +12,7 @@
 use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, poll_immediate, select};
@@ -40,15 +40,14 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// The tries for what lies under `key`, on behalf of a caller that has waited without an answer since
+    /// The tries for what lies under `key`, on behalf of a caller that has waited for an answer since
     /// `waiting`, or begins to wait now.
     pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
         shared.retry.sends();
         let in_runtime = tokio::runtime::Handle::try_current().is_ok();
         let policy = &shared.retry.policy;
         let began = Instant::now();
-        // Something that arrived since then was an answer to the same caller, or shows that the store lives.
-        let waiting = waiting.map_or(began, |since| since.max(shared.arrivals.last().unwrap_or(since)));
+        let waiting = waiting.unwrap_or(began);
         let deadline = in_runtime.then(|| waiting.checked_add(policy.all)).flatten();
         Self {
             op,
@@ -168,18 +167,41 @@ impl Reports {
     }
 }
 
-/// When something arrived last.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Arrivals(Arc<Mutex<Option<Instant>>>);
+/// How the requests of one batch fare.
+#[derive(Debug)]
+pub(super) struct Batch(Mutex<Fare>);
 
-impl Arrivals {
-    /// Something arrives now.
-    pub(super) fn count(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+#[derive(Debug)]
+struct Fare {
+    /// When the last answer came, or the batch began.
+    last: Instant,
+    gave_up: bool,
+}
+
+impl Batch {
+    pub(super) fn begin() -> Self {
+        Self(Mutex::new(Fare { last: Instant::now(), gave_up: false }))
     }
 
-    fn last(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Since when the batch waits without an answer, once a request of it was given up.
+    pub(super) fn waiting(&self) -> Option<Instant> {
+        let fare = self.fare();
+        fare.gave_up.then_some(fare.last)
+    }
+
+    /// Takes note of what came of a request.
+    pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
+        let mut fare = self.fare();
+        match answer {
+            Ok(_) => fare.last = Instant::now(),
+            Err(error) => {
+                fare.gave_up |= error.retryable() || error.class() == Class::FileChanged;
+            }
+        }
+    }
+
+    fn fare(&self) -> MutexGuard<'_, Fare> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

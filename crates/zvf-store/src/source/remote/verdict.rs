@@ -156,8 +156,7 @@ pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
 }
 
 /// S3 and its kin, Google Cloud Storage, Azure.
-const MISSING_BUCKET: [&str; 3] =
-    ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
+const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
 
 /// The HTTP status that an error of a foreign backend only tells in words.
 fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
