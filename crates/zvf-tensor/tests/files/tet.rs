@@ -63,11 +63,11 @@ fn mapped(path: &Path) -> Option<TensorFile> {
     // A copy of its own: the file of the test may be written to.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.tet");
-    std::fs::copy(path, &copy).unwrap();
+    fs::copy(path, &copy).unwrap();
     assert!(TensorFile::map_if_immutable(&copy).unwrap().is_none());
-    let mut permissions = std::fs::metadata(&copy).unwrap().permissions();
+    let mut permissions = fs::metadata(&copy).unwrap().permissions();
     permissions.set_readonly(true);
-    std::fs::set_permissions(&copy, permissions).unwrap();
+    fs::set_permissions(&copy, permissions).unwrap();
     // Not every file system can say that nobody has it open.
     TensorFile::map_if_immutable(&copy).unwrap()
 }
