@@ -129,10 +129,9 @@ async fn a_fault_while_the_structure_is_looked_at_is_one_of_opening() {
         };
         backend.insert(&renamed(&path), &bytes).await;
     }
-    let open = || {
-        let root = object_store::path::Path::default();
-        Store::from_object_store(Arc::clone(&backend) as _, &root, OpenOptions::default())
-    };
+    let root = object_store::path::Path::default();
+    let open =
+        || Store::from_object_store(Arc::clone(&backend) as _, &root, OpenOptions::default());
     assert_eq!(open().await.unwrap().level_numbers(), [1]);
     assert_eq!(backend.asked().last().unwrap().path, "1/vertices/zarr.json");
     backend.forget();
