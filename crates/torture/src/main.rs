@@ -19,6 +19,8 @@ mod naive;
 mod powerloss;
 mod race;
 mod random;
+#[cfg(unix)]
+mod sigbus;
 mod stores;
 
 use std::io::{self, Write};
@@ -56,6 +58,9 @@ enum Command {
     Diskfull(diskfull::Diskfull),
     /// Processes that change one store of this machine at the same time.
     Race(race::Race),
+    /// Mapped files that are cut short while they are read.
+    #[cfg(unix)]
+    Sigbus(sigbus::Sigbus),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
 }
@@ -91,6 +96,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
         Command::Race(race) => race.run()?,
+        #[cfg(unix)]
+        Command::Sigbus(sigbus) => sigbus.run()?,
         Command::Stores(stores) => stores.run()?,
     };
     let Report { name, n, failures, seed } = report;

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use zvf::store::{RetryHook, Retrying};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::blob::Blob;
@@ -80,9 +81,16 @@ impl Common {
             cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
             storage_options: self.storage.clone(),
             timeouts,
+            on_retry: (!self.quiet).then(|| RetryHook::new(tell_of_retry)),
             ..defaults
         }
     }
+}
+
+/// Says on standard error what a remote store does not answer.
+fn tell_of_retry(retrying: &Retrying) {
+    // Nobody reads it when that cannot be written.
+    drop(writeln!(io::stderr().lock(), "note: {retrying}"));
 }
 
 #[derive(Debug, Subcommand)]

@@ -440,6 +440,8 @@ pub(crate) enum Change {
     Version,
     /// The reply has another length than the request.
     Length { expected: u64, found: u64 },
+    /// Another store lies under the name by now, and what is left of the opened one cannot be trusted.
+    Store,
 }
 
 /// What a backend said, in our words.
@@ -451,6 +453,8 @@ pub(crate) enum Said {
     Nothing { what: &'static str, after: Duration },
     /// That it will not.
     Refusal,
+    /// That there is no bucket of that name.
+    NoBucket,
     /// That its settings do not fit.
     #[cfg(feature = "net")]
     Setup,
@@ -466,6 +470,7 @@ impl fmt::Display for Said {
             Self::Status(status) => write!(f, "the store answered {status}"),
             Self::Nothing { what, after } => write!(f, "no {what} within {after:?}"),
             Self::Refusal => f.write_str("the store refuses"),
+            Self::NoBucket => f.write_str("the bucket or container does not exist"),
             #[cfg(feature = "net")]
             Self::Setup => f.write_str("the settings of the store do not fit"),
             Self::Connection => f.write_str("the connection failed"),
@@ -549,6 +554,10 @@ fn io_text(error: &io::Error) -> String {
 fn change_text(change: &Change) -> String {
     match change {
         Change::Version => "the object was replaced while it was being read".to_owned(),
+        Change::Store => {
+            "the store was replaced while it was being read: open it again, or run the command again"
+                .to_owned()
+        }
         Change::Length { expected, found } => {
             format!("reply: expected {expected} bytes, found {found}")
         }

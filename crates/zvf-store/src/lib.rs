@@ -73,7 +73,7 @@ pub use lone::LoneArray;
 pub use node::Listing;
 pub use notice::Notice;
 pub use open::Store;
-pub use options::{OpenOptions, Timeouts};
+pub use options::{OpenOptions, RetryHook, Retrying, Timeouts};
 pub use shared::Caching;
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};

@@ -117,6 +117,25 @@ impl Source {
         }
     }
 
+    /// The source that has the address by now: another one only for a directory of this machine. A pack is
+    /// opened again by its file.
+    pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.reopen().map(Self::Local),
+            Self::Remote(_) | Self::Pack(_) => Ok(self.clone()),
+        }
+    }
+
+    /// Whether another store has the address by now, as far as that can be told without reading.
+    pub(crate) fn is_replaced(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.is_replaced(),
+            Self::Remote(_) | Self::Pack(_) => false,
+        }
+    }
+
     /// The caller's own backend; the store lies below `prefix`.
     pub(crate) fn from_object_store(
         store: Arc<dyn ObjectStore>,
@@ -269,6 +288,16 @@ pub(crate) struct Version {
 }
 
 impl Version {
+    /// Whether both may be of one file: only a file system tells where a file lies.
+    pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
+        #[cfg(feature = "local")]
+        if let (Some(one), Some(other)) = (&self.stamp, &other.stamp) {
+            return one.is_same_file(other);
+        }
+        let _ = other;
+        true
+    }
+
     /// When nothing but the size is known.
     pub(crate) const fn of_size(size: u64) -> Self {
         Self {
