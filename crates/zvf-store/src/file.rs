@@ -60,6 +60,16 @@ enum Body {
 }
 
 impl RangedFile {
+    /// Whether reads go through the interface of object stores, which may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match &self.0 {
+            Body::Held(_) => false,
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { .. } => false,
+            Body::Source { source, .. } => source.is_remote(),
+        }
+    }
+
     /// A file that is in memory.
     #[must_use]
     pub const fn of_bytes(bytes: Bytes) -> Self {

@@ -123,6 +123,13 @@ impl Store {
         self.shared.source.check()
     }
 
+    /// Whether reads go through the interface of object stores and may wait for a network: they take a
+    /// tokio runtime. Reads of files of this machine return without waiting where there is none.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.shared.source.is_remote()
+    }
+
     /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
     /// a directory of this machine takes none.
     ///

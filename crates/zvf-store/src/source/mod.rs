@@ -77,6 +77,16 @@ impl Source {
         }
     }
 
+    /// Whether reads go through the interface of object stores, which may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(_) => false,
+            Self::Remote(_) => true,
+            Self::Pack(pack) => pack.is_remote(),
+        }
+    }
+
     /// The directory `path` of this machine.
     pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
         #[cfg(feature = "local")]

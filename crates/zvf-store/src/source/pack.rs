@@ -37,6 +37,11 @@ struct Inner {
 }
 
 impl Pack {
+    /// Whether the file lies on a backend that may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.0.tet.is_remote()
+    }
+
     /// Reads directory and documents; nothing else is held, and no more than `max_bytes` at once.
     pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self, StoreError> {
         let tet = TetFile::open(file).await?;

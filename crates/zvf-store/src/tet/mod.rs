@@ -116,6 +116,11 @@ impl TetFile {
         }
     }
 
+    /// Whether the file lies on a backend that may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.0.file.is_remote()
+    }
+
     fn new(
         file: RangedFile,
         prefix: Bytes,
