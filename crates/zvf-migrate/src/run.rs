@@ -212,12 +212,12 @@ async fn target<'a>(
 ) -> Result<Target<'a>, ModelError> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let grid = zvf_format::grid::Grid::covering(low, high, reader.chunk_shape());
-    let grid = match reader.binned_by() {
-        Some((_, values)) => {
-            let bins = crate::num::to_u64(values.len()).max(1);
-            grid.and_then(|grid| grid.with_attribute_bins(bins))
-        }
-        None => grid,
+    let grid = if reader.key_rank() == reader.axes() {
+        grid
+    } else {
+        // A leading axis without values is as long as the chunks that are there.
+        let values = reader.binned_by().map_or(0, |(_, values)| values.len());
+        grid.and_then(|grid| grid.with_attribute_bins(crate::num::to_u64(values).max(1)))
     };
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.
