@@ -2,7 +2,7 @@
 //! about each other.
 
 use zvf_format::Class;
-use zvf_format::metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
+use zvf_metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
 
 use crate::array::shown;
 use crate::finding::Finding;

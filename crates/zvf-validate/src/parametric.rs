@@ -1,7 +1,7 @@
 //! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
 
-use zvf_format::metadata::Family;
-use zvf_format::metadata::arrays::{ParametricArray, ParametricTypes};
+use zvf_metadata::Family;
+use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 
 use crate::array::lost;
 use crate::finding::Finding;
