@@ -94,7 +94,7 @@ pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>
                 }
                 manifests(shared, key, group).await?
             }
-            None if is_flat(group) => RowsCore::of_group(key, group)?,
+            None if is_flat(shared.family, group) => RowsCore::of_group(key, group)?,
             None => return Err(odd(key, "an array of rows", "a group")),
         },
     };
@@ -186,10 +186,12 @@ async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
     Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
 }
 
-/// Whether a group of family A keeps its rows in data and offsets.
-fn is_flat(group: &GroupDoc) -> bool {
-    let tag = group.attributes.get("zv_array").and_then(serde_json::Value::as_str);
-    matches!(tag, Some("object_index" | "groups"))
+/// Whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
+fn is_flat(family: Family, group: &GroupDoc) -> bool {
+    match group.attributes.get("zv_array").and_then(serde_json::Value::as_str) {
+        Some(tag) => matches!(tag, "object_index" | "groups"),
+        None => family != Family::C && group.attributes.contains_key("num_groups"),
+    }
 }
 
 /// The components of the keys of 0.8's cross-chunk cells: those of every endpoint.

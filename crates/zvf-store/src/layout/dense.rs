@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, GroupDoc, Object};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
 use super::fill::fill_item;
 use super::grid::{Grid, bytes_of, filled};
@@ -59,9 +59,10 @@ pub struct Dense {
 pub(crate) struct DenseCore {
     key: Key,
     attributes: Object,
-    dtype: Dtype,
-    grid: Grid,
-    fill: Box<[u8]>, // one item
+    dtype: Dtype,             // as handed out
+    grid: Grid,               // as stored
+    fill: Box<[u8]>,          // one item, as stored
+    texts: Option<Box<[u8]>>, // where items are padded bytes: the fill as handed out, in UTF-32
     body: Body,
 }
 
@@ -89,21 +90,28 @@ struct Chunked {
 impl DenseCore {
     /// The array of `doc` under `key`.
     pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
-        let DataTypeKind::Fixed(dtype) = doc.data_type.kind() else {
-            let expected = Expected::Rule("items of one size");
-            let found = Found::Text("another data type");
-            let what = "data_type of a standalone array";
-            return Err(
-                StoreError::refused(Class::BadTag, Op::Parse, what, expected, found).with_key(key)
-            );
+        let (dtype, width) = match doc.data_type.kind() {
+            DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
+            DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
+            DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
+                let expected = Expected::Rule("items of one size");
+                let found = Found::Text("another data type");
+                let what = "data_type of a standalone array";
+                return Err(StoreError::refused(Class::BadTag, Op::Parse, what, expected, found)
+                    .with_key(key));
+            }
         };
         let (shape, chunk) = (doc.shape.as_slice().into(), doc.inner_chunk_shape().into());
-        let grid = Grid { shape, chunk, width: dtype.size };
-        let fill = fill_item(doc.fill_value.fill(), *dtype);
+        let grid = Grid { shape, chunk, width };
+        let mut fill = fill_item(doc.fill_value.fill(), dtype);
+        let texts = (width != dtype.size).then(|| {
+            let stored = vec![0; to_usize(width)].into();
+            std::mem::replace(&mut fill, stored)
+        });
         if let Source::Pack(pack) = &shared.source {
             let body = Body::Packed(PackedDense::open(pack, key, &grid)?);
             let (key, attributes) = (key.clone(), doc.attributes.clone());
-            return Ok(Self { key, attributes, dtype: *dtype, grid, fill, body });
+            return Ok(Self { key, attributes, dtype, grid, fill, texts, body });
         }
         let body = Coding::of(doc)
             .and_then(|coding| {
@@ -123,9 +131,10 @@ impl DenseCore {
         Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
-            dtype: *dtype,
+            dtype,
             grid,
             fill,
+            texts,
             body: Body::Chunked(body),
         })
     }
@@ -134,12 +143,15 @@ impl DenseCore {
     pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
-        // Links of composite stores say nothing of their type, which is always this.
+        let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
         let stored = match text {
             Some(text) => {
                 Dtype::parse(text).map_err(|error| StoreError::from(error).with_key(key))?
             }
-            None => Dtype::INT64,
+            // Links of composite stores never state their type.
+            None if is_links => Dtype::INT64,
+            // Writers that leave out the type of an attribute mean this one.
+            None => Dtype::FLOAT32,
         };
         let Some(shape) = flat_shape(&attributes) else {
             let expected = Expected::Rule("an array, or a group that says its shape");
@@ -157,6 +169,7 @@ impl DenseCore {
             dtype,
             grid: Grid { shape: shape.into(), chunk, width: dtype.size },
             fill: vec![0; to_usize(dtype.size)].into(),
+            texts: None,
             body: Body::Flat {
                 data: key.child("data")?,
                 mask,
@@ -211,7 +224,7 @@ impl Dense {
     /// The item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
-        &self.core.fill
+        self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
     /// All rows, back to back.
@@ -232,11 +245,23 @@ impl Dense {
     /// or does not decode to what the shape says.
     pub async fn rows(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let bytes = self.check(&range)?;
+        let stored = self.stored_rows(&range, bytes).await?;
+        if self.core.texts.is_none() {
+            return Ok(stored);
+        }
+        let row_items = self.core.grid.shape.get(1..).unwrap_or_default().iter().product();
+        widened(&stored, to_usize(self.core.grid.width))
+            .map(Bytes::from)
+            .map_err(|item| self.not_text(range.start, row_items, item))
+    }
+
+    /// The rows `range` as they are stored, which are `bytes` bytes.
+    async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         match &self.core.body {
-            Body::Flat { .. } => self.flat_rows(&range).await,
-            Body::Packed(packed) => packed.rows(&self.core.grid, &range, bytes).await,
+            Body::Flat { .. } => self.flat_rows(range).await,
+            Body::Packed(packed) => packed.rows(&self.core.grid, range, bytes).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
-            Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, &range, bytes).await,
+            Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, range, bytes).await,
         }
     }
 
@@ -246,7 +271,7 @@ impl Dense {
     ///
     /// As [`rows`](Self::rows).
     pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
-        let row = self.check(&(0..0)).and(self.row_bytes())?;
+        let row = self.row_bytes()?.saturating_mul(self.expansion());
         let total = row.checked_mul(to_u64(places.len()));
         self.check_total(total)?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
@@ -322,7 +347,26 @@ impl Dense {
             )
             .with_key(&self.core.key));
         };
-        self.check_total(self.row_bytes()?.checked_mul(rows))
+        let bytes = self.row_bytes()?.checked_mul(rows);
+        self.check_total(bytes.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
+        Ok(bytes.unwrap_or(u64::MAX)) // below the limit that was checked
+    }
+
+    /// How many bytes are handed out for each that is stored.
+    fn expansion(&self) -> u64 {
+        if self.core.texts.is_some() { UTF32_UNIT } else { 1 }
+    }
+
+    /// The fault of item `item` of the rows from `first`, which have `row_items` items each.
+    fn not_text(&self, first: u64, row_items: u64, item: usize) -> StoreError {
+        let row = first.saturating_add(to_u64(item).checked_div(row_items).unwrap_or(0));
+        let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
+        let found = Found::Text("other bytes");
+        let error =
+            StoreError::refused(Class::BadTag, Op::Decode, "text of a row", expected, found);
+        let bytes = self.core.grid.row_bytes().unwrap_or(0);
+        let start = row.saturating_mul(bytes);
+        error.with_key(&self.core.key).with_span(start, start.saturating_add(bytes))
     }
 
     fn check_total(&self, bytes: Option<u64>) -> Result<u64, StoreError> {
@@ -583,6 +627,35 @@ impl Dense {
     }
 }
 
+/// The type that padded bytes are handed out as: as many characters as an item has bytes.
+fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError> {
+    if *doc.fill_value.fill() == Fill::Other {
+        let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
+        let found = Found::Text("another");
+        return Err(
+            StoreError::refused(Class::Unsupported, Op::Parse, what, expected, found).with_key(key)
+        );
+    }
+    let size = size.checked_mul(UTF32_UNIT).ok_or_else(|| {
+        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_UNIT, size).with_key(key)
+    })?;
+    Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
+}
+
+/// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
+/// first item that is no text otherwise.
+fn widened(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
+    let mut out = Vec::with_capacity(items.len().saturating_mul(4));
+    for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
+        let len = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last.saturating_add(1));
+        let text = item.get(..len).and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
+        let end = at.saturating_add(1).saturating_mul(size).saturating_mul(4);
+        out.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+        out.resize(end, 0);
+    }
+    Ok(out)
+}
+
 /// The shape that the attributes of a group of family A give.
 fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     let number = |key| attributes.get(key).and_then(serde_json::Value::as_u64);
@@ -599,3 +672,28 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
 const WORTH_A_WHOLE_READ: u64 = 8 << 20;
 /// Chunks that one read may touch.
 const MOST_CHUNKS: u64 = 1 << 20;
+/// Bytes of a character in UTF-32.
+const UTF32_UNIT: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padded_bytes_become_padded_characters() {
+        let wide = |text: &str, size: usize| {
+            let mut wide: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+            wide.resize(size * 4, 0);
+            wide
+        };
+        for (items, size, want) in [
+            (&b""[..], 3, Ok(Vec::new())),
+            (b"ab\0\0\0\0xyz", 3, Ok([wide("ab", 3), wide("", 3), wide("xyz", 3)].concat())),
+            ("é\0".as_bytes(), 3, Ok(wide("é", 3))),
+            (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
+            (b"ok\xff\0", 2, Err(1)),
+        ] {
+            assert_eq!(widened(items, size), want, "{items:?}");
+        }
+    }
+}
