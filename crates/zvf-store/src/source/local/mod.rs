@@ -68,7 +68,7 @@ struct Shared {
 /// Which directory was opened, and under which name.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedFolder {
-    pub(crate) path: std::path::PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
@@ -307,6 +307,7 @@ impl Shared {
         let dir = Dir::open(path).map_err(open_error)?;
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
+        let folder = OpenedFolder::read(&path);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
             path,
@@ -317,7 +318,7 @@ impl Shared {
             maps: None,
             #[cfg(unix)]
             spares: None,
-            folder: OpenedFolder::read(path),
+            folder,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
         })
