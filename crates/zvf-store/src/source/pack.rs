@@ -22,6 +22,7 @@ use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
+use crate::options::OpenOptions;
 use crate::tet::{TetDataset, TetFile};
 
 /// An open pack; cheap to clone.
@@ -67,6 +68,14 @@ impl Pack {
             }
         }
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
+    }
+
+    /// The pack that has the name by now; `None` when it is this one.
+    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
+        match self.0.tet.bytes().reopen(options).await? {
+            None => Ok(None),
+            Some(file) => Self::open(file, self.0.max_bytes).await.map(Some),
+        }
     }
 
     /// The file.
