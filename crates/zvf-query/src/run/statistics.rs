@@ -1,4 +1,4 @@
-//! Statistics of the attributes of a level: read chunk by chunk, each stored row once, nothing kept.
+//! Statistics of the attributes of a level: read chunk by chunk, nothing kept.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

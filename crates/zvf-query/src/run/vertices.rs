@@ -125,7 +125,6 @@ impl Context {
                 let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
                 runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
             }
-            let runs = runs.without_repeats();
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: view.extent() })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
