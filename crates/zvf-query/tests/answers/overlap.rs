@@ -121,7 +121,7 @@ fn the_convention_says_whether_rows_follow_each_other() {
     data.elements = vec![vec![0, 3], vec![5, 6]];
     let files = store(&[data]);
     let words = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
-    for (word, edges) in words.into_iter().zip([2, 2, 9]) {
+    for (word, edges) in words.into_iter().zip([2, 2, 8]) {
         let to = format!("\"links_convention\":\"{word}\"");
         let made =
             Made::of(&with_document(&files, "zarr.json", "\"links_convention\":\"explicit\"", &to));
