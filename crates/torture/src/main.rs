@@ -18,6 +18,7 @@ mod mutate;
 mod naive;
 mod powerloss;
 mod random;
+mod remote;
 mod stores;
 
 use std::io::{self, Write};
@@ -55,6 +56,12 @@ enum Command {
     Diskfull(diskfull::Diskfull),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
+    /// Builders of one prefix of an object store at the same time.
+    Race(remote::race::Race),
+    /// Every request of every writer of object stores fails once, in each way.
+    Faults(remote::faults::Faults),
+    /// Every writer of object stores is dropped at every await.
+    Cancel(remote::cancel::Cancel),
 }
 
 /// What a subcommand found.
@@ -88,6 +95,9 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
         Command::Stores(stores) => stores.run()?,
+        Command::Race(race) => race.run()?,
+        Command::Faults(faults) => faults.run()?,
+        Command::Cancel(cancel) => cancel.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

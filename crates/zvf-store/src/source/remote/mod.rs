@@ -61,6 +61,7 @@ struct Shared {
     /// What the backend was found not to do.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
+    no_conditions: AtomicBool,
     requests: AtomicU64,
     bytes_read: AtomicU64,
     retries: AtomicU64,
@@ -86,6 +87,7 @@ impl Remote {
             retry: Retry::new(Policy::of(options.timeouts), seed),
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
+            no_conditions: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             retries: AtomicU64::new(0),
