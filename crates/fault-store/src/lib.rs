@@ -300,8 +300,14 @@ impl ObjectStore for FaultStore {
             Some(Fault::Silence) => stream::pending().boxed(),
             Some(Fault::Missing) => stream::iter([Err(status_error(404, &path))]).boxed(),
             Some(Fault::OldList(count)) => {
-                let late: Vec<Path> =
-                    self.state().puts.iter().rev().take(count).map(|(path, _)| path.clone()).collect();
+                let late: Vec<Path> = self
+                    .state()
+                    .puts
+                    .iter()
+                    .rev()
+                    .take(count)
+                    .map(|(path, _)| path.clone())
+                    .collect();
                 let is_listed = move |meta: &Result<ObjectMeta>| {
                     let is_late = meta.as_ref().is_ok_and(|meta| late.contains(&meta.location));
                     std::future::ready(!is_late)

@@ -57,8 +57,11 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
         let sink = build.cells(path, plan)?;
         let missing = sink.missing(&keys).await?;
         if let Some(key) = missing.first() {
-            return Err(StoreError::absent(&Key::root().below(path)?, "the processes that wrote it")
-                .with_key(&Key::root().child(key)?));
+            return Err(StoreError::absent(
+                &Key::root().below(path)?,
+                "the processes that wrote it",
+            )
+            .with_key(&Key::root().child(key)?));
         }
         sink.elsewhere(&keys)?;
         sink.finish(|_| ()).await?;

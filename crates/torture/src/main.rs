@@ -8,17 +8,20 @@
 //! slow, from the description of the format and not from the library.
 
 mod build;
+mod commands;
 mod compare;
 mod diskfull;
 mod edit;
 mod exhaust;
 mod kill9;
+mod memory;
 mod more;
 mod mutate;
 mod naive;
 mod powerloss;
 mod random;
 mod remote;
+mod rerun;
 mod stores;
 
 use std::io::{self, Write};
@@ -62,6 +65,10 @@ enum Command {
     Faults(remote::faults::Faults),
     /// Every writer of object stores is dropped at every await.
     Cancel(remote::cancel::Cancel),
+    /// Each command that writes, killed where it publishes and run again.
+    Rerun(rerun::Rerun),
+    /// What every command holds under a limit.
+    Memory(memory::Memory),
 }
 
 /// What a subcommand found.
@@ -74,6 +81,11 @@ struct Report {
 }
 
 impl Report {
+    /// Says something that is no failure.
+    fn say(&self, text: &str) {
+        drop(writeln!(io::stderr(), "{}: {text}", self.name));
+    }
+
     /// Counts one try, and says what went wrong with it.
     fn count(&mut self, tried: Result<(), String>) {
         self.n += 1;
@@ -98,6 +110,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Race(race) => race.run()?,
         Command::Faults(faults) => faults.run()?,
         Command::Cancel(cancel) => cancel.run()?,
+        Command::Rerun(rerun) => rerun.run()?,
+        Command::Memory(memory) => memory.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -33,7 +33,8 @@ impl Faults {
         let (kinds, bursts) = (faults(), 3);
         for writer in Writer::ALL.into_iter().filter(|one| self.writer.is_none_or(|w| w == *one)) {
             let requests = count(writer)?;
-            let pairs = (0..requests).flat_map(|nth| (0..=kinds.len()).map(move |kind| (nth, kind)));
+            let pairs =
+                (0..requests).flat_map(|nth| (0..=kinds.len()).map(move |kind| (nth, kind)));
             for (nth, kind) in pairs.step_by(self.every.max(1)) {
                 let planned = match kinds.get(kind) {
                     Some(fault) => vec![(nth, fault.clone())],
@@ -44,7 +45,9 @@ impl Faults {
             }
             for _ in 0..self.then_random {
                 let planned: Vec<_> = (0..1 + random.below(4))
-                    .map(|_| (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone()))
+                    .map(|_| {
+                        (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone())
+                    })
                     .collect();
                 report.count(one(writer, &planned, random.below(4) == 0)?);
             }

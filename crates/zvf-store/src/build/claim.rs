@@ -194,7 +194,12 @@ impl Claim {
         let begun = Instant::now();
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
-        let found = self.read_record(key).await?;
+        let mut found = self.read_record(key).await?;
+        if found.is_none() {
+            // What is claimed does not vanish; an answer may be wrong once.
+            tokio::time::sleep(TURN).await;
+            found = self.read_record(key).await?;
+        }
         if found.is_some_and(|(found, _)| found.build == self.record.build) {
             self.state.renew(begun);
             return Ok(());
@@ -223,6 +228,20 @@ impl Claim {
         self.end_renewal();
         self.state.is_written.store(false, Ordering::Relaxed);
         self.state.is_own_written.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the next build take the prefix over, with what lies there.
+    pub(crate) async fn bequeath(&self) {
+        let is_listed = self.state.is_listed.load(Ordering::Relaxed);
+        let key = if is_listed { &self.own_key } else { &self.key };
+        self.end_renewal();
+        if self.verify().await.is_ok() {
+            let dead = Record { lease: Duration::ZERO, process: None, ..self.record.clone() };
+            // Where that fails, the claim grows old by itself.
+            let _written =
+                self.remote.put(key, &[Record { build: DEAD.to_owned(), ..dead }.encode(0)]).await;
+        }
+        self.leave();
     }
 
     /// Whether a key below the prefix is one of the names of claims.
@@ -266,7 +285,8 @@ impl Claim {
 
     fn begin_renewal(&self) {
         let (remote, record) = (self.remote.clone(), self.record.clone());
-        let (key, own_key, state) = (self.key.clone(), self.own_key.clone(), Arc::clone(&self.state));
+        let (key, own_key, state) =
+            (self.key.clone(), self.own_key.clone(), Arc::clone(&self.state));
         let renewing = self.runtime.spawn(async move {
             for beat in 1.. {
                 tokio::time::sleep(record.lease.min(LEASE) / 10).await;
@@ -333,10 +353,14 @@ async fn release(
     if state.is_own_written.load(Ordering::Relaxed) {
         keys.push(own_key.clone());
     }
-    if state.is_written.load(Ordering::Relaxed)
-        && remote.read(key).await?.is_some_and(|bytes| Record::parse(&bytes).build == id)
-    {
-        keys.push(key.clone());
+    if state.is_written.load(Ordering::Relaxed) {
+        let mut found = remote.read(key).await?;
+        if found.is_none() {
+            found = remote.read(key).await?; // as in `verify`
+        }
+        if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
+            keys.push(key.clone());
+        }
     }
     if !keys.is_empty() {
         remote.remove(&keys).await?;
@@ -413,6 +437,8 @@ impl Record {
 /// The folder of claims; readers skip names that begin so.
 const FOLDER: &str = ".tmp-build";
 const CLAIM: &str = "claim";
+/// The build of a claim that was given up.
+const DEAD: &str = "none";
 /// How long a build may be silent before it counts as dead.
 const LEASE: Duration = Duration::from_secs(600);
 /// The same of a build by many processes, with pauses between them.

@@ -97,7 +97,10 @@ mod tests {
     fn a_process_that_was_killed_has_ended() {
         let current = Process::current().unwrap();
         assert!(!current.has_ended());
-        assert!(Process { start: current.start + 1, ..current }.has_ended(), "its number is used again");
+        assert!(
+            Process { start: current.start + 1, ..current }.has_ended(),
+            "its number is used again"
+        );
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (start, _) = start(child.id()).unwrap();
         let process = Process { number: child.id(), start, ..current };

@@ -45,7 +45,7 @@ pub(crate) struct Uploads {
     remote: Remote,
     runtime: Handle,
     shared: Arc<Shared>,
-    claim: Option<Claim>,    // none when a store that many processes build was there already
+    claim: Option<Claim>, // none when a store that many processes build was there already
     intent: Option<PathBuf>, // others build the same store: where its root document is written down first
 }
 
@@ -74,8 +74,12 @@ impl Uploads {
         let (claim, is_inherited) = Claim::take(&remote, &runtime, &new_id(), false).await?;
         let prepared = prepare(&remote, is_inherited).await;
         if let Err(error) = prepared {
-            // Whatever becomes of that, the error is why nothing is built.
-            let _released = claim.release().await;
+            if is_inherited {
+                claim.bequeath().await;
+            } else {
+                // Whatever becomes of that, the error is why nothing is built.
+                let _released = claim.release().await;
+            }
             return Err(error);
         }
         Ok(Self { remote, runtime, shared: Arc::default(), claim: Some(claim), intent: None })
@@ -90,15 +94,15 @@ impl Uploads {
         if joined.is_published().await? {
             return Ok(joined);
         }
-        let (claim, is_inherited) =
-            Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
+        let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
         // It may have been published, and its claim removed, in the meantime.
         if joined.is_published().await? {
             claim.release().await?;
             return Ok(joined);
         }
-        if is_inherited {
-            prepare(&joined.remote, true).await?;
+        if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
+            claim.bequeath().await;
+            return Err(error);
         }
         joined.claim = Some(claim);
         Ok(joined)
@@ -342,27 +346,53 @@ fn runtime() -> Result<Handle, StoreError> {
 }
 
 /// Removes what was sent once nothing is under way, unless it is a store by now or another build has the
-/// prefix; then gives the prefix back.
+/// prefix; then gives the prefix back. What cannot be removed is left to the next build.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
     shared.quiet().await;
-    let is_over = {
+    let (is_asked, is_empty) = {
         let state = shared.state();
-        state.done || state.sent.is_empty()
+        (state.done, state.sent.is_empty())
     };
-    if !is_over {
-        claim.verify().await?;
-        if remote.read(&root_document()?).await?.is_none() {
-            let mut keys = Vec::new();
-            for (name, len) in remote.list_all(&Key::root()).await? {
-                if shared.was_sent(&name, len) {
-                    keys.push(Key::root().below(&name)?);
-                }
+    if is_asked {
+        // The root document may be on its way. Whoever finds the claim dead one day finds out.
+        return match remote.read(&root_document()?).await {
+            Ok(Some(_)) => claim.release().await,
+            missing => {
+                claim.leave();
+                missing.map(drop)
             }
-            remote.remove(&keys).await?;
-            shared.state().sent.clear();
-        }
+        };
+    }
+    if !is_empty && let Err(error) = remove_sent(remote, shared, claim).await {
+        claim.bequeath().await;
+        return Err(error);
     }
     claim.release().await
+}
+
+async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
+    claim.verify().await?;
+    if remote.read(&root_document()?).await?.is_some() {
+        return Ok(());
+    }
+    let mut left = shared.state().sent.len();
+    for _ in 0..LISTS {
+        let mut keys = Vec::new();
+        for (name, len) in remote.list_all(&Key::root()).await? {
+            if shared.was_sent(&name, len) {
+                keys.push(Key::root().below(&name)?);
+            }
+        }
+        remote.remove(&keys).await?;
+        left = left.saturating_sub(keys.len()); // some may be in an old list once more
+        if left == 0 {
+            return Ok(());
+        }
+        // A list may be older than what was put; what failed is in none.
+        tokio::time::sleep(LIST_PAUSE).await;
+    }
+    let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
+    Err(StoreError::refused(class, Op::List, "objects to remove", expected, "fewer"))
 }
 
 /// Refuses a prefix with something below it; what a dead build left is removed.

@@ -177,7 +177,11 @@ async fn a_prefix_has_one_builder() {
     // Renewed while it lives, however long that is.
     tokio::time::sleep(std::time::Duration::from_secs(3 * 3600)).await;
     assert_eq!(begin(&backend).await.unwrap_err().class(), Class::Conflict);
-    assert_eq!(names(&backend).await, ["s/.tmp-build/claim", "s/0/zarr.json"], "the loser left nothing");
+    assert_eq!(
+        names(&backend).await,
+        ["s/.tmp-build/claim", "s/0/zarr.json"],
+        "the loser left nothing"
+    );
     first.publish(&root()).await.unwrap();
     assert_eq!(begin(&backend).await.unwrap_err().class(), Class::AlreadyExists);
     assert_eq!(names(&backend).await, ["s/0/zarr.json", "s/zarr.json"]);
@@ -213,8 +217,13 @@ async fn a_dead_build_is_taken_over() {
     assert_eq!(begin(&backend).await.unwrap_err().class(), Class::AlreadyExists);
     assert_eq!(
         names(&backend).await,
-        ["s/0/elsewhere/zarr.json", "s/0/vertices/c/1", "s/notes.txt"],
+        ["s/.tmp-build/claim", "s/0/elsewhere/zarr.json", "s/0/vertices/c/1", "s/notes.txt"],
     );
+    // Without it the next build takes over, at once.
+    object_store::ObjectStoreExt::delete(&*backend, &"s/notes.txt".into()).await.unwrap();
+    build(&backend).await.unwrap();
+    assert!(check(&backend).await);
+    assert_eq!(claims(&backend).await, [""; 0]);
 }
 
 /// A build that was taken for dead and is not.

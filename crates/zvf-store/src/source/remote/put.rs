@@ -60,7 +60,10 @@ impl Remote {
                 continue;
             }
             let is_taken = matches!(class, Some(Class::AlreadyExists | Class::FileChanged));
-            if is_taken && !is_blind && let Some(found) = self.read(key).await? {
+            if is_taken
+                && !is_blind
+                && let Some(found) = self.read(key).await?
+            {
                 let expected = Expected::Rule("none, or the one of this build");
                 let (class, found_words) = (Class::Conflict, "one of another writer");
                 let error = StoreError::refused(class, Op::Write, "object", expected, found_words);
@@ -96,8 +99,7 @@ impl Remote {
         bytes: &Bytes,
         seen: &ObjectMeta,
     ) -> Result<(), StoreError> {
-        let version =
-            UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
+        let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         let parts = std::slice::from_ref(bytes);
         let mut tries = Tries::new(&self.0, Op::Write);
         let mut is_open = false; // whether an earlier try may have arrived
