@@ -127,6 +127,7 @@ struct State {
     is_blind: bool,
     in_flight: usize,
     most_in_flight: usize,
+    denied_deletes: usize,
     /// What is deleted without an answer.
     unanswered: Vec<(Path, Fault)>,
 }
@@ -210,6 +211,12 @@ impl FaultStore {
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.state().asked.clone()
+    }
+
+    /// How many deletes were answered with "not found" and not done, since the store was made.
+    #[must_use]
+    pub fn denied_deletes(&self) -> usize {
+        self.state().denied_deletes
     }
 
     /// Forgets what was asked, and what was planned for it.
@@ -374,6 +381,9 @@ impl ObjectStore for FaultStore {
                 match &fault {
                     Fault::Silence => tokio::time::sleep(FOR_EVER).await,
                     Fault::Delay(time) => tokio::time::sleep(*time).await,
+                    Fault::Missing | Fault::Status(404) => {
+                        State::of(&state).denied_deletes += 1;
+                    }
                     Fault::AnswerLost | Fault::AnswerLate => {
                         State::of(&state).unanswered.push((location.clone(), fault.clone()));
                     }

@@ -123,7 +123,7 @@ impl Claim {
             }
             match self.remote.replace(&self.key, &bytes, &meta).await {
                 Ok(()) => {
-                    if self.remote.create(&self.key, &bytes).await.is_ok() {
+                    if self.remote.probe(&self.key, &bytes).await == Created::Looked {
                         self.take_listed().await?;
                     }
                     return Ok(true);
@@ -236,10 +236,13 @@ impl Claim {
         let key = if is_listed { &self.own_key } else { &self.key };
         self.end_renewal();
         if self.verify().await.is_ok() {
-            let dead = Record { lease: Duration::ZERO, process: None, ..self.record.clone() };
+            let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
+            let dead = Record { build, lease, process: None };
             // Where that fails, the claim grows old by itself.
-            let _written =
-                self.remote.put(key, &[Record { build: DEAD.to_owned(), ..dead }.encode(0)]).await;
+            let _written = self.remote.put(key, &[dead.encode(0)]).await;
+        }
+        if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
+            let _removed = self.remote.remove(std::slice::from_ref(&self.own_key)).await;
         }
         self.leave();
     }

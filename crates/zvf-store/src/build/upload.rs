@@ -20,7 +20,7 @@
 //!
 //! Not here: who may build (`claim`); single requests and when they are sent again (`source::remote`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +60,8 @@ struct Shared {
 struct State {
     under_way: usize,
     failure: Option<StoreError>,
-    sent: HashSet<u64>, // the name and length of each object that may have arrived, hashed
+    /// The name and length of each object that may have arrived, hashed, and whether it has.
+    sent: HashMap<u64, bool>,
     done: bool,
 }
 
@@ -189,13 +190,17 @@ impl Uploads {
         self.runtime.spawn(async move {
             if upload.shared.state().failure.is_none() {
                 let sent = upload.shared.hash(key.as_str(), crate::codec::len(&parts));
-                upload.shared.state().sent.insert(sent);
-                if let Err(error) = remote.put_new(&key, &parts).await {
-                    let mut state = upload.shared.state();
-                    if error.class() == Class::Conflict {
-                        state.sent.remove(&sent); // another's, which stays
+                upload.shared.state().sent.insert(sent, false);
+                let put = remote.put_new(&key, &parts).await;
+                let mut state = upload.shared.state();
+                match put {
+                    Ok(()) => drop(state.sent.insert(sent, true)),
+                    Err(error) => {
+                        if error.class() == Class::Conflict {
+                            state.sent.remove(&sent); // another's, which stays
+                        }
+                        state.failure.get_or_insert(error);
                     }
-                    state.failure.get_or_insert(error);
                 }
             }
             drop((parts, upload));
@@ -375,20 +380,20 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
     if remote.read(&root_document()?).await?.is_some() {
         return Ok(());
     }
-    let mut left = shared.state().sent.len();
     for _ in 0..LISTS {
         let mut keys = Vec::new();
+        let mut hashes = Vec::new();
         for (name, len) in remote.list_all(&Key::root()).await? {
             if shared.was_sent(&name, len) {
                 keys.push(Key::root().below(&name)?);
+                hashes.push(shared.hash(&name, len));
             }
         }
         remote.remove(&keys).await?;
-        left = left.saturating_sub(keys.len()); // some may be in an old list once more
-        if left == 0 {
+        if shared.forget(&hashes) {
             return Ok(());
         }
-        // A list may be older than what was put; what failed is in none.
+        // A list may be older than what was put.
         tokio::time::sleep(LIST_PAUSE).await;
     }
     let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
@@ -487,9 +492,18 @@ impl Shared {
         self.hasher.hash_one((name, len))
     }
 
+    /// Notes that these are removed; whether nothing that has arrived is left.
+    fn forget(&self, hashes: &[u64]) -> bool {
+        let mut state = self.state();
+        for hash in hashes {
+            state.sent.insert(*hash, false);
+        }
+        !state.sent.values().any(|has_arrived| *has_arrived)
+    }
+
     fn was_sent(&self, name: &str, len: u64) -> bool {
         let hash = self.hash(name, len);
-        self.state().sent.contains(&hash)
+        self.state().sent.contains_key(&hash)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

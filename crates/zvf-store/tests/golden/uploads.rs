@@ -329,3 +329,15 @@ async fn what_is_given_up_is_removed() {
         assert!(left.is_empty(), "{left:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_build_without_conditions_leaves_nothing() {
+    let backend = Arc::new(FaultStore::new());
+    backend.ignore_conditions(true);
+    backend.plan(12, Fault::Status(403));
+    build(&backend).await.unwrap_err();
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(names(&backend).await, [""; 0]);
+    build(&backend).await.unwrap();
+    assert_eq!(claims(&backend).await, [""; 0]);
+}

@@ -176,6 +176,12 @@ impl Remote {
         self.put(key, parts).await.map(|()| Created::Looked)
     }
 
+    /// Whether the store refuses to create what is there, the same bytes.
+    pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
+        let mut tries = Tries::new(&self.0, Op::Write);
+        self.guarded(key, std::slice::from_ref(bytes), &mut tries).await
+    }
+
     /// Whether the store saw to it that an object was created and not replaced: it refuses to create the
     /// same again. One that takes the condition and ignores it does not, and no harm is done by the same bytes.
     async fn guarded(&self, key: &Key, parts: &[Bytes], tries: &mut Tries) -> Created {
