@@ -19,8 +19,8 @@ pub(crate) struct Case {
     pub(crate) words: Vec<String>,
     /// What it makes or changes, in the place.
     pub(crate) target: &'static str,
-    /// Whether it does its work again where it is done.
-    pub(crate) replaces: bool,
+    /// How it ends where its work is done already; none when it does it again.
+    pub(crate) done_code: Option<i32>,
     /// Whether single files of the target change one by one.
     pub(crate) is_stepwise: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) fn cases(
         before: before.to_owned(),
         words: words.iter().map(|&word| word.to_owned()).collect(),
         target,
-        replaces,
+        done_code: (!replaces).then_some(TAKEN),
         is_stepwise: false,
     };
 
@@ -134,8 +134,11 @@ pub(crate) fn cases(
         case("pack-overwrite", &packed, &["pack", "-q", &a, &tet, "--overwrite"], "a.tet", true),
         case("unpack", &packed, &["unpack", "-q", &tet, &b], "b.zv", false),
     ];
-    for case in all.iter_mut().filter(|case| case.name == "repair") {
-        case.is_stepwise = true;
+    for case in &mut all {
+        case.is_stepwise = case.name == "repair";
+        if case.name == "ingest-finish" {
+            case.done_code = Some(NO_PLAN);
+        }
     }
     Ok(all)
 }
@@ -191,3 +194,8 @@ fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
     }
     Ok(fs::write(path, text)?)
 }
+
+/// How a command ends where there is something that it may not replace.
+const TAKEN: i32 = 4;
+/// How `zvf ingest finish` ends once the plan is gone.
+const NO_PLAN: i32 = 2;

@@ -389,12 +389,16 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
                 hashes.push(shared.hash(&name, len));
             }
         }
-        remote.remove(&keys).await?;
-        if shared.forget(&hashes) {
-            return Ok(());
+        if keys.is_empty() {
+            if shared.forget(&hashes) {
+                return Ok(());
+            }
+            // A list may be older than what was put.
+            tokio::time::sleep(LIST_PAUSE).await;
+            continue;
         }
-        // A list may be older than what was put.
-        tokio::time::sleep(LIST_PAUSE).await;
+        remote.remove(&keys).await?;
+        shared.forget(&hashes);
     }
     let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
     Err(StoreError::refused(class, Op::List, "objects to remove", expected, "fewer"))
