@@ -35,6 +35,8 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 
 /// What CI runs: a bounded part of each, on programs that were built for the tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
+    // The command that some of these kill and measure lies beside the program.
+    house.cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
     for words in BOUNDED {
         let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
         house.cargo(&torture).args(words).run()?;
@@ -42,8 +44,10 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 3] = [
+const BOUNDED: [&[&str]; 5] = [
     &["race", "--loops", "200"],
     &["faults", "--every", "3", "--then-random", "300"],
     &["cancel", "--every", "2"],
+    &["rerun", "--loops", "2"],
+    &["memory", "--size", "300000"],
 ];
