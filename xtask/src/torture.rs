@@ -14,8 +14,9 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture kill9 [--what build|create|overwrite|ingest] [--loops N] [--writers N]
                                  [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
+       cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
-       cargo xtask torture race [--loops N] [--writers N] [--seed S]
+       cargo xtask torture race-remote [--loops N] [--writers N] [--seed S]
        cargo xtask torture faults [--every N] [--then-random N] [--writer build|join] [--seed S]
        cargo xtask torture cancel [--every N]
        cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
@@ -36,7 +37,9 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 /// What CI runs: a bounded part of each, on programs that were built for the tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     // The command that some of these kill and measure lies beside the program.
-    house.cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
+    house
+        .cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"])
+        .run()?;
     for words in BOUNDED {
         let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
         house.cargo(&torture).args(words).run()?;
@@ -45,7 +48,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
 }
 
 const BOUNDED: [&[&str]; 5] = [
-    &["race", "--loops", "200"],
+    &["race-remote", "--loops", "200"],
     &["faults", "--every", "3", "--then-random", "300"],
     &["cancel", "--every", "2"],
     &["rerun", "--loops", "2"],

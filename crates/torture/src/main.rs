@@ -19,9 +19,12 @@ mod more;
 mod mutate;
 mod naive;
 mod powerloss;
+mod race;
 mod random;
 mod remote;
 mod rerun;
+#[cfg(unix)]
+mod sigbus;
 mod stores;
 
 use std::io::{self, Write};
@@ -57,10 +60,15 @@ enum Command {
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
+    /// Processes that change one store of this machine at the same time.
+    Race(race::Race),
+    /// Mapped files that are cut short while they are read.
+    #[cfg(unix)]
+    Sigbus(sigbus::Sigbus),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
     /// Builders of one prefix of an object store at the same time.
-    Race(remote::race::Race),
+    RaceRemote(remote::race::Race),
     /// Every request of every writer of object stores fails once, in each way.
     Faults(remote::faults::Faults),
     /// Every writer of object stores is dropped at every await.
@@ -106,8 +114,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Kill9(kill9) => kill9.run()?,
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
-        Command::Stores(stores) => stores.run()?,
         Command::Race(race) => race.run()?,
+        #[cfg(unix)]
+        Command::Sigbus(sigbus) => sigbus.run()?,
+        Command::Stores(stores) => stores.run()?,
+        Command::RaceRemote(race) => race.run()?,
         Command::Faults(faults) => faults.run()?,
         Command::Cancel(cancel) => cancel.run()?,
         Command::Rerun(rerun) => rerun.run()?,

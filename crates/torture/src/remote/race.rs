@@ -1,4 +1,4 @@
-//! `race`: builders of one prefix at the same time, on an object store where each request takes its own time.
+//! `race-remote`: builders of one prefix at the same time, on an object store where each request takes its own time.
 //!
 //! Now and then a request takes longer than a claim lives, or is never answered. At most one builder is told
 //! that it is done, and then its store is there. The same on a store that takes conditions and ignores them.
@@ -28,7 +28,7 @@ pub(crate) struct Race {
 
 impl Race {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "race", seed: self.seed, ..Report::default() };
+        let mut report = Report { name: "race-remote", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
         let mut won = 0_u64;
         for round in 0..self.loops {

@@ -147,7 +147,8 @@ impl Pyramid {
             }
             None => &self.store,
         };
-        let how = BuildOptions::default();
+        let gate = session.interrupt().gate().clone();
+        let how = BuildOptions { gate, ..BuildOptions::default() };
         let progress = session.progress("building levels");
         let told = |report: &LevelReport| progress.set(report.to_string());
         let built = if self.reference.is_empty() {

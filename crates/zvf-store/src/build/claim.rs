@@ -170,7 +170,7 @@ impl Claim {
             if first < self.own_key || turn + 1 == TURNS {
                 return Err(rival.in_use(&first));
             }
-            tokio::time::sleep(TURN).await;
+            self.remote.sleep(TURN).await;
         }
         Ok(is_inherited)
     }
@@ -197,7 +197,7 @@ impl Claim {
         let mut found = self.read_record(key).await?;
         if found.is_none() {
             // What is claimed does not vanish; an answer may be wrong once.
-            tokio::time::sleep(TURN).await;
+            self.remote.sleep(TURN).await;
             found = self.read_record(key).await?;
         }
         if found.is_some_and(|(found, _)| found.build == self.record.build) {
@@ -292,7 +292,9 @@ impl Claim {
             (self.key.clone(), self.own_key.clone(), Arc::clone(&self.state));
         let renewing = self.runtime.spawn(async move {
             for beat in 1.. {
-                tokio::time::sleep(record.lease.min(LEASE) / 10).await;
+                if !remote.sleep(record.lease.min(LEASE) / 10).await {
+                    return; // no clock, no renewal
+                }
                 let begun = Instant::now();
                 let is_listed = state.is_listed.load(Ordering::Relaxed);
                 let key = if is_listed { &own_key } else { &key };

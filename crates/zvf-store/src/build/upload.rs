@@ -298,7 +298,7 @@ impl Uploads {
                 return Err(StoreError::refused(class, Op::Publish, what, expected, found));
             }
             // A list may be older than what was put.
-            tokio::time::sleep(LIST_PAUSE).await;
+            self.remote.sleep(LIST_PAUSE).await;
         }
     }
 
@@ -394,7 +394,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
                 return Ok(());
             }
             // A list may be older than what was put.
-            tokio::time::sleep(LIST_PAUSE).await;
+            remote.sleep(LIST_PAUSE).await;
             continue;
         }
         remote.remove(&keys).await?;

@@ -46,7 +46,7 @@ impl Remote {
     }
 
     async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
         loop {
             let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
             let mode = if is_blind { PutMode::Overwrite } else { PutMode::Create };
@@ -77,7 +77,7 @@ impl Remote {
 
     /// Puts an object, whatever is there.
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &tries).await {
                 Ok(()) => return Ok(()),
@@ -101,7 +101,7 @@ impl Remote {
     ) -> Result<(), StoreError> {
         let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         let parts = std::slice::from_ref(bytes);
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
         let mut is_open = false; // whether an earlier try may have arrived
         loop {
             let mode = PutMode::Update(version.clone());
@@ -118,15 +118,28 @@ impl Remote {
         }
     }
 
+    /// Waits so long; at once where there is no clock, and then this is false.
+    pub(crate) async fn sleep(&self, pause: Duration) -> bool {
+        match self.0.sleep(pause) {
+            Some(sleep) => {
+                sleep.await;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// What the backend says of an object, if there is one.
     pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>, StoreError> {
         let path = self.0.path(key)?;
-        let mut tries = Tries::new(&self.0, Op::Read);
+        let mut tries = Tries::new(&self.0, Op::Read, key, None);
         loop {
             let options = GetOptions { head: true, ..GetOptions::default() };
             match self.0.ask(&path, options, &tries).await {
                 Ok(reply) => return Ok(Some(reply.meta)),
-                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(None),
+                Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
+                    return Ok(None);
+                }
                 Err(miss) => {
                     let again = tries.again(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
@@ -146,7 +159,7 @@ impl Remote {
         if self.read(key).await?.is_some() {
             return Err(taken());
         }
-        let mut tries = Tries::new(&self.0, Op::Publish);
+        let mut tries = Tries::new(&self.0, Op::Publish, key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
@@ -178,7 +191,7 @@ impl Remote {
 
     /// Whether the store refuses to create what is there, the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
         self.guarded(key, std::slice::from_ref(bytes), &mut tries).await
     }
 
@@ -210,7 +223,7 @@ impl Remote {
     /// The names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
     pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>, StoreError> {
         let path = self.0.path(prefix)?;
-        let listed = match self.0.list(&path).await {
+        let listed = match self.0.list(prefix, &path).await {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
             listed => listed.map_err(|error| error.with_key(prefix))?,
         };
@@ -225,7 +238,7 @@ impl Remote {
     pub(crate) async fn remove(&self, keys: &[Key]) -> Result<(), StoreError> {
         let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
@@ -236,7 +249,7 @@ impl Remote {
             let removed = removed.try_for_each(|_path| std::future::ready(Ok(())));
             // The time that as many bytes take.
             let limit = self.0.retry.policy.body(to_u64(paths.len()) << 10);
-            match tries.within("answer", limit, removed).await {
+            match tries.within(&self.0, "answer", limit, removed).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => tries.again(&self.0, miss).await?,
             }
@@ -260,7 +273,7 @@ impl Shared {
         let payload: PutPayload = parts.iter().cloned().collect();
         let options = PutOptions::from(mode);
         let sent = self.store.put_opts(&path, payload, options);
-        tries.within("answer", self.retry.policy.body(len), sent).await.map(drop)
+        tries.within(self, "answer", self.retry.policy.body(len), sent).await.map(drop)
     }
 }
 
