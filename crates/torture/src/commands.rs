@@ -40,7 +40,7 @@ pub(crate) fn cases(
     let [points, chains] = [points, chains].map(|path| path.display().to_string());
     let at = |name: &str| place.join(name).display().to_string();
     let small = (size / 40).max(1).to_string();
-    let case = |name: &str, before: &Path, words: &[&str], target, replaces| Case {
+    let case = |name: &str, before: &Path, words: &[&str], target, replaces: bool| Case {
         name: name.to_owned(),
         before: before.to_owned(),
         words: words.iter().map(|&word| word.to_owned()).collect(),

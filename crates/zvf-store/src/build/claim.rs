@@ -105,6 +105,16 @@ impl Claim {
         }
     }
 
+    /// Removes the claim of the build `id`, if there is one.
+    pub(crate) async fn remove_of(remote: &Remote, id: &str) -> Result<(), StoreError> {
+        let key = Key::root().child(FOLDER)?.child(CLAIM)?;
+        let found = remote.read(&key).await?;
+        if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
+            remote.remove(&[key]).await?;
+        }
+        Ok(())
+    }
+
     async fn take_once(&self) -> Result<bool, StoreError> {
         let bytes = self.record.encode(0);
         for _ in 0..TRIES {

@@ -93,6 +93,8 @@ impl Uploads {
         let id = shared_id(work).map_err(|error| StoreError::io(Op::Open, error))?;
         let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, intent };
         if joined.is_published().await? {
+            // Whoever published it may not have known, and have left the claim there.
+            Claim::remove_of(&joined.remote, &id).await?;
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
