@@ -101,7 +101,11 @@ impl Place {
         let write = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
             stop: Some(Arc::clone(&stop)),
-            build: BuildOptions { store, ..BuildOptions::default() },
+            build: BuildOptions {
+                store,
+                gate: session.interrupt().gate().clone(),
+                ..BuildOptions::default()
+            },
             ..usual
         };
         let building = Building::open(&self.store, &self.folder()?, write);

@@ -149,7 +149,8 @@ impl Pyramid {
             }
             None => &self.store,
         };
-        let how = BuildOptions::default();
+        let gate = session.interrupt().gate().clone();
+        let how = BuildOptions { gate, ..BuildOptions::default() };
         let progress = Arc::new(session.progress("building levels"));
         let vertices = self.count_vertices(session, address).await?;
         let below = Arc::new(Mutex::new((1, vertices))); // the level being made, vertices of the one below
@@ -228,6 +229,7 @@ impl Pyramid {
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::Batch),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let build = Build::begin(new, options).await.map_err(zvf::Error::from);
