@@ -17,12 +17,12 @@ use super::Context;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::num::{narrow, to_u64, wide};
 use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};
 use crate::select::pieces::{Gathered, Piece, Pieces};
-use crate::select::runs::{Runs, runs};
+use crate::select::runs::{ROWS_END, Runs, runs};
 
 /// One chunk and the rows of it that can matter.
 #[derive(Clone, Debug)]
@@ -31,6 +31,24 @@ pub(crate) struct Chunk {
     pub(crate) runs: Runs,
     /// About how many rows it has: as many as the fragments reach.
     pub(crate) rows: u64,
+}
+
+impl Chunk {
+    /// Refuses a fragment that names a row past the `rows` that the chunk has.
+    pub(crate) fn check_rows(&self, rows: u64) -> Result<(), QueryError> {
+        check_end(&self.key, self.runs.end(), rows)
+    }
+}
+
+/// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
+pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), QueryError> {
+    use zvf_format::{Class, Expected};
+    if end <= rows {
+        return Ok(());
+    }
+    let expected = Expected::AtMost(rows.into());
+    let error = zvf_model::ModelError::refused(Class::OutOfBounds, ROWS_END, expected, end);
+    Err(error.in_chunk(key).into())
 }
 
 impl Context {
@@ -50,10 +68,8 @@ impl Context {
             let batch = self.gathered(&pieces, &positions, &columns)?;
             return self.with_beside(batch, &keys, &pieces.list, None).await;
         }
-        // All at once would take memory twice, and fresh memory costs the system more than reading.
-        let room = self.warm.level.store().budget().max_bytes().checked_div(self.row_bytes());
-        let rows = if self.tests_rows() { 0 } else { asked.min(room.unwrap_or(0)) };
-        let rows = to_usize(rows).min(limit);
+        // The columns grow with what was read: what fragments claim was not compared with the chunks yet.
+        let rows = 0;
         let level = &self.warm.level;
         let axes = narrow(to_u64(level.axes()));
         let mut positions = Gathered::new(level.dtype(), axes, rows)?;
@@ -82,12 +98,6 @@ impl Context {
         self.with_beside(batch, &keys, &pieces.list, None).await
     }
 
-    /// Whether rows are looked at one by one, so that nobody knows beforehand how many are left.
-    fn tests_rows(&self) -> bool {
-        let by_region = self.query.region.is_some() && self.mode != Mode::Cells;
-        by_region || !self.conditions.rows.is_empty()
-    }
-
     /// The chunks at `places` with the rows of them that can matter.
     pub(crate) async fn runs_of(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
@@ -110,7 +120,7 @@ impl Context {
                 }
                 _ => None,
             };
-            let mut runs = runs(&view, bins.as_ref(), tell);
+            let mut runs = runs(&view, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
                 let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
                 runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
@@ -146,15 +156,22 @@ impl Context {
         self.count(chunks.len(), rows_of(chunks));
         let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
         let positions = self.read(of, &keys, needs, caching).await?;
-        check_rows(chunks, &positions)?;
+        for (chunk, held) in chunks.iter().zip(&positions) {
+            // Ranges that were read are there.
+            if let Held::Whole(column) = held {
+                chunk.check_rows(to_u64(column.len()))?;
+            }
+        }
 
         let mut pieces = self.select(chunks, &positions);
-        if let Some(test) = self.row_test(&keys, &rows, &pieces, caching).await? {
+        if let Some(test) = self.row_test(&keys, &rows, &pieces, &positions, caching).await? {
             pieces = test.of_pieces(&pieces)?;
         }
         pieces.truncate(limit);
+        let found = to_u64(pieces.rows);
+        super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
-        if !self.missing().is_empty() {
+        if !self.missing().list.is_empty() {
             pieces = there(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
@@ -235,7 +252,11 @@ impl Context {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        self.beside_of_nothing(batch)
+        let batch = self.beside_of_nothing(batch)?;
+        match self.kind.has_links() {
+            true => Ok(batch.with_elements(self.no_elements()?)?),
+            false => Ok(batch),
+        }
     }
 
     /// Adds what the chunks at `places` cost.
@@ -269,23 +290,6 @@ fn need(of: Of<'_>, chunk: &Chunk) -> Need {
         let pieces: Vec<Piece> = pieces.collect();
         ranges(pieces.iter(), gap, &mut Vec::new())
     })
-}
-
-/// Refuses a fragment that names a row that its chunk does not have.
-fn check_rows(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
-    use zvf_format::{Class, Expected};
-    for (chunk, held) in chunks.iter().zip(positions) {
-        let Held::Whole(column) = held else { continue };
-        let rows = to_u64(column.len());
-        let last = chunk.runs.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0);
-        if last > rows {
-            let expected = Expected::AtMost(rows.into());
-            let what = "end of the rows of a fragment";
-            let error = zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, last);
-            return Err(error.in_chunk(&chunk.key).into());
-        }
-    }
-    Ok(())
 }
 
 /// The pieces of chunks of which nothing is missing.

@@ -1,7 +1,12 @@
 //! The rows of a chunk that its fragments name, as runs in logical order.
 //!
 //! A chunk whose fragments tile it is one run. Otherwise runs follow the fragments, so that rows no
-//! fragment names never appear, and rows that several name appear for each.
+//! fragment names never appear. Where fragments overlap, the rows of points and chains come with each
+//! fragment that names them, as the reference has it; graphs, skeletons and meshes have each stored row once,
+//! because their elements name rows.
+//!
+//! Nothing here is sized by what a fragment claims: a range of any length is one run. Whoever reads the
+//! rows compares their end with those that are there.
 //!
 //! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that was
 //! written from points without objects. Everywhere else the number of a fragment says nothing about
@@ -10,6 +15,9 @@
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::grid::BinRange;
 
+use zvf_format::{Class, Expected};
+
+use crate::error::QueryError;
 use crate::num::narrow;
 
 /// Consecutive rows of a chunk.
@@ -51,6 +59,11 @@ impl Runs {
         }
     }
 
+    /// The row behind the last one that is named.
+    pub(crate) fn end(&self) -> u64 {
+        self.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0)
+    }
+
     /// Leaves out the rows of fragments that are not wanted.
     pub(crate) fn retain(&mut self, wanted: impl Fn(u32) -> bool) {
         self.list.retain(|run| wanted(run.fragment));
@@ -66,9 +79,31 @@ impl Runs {
     }
 }
 
+/// Refuses rows past those that 32 bits can number: no chunk that can be decoded has so many.
+pub(crate) fn check_extent(index: &FragmentIndex<'_>) -> Result<(), QueryError> {
+    let extent = index.extent();
+    if extent < u64::from(u32::MAX) {
+        return Ok(());
+    }
+    let (what, expected) = (ROWS_END, Expected::AtMost(i128::from(u32::MAX) - 1));
+    Err(zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, extent).into())
+}
+
+/// What is said of a fragment with rows that its chunk does not have.
+pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
+
 /// The rows of all fragments of a chunk, or of those whose bin is in `bins`. With `tell`, runs say which
 /// fragment they are of.
-pub(crate) fn runs(index: &FragmentIndex<'_>, bins: Option<&BinRange>, tell: bool) -> Runs {
+///
+/// # Errors
+///
+/// When a fragment names a row that no chunk can have.
+pub(crate) fn runs(
+    index: &FragmentIndex<'_>,
+    bins: Option<&BinRange>,
+    tell: bool,
+) -> Result<Runs, QueryError> {
+    check_extent(index)?;
     let mut runs = Runs::default();
     if let Some(bins) = bins {
         for f in bins.iter() {
@@ -76,12 +111,12 @@ pub(crate) fn runs(index: &FragmentIndex<'_>, bins: Option<&BinRange>, tell: boo
                 runs.push_fragment(fragment, if tell { narrow(f) } else { 0 });
             }
         }
-        return runs;
+        return Ok(runs);
     }
     for (f, fragment) in (0_u32..).zip(index) {
         runs.push_fragment(fragment, if tell { f } else { 0 });
     }
-    runs
+    Ok(runs)
 }
 
 #[cfg(test)]
@@ -102,9 +137,26 @@ mod tests {
         let flat = |runs: &Runs| -> Vec<(u32, u32, u32)> {
             runs.list.iter().map(|run| (run.start, run.len, run.fragment)).collect()
         };
-        let all = runs(&index, None, false);
+        let all = runs(&index, None, false).unwrap();
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
-        let told = runs(&index, None, true);
+        let told = runs(&index, None, true).unwrap();
         assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
+        assert_eq!(told.end(), 11);
+    }
+
+    #[test]
+    fn rows_that_no_chunk_can_have_are_refused() {
+        for (start, count, refused) in [
+            (0, u64::from(u32::MAX) - 1, false),
+            (0, u64::from(u32::MAX), true),
+            (1 << 40, 1, true),
+            (0, 1 << 62, true),
+        ] {
+            let mut builder = FragmentIndexBuilder::new();
+            builder.range(start, count).unwrap();
+            let blob = builder.encode();
+            let found = runs(&FragmentIndex::parse(&blob).unwrap(), None, false);
+            assert_eq!(found.is_err(), refused, "{start} {count}");
+        }
     }
 }
