@@ -57,7 +57,7 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("zvf-format", &[]),
     ("zvf-metadata", &["zvf-format"]),
     ("zvf-tet", &["zvf-format"]),
