@@ -139,6 +139,8 @@ pub(crate) struct Geometry {
     /// For skeletons: the vertex above each.
     pub(crate) parent: Vec<Vid>,
     pub(crate) changed_chunks: HashSet<u32>,
+    /// Lines with an end in a chunk that is written again.
+    pub(crate) lines: BTreeSet<u32>,
     /// Objects whose vertices hang otherwise than before.
     pub(crate) parents_changed: HashSet<u32>,
     /// Vertices without objects that came, went or moved.
@@ -234,6 +236,7 @@ impl Geometry {
             owner: Vec::new(),
             parent: Vec::new(),
             changed_chunks: HashSet::new(),
+            lines: BTreeSet::new(),
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
@@ -268,6 +271,12 @@ impl Geometry {
     pub(crate) fn position(&self, v: Vid) -> Vec<f64> {
         let size = self.scalar.size();
         self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_f64(value)).collect()
+    }
+
+    /// The same as the shortest decimals that are stored as these bytes: what a person would compute with.
+    pub(crate) fn decimal_position(&self, v: Vid) -> Vec<f64> {
+        let size = self.scalar.size();
+        self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_decimal(value)).collect()
     }
 
     pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {

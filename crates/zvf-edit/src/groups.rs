@@ -37,7 +37,7 @@ impl Groups {
         if let Some(array) = &array {
             let attrs = &array.doc["attributes"];
             for (number, row) in array.rows.iter().enumerate() {
-                let name = attrs["group_names"][number].as_str().filter(|name| !name.is_empty());
+                let name = attrs["group_names"][number].as_str().filter(|name| !name.is_empty() && *name != format!("group_{number}"));
                 let range = attrs["group_ranges"][number.to_string()].as_array();
                 let members = match range.map(Vec::as_slice) {
                     Some([start, stop]) => (start.as_i64().unwrap_or(0)..stop.as_i64().unwrap_or(0)).collect(),
@@ -128,7 +128,8 @@ impl Groups {
                 // Ranges are written as lists once a group changes.
                 attrs.shift_remove("group_ranges");
                 if self.list.iter().any(|group| group.name.is_some()) || attrs.contains_key("group_names") {
-                    let names: Vec<&str> = self.list.iter().map(|group| group.name.as_deref().unwrap_or_default()).collect();
+                    // A group without a name is listed under the one it answers to: not every reader takes an empty text for none.
+                    let names: Vec<String> = self.list.iter().enumerate().map(|(n, group)| group.name.clone().unwrap_or_else(|| format!("group_{n}"))).collect();
                     attrs.insert("group_names".to_owned(), json!(names));
                 }
             }

@@ -289,7 +289,7 @@ impl Transaction {
             let geometry = &mut self.kinds[kind];
             let new = geometry.copy_vertex(*v, copy)?;
             if fields.contains_key("by") {
-                let to: Vec<f64> = geometry.position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
+                let to: Vec<f64> = geometry.decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
                 let bytes = geometry.position_of(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }

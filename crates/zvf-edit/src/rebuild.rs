@@ -130,6 +130,14 @@ impl Geometry {
             self.load_chunk(*chunk)?;
         }
         self.load_links(&involved)?;
+        if self.kind == Kind::Line {
+            // Before anything is written: manifests are about to name other fragments.
+            let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
+            for object in owners.into_values().flatten() {
+                self.load_object(object)?;
+                self.lines.insert(object);
+            }
+        }
         let mut result = Rebuilt::default();
         let renumbered = self.rebuild_chunks(&rebuilt, &changed_objects, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
@@ -425,7 +433,7 @@ impl Geometry {
                 result.changed.insert(key.clone());
             }
             for v in seen.drain(..) {
-                tally.cover(&self.position(v));
+                tally.cover(&self.decimal_position(v));
             }
             if rebuilt.contains(&chunk) || rows.is_empty() {
                 continue;
@@ -447,7 +455,7 @@ impl Geometry {
         }
         for v in result.places.keys() {
             if self.home[*v as usize].0 == NONE {
-                tally.cover(&self.position(*v));
+                tally.cover(&self.decimal_position(*v));
             }
         }
         self.write_fragment_columns(rebuilt)?;
@@ -645,32 +653,31 @@ impl Geometry {
             self.links = Some(Family::create(&self.path, 2, self.axes)?);
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
+        // Vertices may have gone from one object to another: all of them are looked at together.
+        let mut wanted: HashSet<[Vid; 2]> = HashSet::new();
+        let mut old: BTreeSet<u32> = BTreeSet::new();
         for (object, pieces) in changed {
             let state = self.object(*object).cloned().unwrap_or_default();
-            let mut wanted: Vec<[Vid; 2]> = Vec::new();
             for pair in pieces.windows(2) {
                 if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
-                    wanted.push([*a, *b]);
+                    wanted.insert([*a, *b]);
                 }
             }
-            let mut old: BTreeSet<u32> = BTreeSet::new();
             for v in state.before.iter().chain(&state.vertices) {
                 old.extend(family.records_at(*v));
             }
-            for number in old {
-                let record = &mut family.records[number as usize];
-                let ends: Vec<Vid> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
-                match wanted.iter().position(|pair| ends == *pair) {
-                    Some(at) => {
-                        wanted.remove(at);
-                    }
-                    None => record.alive = false,
-                }
-            }
-            let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
-            for [a, b] in wanted {
-                family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
-            }
+        }
+        for number in old {
+            let record = &mut family.records[number as usize];
+            let ends: Vec<Vid> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
+            let known = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| wanted.remove(&pair));
+            record.alive = known;
+        }
+        let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+        let mut wanted: Vec<[Vid; 2]> = wanted.into_iter().collect();
+        wanted.sort_unstable();
+        for [a, b] in wanted {
+            family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
         }
         self.links = Some(family);
         Ok(())
@@ -682,8 +689,7 @@ impl Geometry {
             return Ok(());
         }
         let keys: BTreeSet<Chunk> = rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
-        let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
-        let mut lines: BTreeSet<u32> = owners.into_values().flatten().collect();
+        let mut lines = self.lines.clone();
         let count = self.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32;
         lines.extend((0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)));
         let mut pairs = Vec::new();
@@ -715,9 +721,11 @@ impl Geometry {
     fn follow_trees(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let explicit = self.convention == "explicit";
-        for (object, pieces) in changed {
+        // Vertices may have gone from one object to another: all of them are looked at together.
+        let mut by_child: HashMap<Vid, u32> = HashMap::new();
+        let mut kept: HashSet<u32> = HashSet::new();
+        for (object, _) in changed {
             let state = self.object(*object).cloned().unwrap_or_default();
-            let mut by_child: HashMap<Vid, u32> = HashMap::new();
             for v in state.before.iter().chain(&state.vertices) {
                 for number in family.records_at(*v) {
                     if let End::Vertex(child) = family.records[number as usize].ends[0] {
@@ -727,7 +735,8 @@ impl Geometry {
                     }
                 }
             }
-            let mut kept: HashSet<u32> = HashSet::new();
+        }
+        for (_, pieces) in changed {
             for (_, list) in pieces {
                 for (i, v) in list.iter().enumerate() {
                     let parent = self.parent[*v as usize];
@@ -756,10 +765,10 @@ impl Geometry {
                     }
                 }
             }
-            for number in by_child.into_values() {
-                if !kept.contains(&number) {
-                    family.records[number as usize].alive = false;
-                }
+        }
+        for number in by_child.into_values() {
+            if !kept.contains(&number) {
+                family.records[number as usize].alive = false;
             }
         }
         self.links = Some(family);

@@ -117,6 +117,7 @@ impl Transaction {
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
         block_on(build_reference(&address, recipe, &options)).map_err(|error| EditError::new(error.class(), format!("the levels cannot be built again: {error}")))?;
         let after: BTreeSet<String> = copy.walk("")?.into_iter().collect();
+        changes.retain(|key, _| before.contains(key) || after.contains(key));
         for key in before.difference(&after) {
             changes.insert(key.clone(), None);
         }

@@ -179,6 +179,17 @@ impl Scalar {
         }
     }
 
+    /// The number whose shortest decimals are stored as these bytes.
+    pub(crate) fn to_decimal(self, bytes: &[u8]) -> f64 {
+        match (self, bytes.first_chunk::<4>()) {
+            (Self::Float(4), Some(bytes)) => {
+                let x = f32::from_le_bytes(*bytes);
+                x.to_string().parse().unwrap_or_else(|_never| x.into())
+            }
+            _ => self.to_f64(bytes),
+        }
+    }
+
     /// What these bytes are.
     pub(crate) fn decode(self, bytes: &[u8]) -> Value {
         let mut wide = [0_u8; 16];

@@ -360,7 +360,7 @@ impl Transaction {
         let mut gathered = Gathered::default();
         let place: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
         for (i, v) in vertices.iter().enumerate() {
-            gathered.positions.push(json!(geometry.position(*v)));
+            gathered.positions.push(json!(geometry.decimal_position(*v)));
             if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
                 gathered.parents.insert(i, *parent);
             }

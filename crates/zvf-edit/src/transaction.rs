@@ -275,6 +275,7 @@ impl Transaction {
             rebuilt.push(kind.rebuild(&mut changes, &mut tally)?);
         }
         self.groups.flush(&self.snap, &mut changes)?;
+        self.count_beside(&mut changes)?;
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
         let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
         if root != self.root {
@@ -341,6 +342,29 @@ impl Transaction {
             "levels_stale": stale, "levels_refreshed": refreshed, "bounds": bounds,
         });
         Ok(Plan { changes, before, report, written, named })
+    }
+
+    /// The list of kinds beside the first has their counts.
+    fn count_beside(&self, changes: &mut Changes) -> Result<()> {
+        let path = "0/geometry_index";
+        let Some(old) = read_doc(&self.snap, path)? else { return Ok(()) };
+        let mut doc = old.clone();
+        for geometry in self.kinds.iter().filter(|geometry| geometry.path.contains('/')) {
+            let own = &mut doc["attributes"][geometry.kind.token()];
+            if !own.is_object() {
+                continue;
+            }
+            own["vertex_count"] = geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
+            for name in ["edge_count", "face_count", "link_count"] {
+                if let (Some(family), true) = (&geometry.links, own.get(name).is_some()) {
+                    own[name] = family.doc["attributes"]["num_links"].clone();
+                }
+            }
+        }
+        if doc != old {
+            changes.insert(doc_key(path), Some(doc_bytes(&doc)?));
+        }
+        Ok(())
     }
 
     /// Leaves out what is already there, and keeps what was there of the rest.

@@ -97,7 +97,7 @@ impl Transaction {
         } else if let Some(by) = fields.get("by") {
             let by = vector(by, "by")?;
             for v in &selection.vertices {
-                targets.push(self.kinds[kind].position(*v).iter().zip(&by).map(|(x, d)| x + d).collect());
+                targets.push(self.kinds[kind].decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect());
             }
         } else if let Some(affine) = fields::map(fields, "affine")? {
             fields::only(affine, &["matrix", "offset"])?;
@@ -109,7 +109,7 @@ impl Transaction {
             }
             let offset = affine.get("offset").map_or_else(|| Ok(vec![0.0; axes]), |offset| vector(offset, "affine.offset"))?;
             for v in &selection.vertices {
-                let x = self.kinds[kind].position(*v);
+                let x = self.kinds[kind].decimal_position(*v);
                 let image = rows.iter().zip(&offset).map(|(row, offset)| {
                     let mut sum: Option<f64> = None;
                     for (m, x) in row.iter().zip(&x) {
