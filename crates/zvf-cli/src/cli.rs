@@ -37,10 +37,10 @@ use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
 use crate::commands::render::Render;
 use crate::commands::repair::Repair;
-use crate::commands::tensor::Tensor;
-use crate::commands::validate::Validate;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
+use crate::commands::tensor::Tensor;
+use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;

@@ -35,7 +35,8 @@ impl Gathered {
             fields.insert("values".to_owned(), Json::Object(self.values.clone()));
         }
         if kind == Kind::Skeleton {
-            let parents: Vec<Option<usize>> = (0..self.positions.len()).map(|i| self.parents.get(&i).copied()).collect();
+            let parents: Vec<Option<usize>> =
+                (0..self.positions.len()).map(|i| self.parents.get(&i).copied()).collect();
             fields.insert("parents".to_owned(), json!(parents));
         }
         fields
@@ -50,7 +51,9 @@ pub(crate) fn to_json(value: &Value) -> Json {
         Value::Int(n) => json!(n),
         Value::UInt(n) => json!(n),
         Value::Float(x) if x.is_nan() => json!("NaN"),
-        Value::Float(x) if x.is_infinite() => json!(if *x > 0.0 { "Infinity" } else { "-Infinity" }),
+        Value::Float(x) if x.is_infinite() => {
+            json!(if *x > 0.0 { "Infinity" } else { "-Infinity" })
+        }
         Value::Float(x) => json!(x),
         Value::Text(text) => json!(text),
     }
@@ -58,8 +61,12 @@ pub(crate) fn to_json(value: &Value) -> Json {
 
 impl Transaction {
     pub(crate) fn append(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["file", "format", "kind", "positions", "object", "columns", "keep_ids"])?;
-        let file = fields::text(fields, "file")?.ok_or_else(|| EditError::invalid("the field \"file\" is missing"))?;
+        fields::only(
+            fields,
+            &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
+        )?;
+        let file = fields::text(fields, "file")?
+            .ok_or_else(|| EditError::invalid("the field \"file\" is missing"))?;
         if self.kinds.len() > 1 && !fields.contains_key("kind") {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
@@ -67,22 +74,35 @@ impl Transaction {
         let what = self.kinds[kind].kind;
         let path = self.folder.join(&file);
         if !path.is_file() {
-            return Err(EditError::new(zvf_format::Class::NotFound, format!("{file}: there is no such file")));
+            return Err(EditError::new(
+                zvf_format::Class::NotFound,
+                format!("{file}: there is no such file"),
+            ));
         }
         let format = fields::text(fields, "format")?;
         let format = format.map(|name| {
-            let found = Format::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, format)| format);
+            let found =
+                Format::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, format)| format);
             found.ok_or_else(|| EditError::invalid(format!("format: {name:?} is not known")))
         });
         let words = |name: &str| -> Result<Option<Vec<String>>> {
             let Some(list) = fields::list(fields, name)? else { return Ok(None) };
-            let words: Option<Vec<String>> = list.iter().map(|word| word.as_str().map(str::to_owned)).collect();
+            let words: Option<Vec<String>> =
+                list.iter().map(|word| word.as_str().map(str::to_owned)).collect();
             words.map(Some).ok_or_else(|| EditError::invalid(format!("{name}: expected names")))
         };
-        let columns = ColumnRoles { positions: words("positions")?.unwrap_or_default(), object: fields::text(fields, "object")?, fields: words("columns")?, types: Vec::new() };
+        let columns = ColumnRoles {
+            positions: words("positions")?.unwrap_or_default(),
+            object: fields::text(fields, "object")?,
+            fields: words("columns")?,
+            types: Vec::new(),
+        };
         let options = ReadOptions { kind: Some(what), columns, ..ReadOptions::default() };
-        let fault = |error: zvf_convert::ConvertError| EditError::new(error.class(), format!("{file}: {error}"));
-        let reader = read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
+        let fault = |error: zvf_convert::ConvertError| {
+            EditError::new(error.class(), format!("{file}: {error}"))
+        };
+        let reader =
+            read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let keep = fields::flag(fields, "keep_ids")?.unwrap_or(false);
         let with_objects = self.kinds[kind].objects.is_some() || what != Kind::PointCloud;
         let mut gathered: BTreeMap<i64, Gathered> = BTreeMap::new();
@@ -99,17 +119,30 @@ impl Transaction {
                     for (i, object) in batch.vertex_objects().into_iter().flatten().enumerate() {
                         owner[i] = object.map_or(0, |object| object.0);
                     }
-                    if batch.parts().is_empty() && batch.vertex_objects().is_none() && with_objects && what == Kind::PointCloud {
-                        return Err(EditError::invalid(format!("{file}: the points of this store belong to objects; say which column is \"object\"")));
+                    if batch.parts().is_empty()
+                        && batch.vertex_objects().is_none()
+                        && with_objects
+                        && what == Kind::PointCloud
+                    {
+                        return Err(EditError::invalid(format!(
+                            "{file}: the points of this store belong to objects; say which column is \"object\""
+                        )));
                     }
                     for (i, id) in owner.into_iter().enumerate() {
                         let own = gathered.entry(id).or_default();
                         let axes = batch.positions().width() as usize;
-                        let position: Vec<f64> = (0..axes).map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN)).collect();
+                        let position: Vec<f64> = (0..axes)
+                            .map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN))
+                            .collect();
                         place.push((id, own.positions.len()));
-                        own.positions.push(Json::Array(position.iter().map(|x| to_json(&Value::Float(*x))).collect()));
+                        own.positions.push(Json::Array(
+                            position.iter().map(|x| to_json(&Value::Float(*x))).collect(),
+                        ));
                         for field in batch.fields() {
-                            own.attributes.entry(field.name.to_string()).or_default().push(row(field, i));
+                            own.attributes
+                                .entry(field.name.to_string())
+                                .or_default()
+                                .push(row(field, i));
                         }
                     }
                     if let Some(elements) = batch.elements() {
@@ -119,7 +152,14 @@ impl Transaction {
                                 let ((id, child), (_, parent)) = (place[ends[0]], place[ends[1]]);
                                 gathered.entry(id).or_default().parents.insert(child, parent);
                             } else {
-                                links.push((ends, elements.fields().iter().map(|field| (field.name.to_string(), row(field, n))).collect()));
+                                links.push((
+                                    ends,
+                                    elements
+                                        .fields()
+                                        .iter()
+                                        .map(|field| (field.name.to_string(), row(field, n)))
+                                        .collect(),
+                                ));
                             }
                         }
                     }
@@ -127,14 +167,25 @@ impl Transaction {
                 Piece::Elements { rows, fields } => {
                     for n in 0..rows.len() {
                         let width = rows.width() as usize;
-                        let ends: Vec<usize> = (0..width).filter_map(|c| rows.float(n, c)).map(|x| x as usize).collect();
-                        links.push((ends, fields.iter().map(|field| (field.name.to_string(), row(field, n))).collect()));
+                        let ends: Vec<usize> = (0..width)
+                            .filter_map(|c| rows.float(n, c))
+                            .map(|x| x as usize)
+                            .collect();
+                        links.push((
+                            ends,
+                            fields
+                                .iter()
+                                .map(|field| (field.name.to_string(), row(field, n)))
+                                .collect(),
+                        ));
                     }
                 }
                 Piece::Objects { ids, fields } => {
                     for (n, id) in ids.iter().enumerate() {
                         let own = gathered.entry(id.0).or_default();
-                        own.values.extend(fields.iter().map(|field| (field.name.to_string(), row(field, n))));
+                        own.values.extend(
+                            fields.iter().map(|field| (field.name.to_string(), row(field, n))),
+                        );
                     }
                 }
             }
@@ -154,19 +205,28 @@ impl Transaction {
             made.insert(*id, vertices);
         }
         let ends_of = |ends: &[usize]| -> Result<Vec<Vid>> {
-            let found: Option<Vec<Vid>> = ends.iter().map(|i| place.get(*i).map(|(id, n)| made[id][*n])).collect();
-            found.ok_or_else(|| EditError::invalid(format!("{file}: an element names a vertex that is not there")))
+            let found: Option<Vec<Vid>> =
+                ends.iter().map(|i| place.get(*i).map(|(id, n)| made[id][*n])).collect();
+            found.ok_or_else(|| {
+                EditError::invalid(format!("{file}: an element names a vertex that is not there"))
+            })
         };
         for (ends, values) in links {
             let ends = ends_of(&ends)?;
-            let attributes: Fields = values.into_iter().map(|(name, value)| (name, json!([value]))).collect();
+            let attributes: Fields =
+                values.into_iter().map(|(name, value)| (name, json!([value]))).collect();
             self.add_records(kind, vec![ends], (!attributes.is_empty()).then_some(&attributes))?;
         }
         Ok(done)
     }
 
     /// Adds what was gathered of an object, or vertices without one.
-    pub(crate) fn add_gathered(&mut self, kind: usize, id: Option<i64>, own: &Gathered) -> Result<Vec<Vid>> {
+    pub(crate) fn add_gathered(
+        &mut self,
+        kind: usize,
+        id: Option<i64>,
+        own: &Gathered,
+    ) -> Result<Vec<Vid>> {
         let what = self.kinds[kind].kind;
         let fields = own.fields(what);
         match id {

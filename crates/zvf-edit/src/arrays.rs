@@ -74,7 +74,9 @@ struct Coding {
 
 impl Coding {
     fn open(path: &str, text: &[u8]) -> Result<(Self, Option<Vec<i64>>)> {
-        let doc = ArrayDoc::parse(text).map_err(|error| EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}")))?;
+        let doc = ArrayDoc::parse(text).map_err(|error| {
+            EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}"))
+        })?;
         let sharding = doc.sharding();
         let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
         let mut big = false;
@@ -82,11 +84,15 @@ impl Coding {
         for codec in list {
             match codec.kind() {
                 CodecKind::Bytes { .. } => {
-                    big = serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+                    big = serde_json::from_slice::<Json>(text)?["codecs"]
+                        .to_string()
+                        .contains("\"big\"");
                 }
                 CodecKind::VlenBytes => {}
                 CodecKind::Transpose { .. } => {
-                    return Err(EditError::unsupported(format!("{path}: arrays with turned axes are not edited")));
+                    return Err(EditError::unsupported(format!(
+                        "{path}: arrays with turned axes are not edited"
+                    )));
                 }
                 _ => steps.push(codec.clone()),
             }
@@ -98,7 +104,9 @@ impl Coding {
             let json: Json = serde_json::from_slice(text)?;
             let configuration = &json["codecs"][0]["configuration"];
             if configuration["index_location"].as_str().is_some_and(|at| at != "end") {
-                return Err(EditError::unsupported(format!("{path}: shards with their index in front are not edited")));
+                return Err(EditError::unsupported(format!(
+                    "{path}: shards with their index in front are not edited"
+                )));
             }
             checksum = configuration["index_codecs"].to_string().contains("crc32c");
             inner = integers(&json["chunk_grid"]["configuration"]["chunk_shape"]);
@@ -126,20 +134,30 @@ pub(crate) struct CellArray {
 impl CellArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json = serde_json::from_slice(&text).map_err(|error| EditError::from(error).within(path))?;
+        let doc: Json =
+            serde_json::from_slice(&text).map_err(|error| EditError::from(error).within(path))?;
         if doc["node_type"] != "array" {
-            return Err(EditError::unsupported(format!("{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\"")));
+            return Err(EditError::unsupported(format!(
+                "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\""
+            )));
         }
         let (coding, shard) = Coding::open(path, &text)?;
         let shape = integers(&doc["shape"]).unwrap_or_default();
         let attrs = &doc["attributes"];
         let origin = integers(&attrs["chunk_grid_origin"]).unwrap_or_else(|| vec![0; shape.len()]);
         let Some(list) = attrs["nonempty_chunks"].as_array() else {
-            return Err(EditError::unsupported(format!("{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\"")));
+            return Err(EditError::unsupported(format!(
+                "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
+            )));
         };
         let chunk = |text: &Json| text.as_str().and_then(parse_chunk);
         let present: Option<BTreeSet<Chunk>> = list.iter().map(chunk).collect();
-        let present = present.ok_or_else(|| EditError::new(zvf_format::Class::Encoding, format!("{path}: nonempty_chunks holds a key that is none")))?;
+        let present = present.ok_or_else(|| {
+            EditError::new(
+                zvf_format::Class::Encoding,
+                format!("{path}: nonempty_chunks holds a key that is none"),
+            )
+        })?;
         Ok(Some(Self {
             path: path.to_owned(),
             doc,
@@ -210,7 +228,10 @@ impl CellArray {
             None => {
                 let key = cell_key(&self.path, &at);
                 let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
-                self.coding.codecs.unpack(bytes, CELL_CAP).map_err(|error| EditError::from(error).within(&key))?
+                self.coding
+                    .codecs
+                    .unpack(bytes, CELL_CAP)
+                    .map_err(|error| EditError::from(error).within(&key))?
             }
             Some(shard) => {
                 let (outer, inner) = split(&at, shard);
@@ -221,7 +242,8 @@ impl CellArray {
                 }
             }
         };
-        let cell = VlenCell::parse(&plain).map_err(|error| EditError::from(error).within(&self.path))?;
+        let cell =
+            VlenCell::parse(&plain).map_err(|error| EditError::from(error).within(&self.path))?;
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
@@ -238,7 +260,8 @@ impl CellArray {
         let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
         let key = cell_key(&self.path, outer);
         let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
-        let span = IndexLocation::End.span(count as u64, self.coding.checksum, bytes.len() as u64)?;
+        let span =
+            IndexLocation::End.span(count as u64, self.coding.checksum, bytes.len() as u64)?;
         let index = ShardIndex::parse(&bytes[to_usize(&span)], count as u64, self.coding.checksum)?;
         Ok((0..count).map(|i| index.get(i).map(|span| bytes.slice(to_usize(&span)))).collect())
     }
@@ -327,8 +350,16 @@ impl CellArray {
         Ok(())
     }
 
-    fn flush_cells(&mut self, snap: &Snapshot, staged: &BTreeMap<Chunk, Option<Bytes>>, moved: Option<(Vec<i64>, BTreeSet<Chunk>)>, out: &mut Changes) -> Result<()> {
-        let at = |chunk: &Chunk, origin: &[i64]| -> Vec<i64> { chunk.iter().zip(origin).map(|(c, o)| c - o).collect() };
+    fn flush_cells(
+        &mut self,
+        snap: &Snapshot,
+        staged: &BTreeMap<Chunk, Option<Bytes>>,
+        moved: Option<(Vec<i64>, BTreeSet<Chunk>)>,
+        out: &mut Changes,
+    ) -> Result<()> {
+        let at = |chunk: &Chunk, origin: &[i64]| -> Vec<i64> {
+            chunk.iter().zip(origin).map(|(c, o)| c - o).collect()
+        };
         if let Some((origin, present)) = &moved {
             for chunk in present {
                 out.insert(cell_key(&self.path, &at(chunk, origin)), None);
@@ -353,7 +384,14 @@ impl CellArray {
         Ok(())
     }
 
-    fn flush_shards(&mut self, snap: &Snapshot, staged: &BTreeMap<Chunk, Option<Bytes>>, shard: &[i64], moved: Option<(Vec<i64>, BTreeSet<Chunk>)>, out: &mut Changes) -> Result<()> {
+    fn flush_shards(
+        &mut self,
+        snap: &Snapshot,
+        staged: &BTreeMap<Chunk, Option<Bytes>>,
+        shard: &[i64],
+        moved: Option<(Vec<i64>, BTreeSet<Chunk>)>,
+        out: &mut Changes,
+    ) -> Result<()> {
         if let Some((origin, present)) = &moved {
             for chunk in present {
                 let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
@@ -368,7 +406,8 @@ impl CellArray {
         }
         for (outer, cells) in shards {
             let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
-            let old = if moved.is_some() { vec![None; count] } else { self.read_shard(snap, &outer)? };
+            let old =
+                if moved.is_some() { vec![None; count] } else { self.read_shard(snap, &outer)? };
             let mut new = old.clone();
             for (inner, bytes) in cells {
                 let packed = bytes.map(|bytes| -> Result<Bytes> {
@@ -470,20 +509,35 @@ impl RowArray {
         let doc: Json = serde_json::from_slice(&text)?;
         let (coding, _) = Coding::open(path, &text)?;
         let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
-        let chunk = doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1) as usize;
+        let chunk =
+            doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1)
+                as usize;
         let mut rows = Vec::with_capacity(count.min(1 << 20));
         for part in 0..count.div_ceil(chunk) {
             let length = chunk.min(count - part * chunk);
             match snap.get(&format!("{path}/c/{part}"))? {
                 None => rows.resize(rows.len() + length, Bytes::new()),
                 Some(bytes) => {
-                    let plain = coding.codecs.unpack(bytes, CELL_CAP).map_err(|error| EditError::from(error).within(path))?;
-                    let items = VlenRows::parse(&plain, chunk as u64).map_err(|error| EditError::from(error).within(path))?;
+                    let plain = coding
+                        .codecs
+                        .unpack(bytes, CELL_CAP)
+                        .map_err(|error| EditError::from(error).within(path))?;
+                    let items = VlenRows::parse(&plain, chunk as u64)
+                        .map_err(|error| EditError::from(error).within(path))?;
                     rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
                 }
             }
         }
-        Ok(Some(Self { path: path.to_owned(), doc, coding, chunk, old: rows.clone(), rows, is_new: false, changed: false }))
+        Ok(Some(Self {
+            path: path.to_owned(),
+            doc,
+            coding,
+            chunk,
+            old: rows.clone(),
+            rows,
+            is_new: false,
+            changed: false,
+        }))
     }
 
     pub(crate) fn create(path: &str, attrs: Json) -> Result<Self> {
@@ -496,7 +550,16 @@ impl RowArray {
             "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
         });
         let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
-        Ok(Self { path: path.to_owned(), doc, coding, chunk: 1, rows: Vec::new(), old: Vec::new(), is_new: true, changed: true })
+        Ok(Self {
+            path: path.to_owned(),
+            doc,
+            coding,
+            chunk: 1,
+            rows: Vec::new(),
+            old: Vec::new(),
+            is_new: true,
+            changed: true,
+        })
     }
 
     /// Forgets rows that are there and do not count.
@@ -519,13 +582,17 @@ impl RowArray {
         if !same || old_chunk != self.chunk {
             for part in 0..parts {
                 let span = part * self.chunk..(part * self.chunk + self.chunk).min(count);
-                let unchanged = old_chunk == self.chunk && self.old.get(span.clone()) == self.rows.get(span.clone());
+                let unchanged = old_chunk == self.chunk
+                    && self.old.get(span.clone()) == self.rows.get(span.clone());
                 if unchanged && span.len() == self.chunk && !self.is_new {
                     continue;
                 }
                 let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
                 let plain = encode_rows(&rows, u32::try_from(self.chunk).unwrap_or(u32::MAX))?; // at most 2^26 rows
-                out.insert(format!("{}/c/{part}", self.path), Some(self.coding.codecs.pack(plain.into())?));
+                out.insert(
+                    format!("{}/c/{part}", self.path),
+                    Some(self.coding.codecs.pack(plain.into())?),
+                );
             }
             if !self.is_new {
                 for part in parts..self.old.len().div_ceil(old_chunk) {
@@ -561,12 +628,19 @@ pub(crate) struct DenseArray {
 }
 
 impl DenseArray {
-    pub(crate) fn open(snap: &Snapshot, path: &str, scalar: Scalar, width: u32) -> Result<Option<Self>> {
+    pub(crate) fn open(
+        snap: &Snapshot,
+        path: &str,
+        scalar: Scalar,
+        width: u32,
+    ) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
         let (coding, _) = Coding::open(path, &text)?;
         let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
-        let chunk = doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1) as usize;
+        let chunk =
+            doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1)
+                as usize;
         let size = scalar.size() * width as usize;
         let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
         let rank = doc["shape"].as_array().map_or(1, Vec::len);
@@ -576,9 +650,19 @@ impl DenseArray {
             match snap.get(&dense_key(path, part, rank))? {
                 None => bytes.extend(fill.repeat(length)),
                 Some(stored) => {
-                    let plain = coding.codecs.unpack(stored, CELL_CAP).map_err(|error| EditError::from(error).within(path))?;
+                    let plain = coding
+                        .codecs
+                        .unpack(stored, CELL_CAP)
+                        .map_err(|error| EditError::from(error).within(path))?;
                     if plain.len() != chunk * size {
-                        return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{path}: a chunk has {} bytes, expected {}", plain.len(), chunk * size)));
+                        return Err(EditError::new(
+                            zvf_format::Class::CountMismatch,
+                            format!(
+                                "{path}: a chunk has {} bytes, expected {}",
+                                plain.len(),
+                                chunk * size
+                            ),
+                        ));
                     }
                     bytes.extend_from_slice(&plain[..length * size]);
                 }
@@ -587,14 +671,39 @@ impl DenseArray {
         if coding.big && scalar.size() > 1 {
             bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
         }
-        Ok(Some(Self { path: path.to_owned(), doc, coding, chunk, size, item: scalar.size(), old: bytes.clone(), bytes, fill, is_new: false, changed: false }))
+        Ok(Some(Self {
+            path: path.to_owned(),
+            doc,
+            coding,
+            chunk,
+            size,
+            item: scalar.size(),
+            old: bytes.clone(),
+            bytes,
+            fill,
+            is_new: false,
+            changed: false,
+        }))
     }
 
-    pub(crate) fn create(path: &str, scalar: Scalar, width: u32, chunk: usize, fill: (Json, Vec<u8>), attrs: Json) -> Result<Self> {
+    pub(crate) fn create(
+        path: &str,
+        scalar: Scalar,
+        width: u32,
+        chunk: usize,
+        fill: (Json, Vec<u8>),
+        attrs: Json,
+    ) -> Result<Self> {
         let data_type = match scalar {
-            Scalar::Text(n) => json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n * 4}}),
-            Scalar::Bytes(n) => json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}}),
-            Scalar::Float(_) | Scalar::Int(_) | Scalar::UInt(_) | Scalar::Bool => json!(scalar.name()),
+            Scalar::Text(n) => {
+                json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n * 4}})
+            }
+            Scalar::Bytes(n) => {
+                json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}})
+            }
+            Scalar::Float(_) | Scalar::Int(_) | Scalar::UInt(_) | Scalar::Bool => {
+                json!(scalar.name())
+            }
         };
         let codec = match scalar.size() {
             1 => json!({"name": "bytes"}),
@@ -611,7 +720,19 @@ impl DenseArray {
         });
         let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
         let size = scalar.size() * width as usize;
-        Ok(Self { path: path.to_owned(), doc, coding, chunk, size, item: scalar.size(), bytes: Vec::new(), old: Vec::new(), fill: fill.1, is_new: true, changed: true })
+        Ok(Self {
+            path: path.to_owned(),
+            doc,
+            coding,
+            chunk,
+            size,
+            item: scalar.size(),
+            bytes: Vec::new(),
+            old: Vec::new(),
+            fill: fill.1,
+            is_new: true,
+            changed: true,
+        })
     }
 
     /// The same rows under another name.
@@ -665,7 +786,10 @@ impl DenseArray {
             if self.coding.big && self.item > 1 {
                 plain.chunks_exact_mut(self.item).for_each(<[u8]>::reverse);
             }
-            out.insert(dense_key(&self.path, part, rank), Some(self.coding.codecs.pack(plain.into())?));
+            out.insert(
+                dense_key(&self.path, part, rank),
+                Some(self.coding.codecs.pack(plain.into())?),
+            );
         }
         if !self.is_new {
             for part in parts..old_count.div_ceil(old_chunk) {

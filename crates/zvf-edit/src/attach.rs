@@ -40,7 +40,9 @@ pub struct Join {
 pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) -> Result<Json> {
     let own = journal(store)?;
     let text = match fs::read(table) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_bad| EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", table.display())))?,
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_bad| {
+            EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", table.display()))
+        })?,
         Err(error) => return Err(EditError::from(error).within(&table.to_string_lossy())),
     };
     let tabs = table.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
@@ -48,9 +50,21 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
     let names = rows.next().ok_or_else(|| EditError::invalid("the table is empty"))?;
     let rows: Vec<Vec<String>> = rows.collect();
     if let Some(short) = rows.iter().position(|row| row.len() != names.len()) {
-        return Err(EditError::invalid(format!("row {} of the table has {} fields, expected {}", short + 1, rows[short].len(), names.len())));
+        return Err(EditError::invalid(format!(
+            "row {} of the table has {} fields, expected {}",
+            short + 1,
+            rows[short].len(),
+            names.len()
+        )));
     }
-    let place = |name: &str| names.iter().position(|known| known == name).ok_or_else(|| EditError::invalid(format!("the table has no column {name:?}; it has {}", names.join(", "))));
+    let place = |name: &str| {
+        names.iter().position(|known| known == name).ok_or_else(|| {
+            EditError::invalid(format!(
+                "the table has no column {name:?}; it has {}",
+                names.join(", ")
+            ))
+        })
+    };
     let key = place(&join.key)?;
     let wanted: Vec<usize> = match &join.columns {
         Some(list) => list.iter().map(|name| place(name)).collect::<Result<_>>()?,
@@ -67,7 +81,10 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
                 if !transaction.column_exists("object", kind, &name) {
                     return Err(EditError::invalid(format!("objects have no column {name:?}")));
                 }
-                match to_json(&transaction.kinds[kind].object_value(object, &ColumnRef { scope: Scope::Object, name, index: 0 })) {
+                match to_json(
+                    &transaction.kinds[kind]
+                        .object_value(object, &ColumnRef { scope: Scope::Object, name, index: 0 }),
+                ) {
                     Json::Null => continue,
                     Json::String(text) => text,
                     other => other.to_string(),
@@ -84,11 +101,20 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
     for (n, row) in rows.iter().enumerate() {
         let text = normal(&row[key]);
         if let Some(earlier) = seen.insert(text.clone(), n) {
-            return Err(EditError::invalid(format!("rows {} and {} of the table have the same key {text}", earlier + 1, n + 1)));
+            return Err(EditError::invalid(format!(
+                "rows {} and {} of the table have the same key {text}",
+                earlier + 1,
+                n + 1
+            )));
         }
         match by_key.get(&text) {
             Some(found) => matched.push((*found, row)),
-            None if join.strict => return Err(EditError::invalid(format!("row {} of the table: no object has the key {text}", n + 1))),
+            None if join.strict => {
+                return Err(EditError::invalid(format!(
+                    "row {} of the table: no object has the key {text}",
+                    n + 1
+                )));
+            }
             None => unmatched += 1,
         }
     }
@@ -101,7 +127,9 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
             }
             if transaction.column_exists("object", kind, &name) {
                 if !join.replace {
-                    return Err(EditError::invalid(format!("objects have a column {name:?} already; use --replace or --prefix")));
+                    return Err(EditError::invalid(format!(
+                        "objects have a column {name:?} already; use --replace or --prefix"
+                    )));
                 }
                 let fields = json!({"scope": "object", "name": name, "kind": transaction.kinds[kind].kind.token()});
                 if let Some(fields) = fields.as_object() {
@@ -111,7 +139,8 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
             let mut ty = Type::plain(scalar);
             let attrs = json!({"name": name, "dtype": scalar.name()});
             transaction.make_column("object", kind, &name, ty.clone(), ty.sentinel(), attrs)?;
-            transaction.write_item(format!("column:object:{name}:{}", transaction.kinds[kind].kind));
+            transaction
+                .write_item(format!("column:object:{name}:{}", transaction.kinds[kind].kind));
             for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let value = match (scalar, row[at].trim()) {
                     (Scalar::Text(_), text) => json!(text),
@@ -125,7 +154,8 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
             }
         }
     }
-    transaction.operations = vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
+    transaction.operations =
+        vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
     let mut own_options = options.clone();
     own_options.if_head = Some(transaction.head());
     let committed = commit(&own, transaction, &own_options)?;

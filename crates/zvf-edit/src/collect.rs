@@ -57,9 +57,12 @@ pub fn gc(store: &Path, what: Collect) -> Result<Json> {
         }
         let folder = format!("txn/{txid}");
         let keys = own.side.walk(&folder)?;
-        let ages = keys.iter().filter_map(|key| own.side.path(key).metadata().ok()?.modified().ok());
+        let ages =
+            keys.iter().filter_map(|key| own.side.path(key).metadata().ok()?.modified().ok());
         // A clock that went back makes files young, never old.
-        let young = ages.max().is_some_and(|newest| now.duration_since(newest).unwrap_or_default() < what.grace);
+        let young = ages
+            .max()
+            .is_some_and(|newest| now.duration_since(newest).unwrap_or_default() < what.grace);
         if young {
             continue;
         }
@@ -92,7 +95,12 @@ fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
     let mut transaction = Transaction::begin(own, Path::new("."))?;
     transaction.vacuum()?;
     transaction.operations = vec![json!({"op": "vacuum"})];
-    let options = CommitOptions { message: Some("vacuum".to_owned()), if_head: Some(transaction.head()), dry_run, ..CommitOptions::default() };
+    let options = CommitOptions {
+        message: Some("vacuum".to_owned()),
+        if_head: Some(transaction.head()),
+        dry_run,
+        ..CommitOptions::default()
+    };
     commit(own, transaction, &options)
 }
 
@@ -109,7 +117,8 @@ impl Transaction {
                 let mut rebuild = held != state.rows.len();
                 let mut gone = Vec::new();
                 for fragment in &state.fragments {
-                    let orphan = with_objects && fragment.iter().all(|v| geometry.owner[*v as usize] == NONE);
+                    let orphan = with_objects
+                        && fragment.iter().all(|v| geometry.owner[*v as usize] == NONE);
                     if orphan {
                         rebuild = true;
                         gone.extend(fragment.iter().copied());
@@ -128,7 +137,12 @@ impl Transaction {
             }
             let geometry = &mut self.kinds[kind];
             if let Some(objects) = &mut geometry.objects {
-                let rows = objects.manifests.rows.iter().rposition(|row| row.get(..4).is_some_and(|n| n != [0; 4])).map_or(0, |last| last + 1);
+                let rows = objects
+                    .manifests
+                    .rows
+                    .iter()
+                    .rposition(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
+                    .map_or(0, |last| last + 1);
                 if rows < objects.manifests.rows.len() {
                     objects.manifests.rows.truncate(rows);
                     if let Some(ids) = &mut objects.ids {
@@ -137,7 +151,9 @@ impl Transaction {
                     for column in &mut geometry.object_columns {
                         column.array.resize(rows);
                     }
-                    objects.list.retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
+                    objects
+                        .list
+                        .retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
                 }
             }
         }
@@ -170,7 +186,9 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604_800)] {
+        for (text, seconds) in
+            [("0s", 0), ("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604_800)]
+        {
             assert_eq!(parse_duration(text).unwrap().as_secs(), seconds, "{text}");
         }
         for text in ["", "h", "5", "1.5h", "-1s", "3 h"] {

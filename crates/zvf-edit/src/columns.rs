@@ -19,7 +19,8 @@ const SCOPES: [&str; 5] = ["vertex", "object", "link", "group", "fragment"];
 impl Transaction {
     fn scope(&mut self, fields: &Fields) -> Result<(String, usize, String)> {
         let scope = fields::word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
-        let name = fields::text(fields, "name")?.ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+        let name = fields::text(fields, "name")?
+            .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
         let kind = self.kind_named(fields.get("kind"))?;
         if scope == "group" {
             self.write_item(format!("column:group:{name}"));
@@ -34,7 +35,10 @@ impl Transaction {
         match scope {
             "vertex" => geometry.columns.iter().any(|column| column.name == name),
             "object" => geometry.object_columns.iter().any(|column| column.name == name),
-            "link" => geometry.links.as_ref().is_some_and(|family| family.columns.iter().any(|column| column.name == name)),
+            "link" => geometry
+                .links
+                .as_ref()
+                .is_some_and(|family| family.columns.iter().any(|column| column.name == name)),
             "fragment" => geometry.fragment_columns.iter().any(|column| column.name == name),
             _ => self.groups.columns.iter().any(|column| column.name == name),
         }
@@ -49,7 +53,9 @@ impl Transaction {
 
     fn free_name(&self, scope: &str, kind: usize, name: &str) -> Result<()> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(EditError::invalid(format!("name: {name:?} has other characters than letters, digits and _")));
+            return Err(EditError::invalid(format!(
+                "name: {name:?} has other characters than letters, digits and _"
+            )));
         }
         if self.column_exists(scope, kind, name) {
             return Err(EditError::invalid(format!("there is a column {name:?} already")));
@@ -58,16 +64,25 @@ impl Transaction {
     }
 
     pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"])?;
+        fields::only(
+            fields,
+            &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"],
+        )?;
         let (scope, kind, name) = self.scope(fields)?;
         self.free_name(&scope, kind, &name)?;
-        let dtype = fields::text(fields, "dtype")?.ok_or_else(|| EditError::invalid("the field \"dtype\" is missing"))?;
+        let dtype = fields::text(fields, "dtype")?
+            .ok_or_else(|| EditError::invalid("the field \"dtype\" is missing"))?;
         let (scalar, big) = Scalar::parse(&dtype)?;
         if big {
-            return Err(EditError::invalid(format!("dtype {dtype:?}: new columns are little-endian")));
+            return Err(EditError::invalid(format!(
+                "dtype {dtype:?}: new columns are little-endian"
+            )));
         }
         let width = fields::int(fields, "width")?.unwrap_or(1);
-        let width = u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
+        let width = u32::try_from(width)
+            .ok()
+            .filter(|width| *width > 0)
+            .ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
         let text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
         if text && !matches!(scope.as_str(), "object") {
             return Err(EditError::invalid(format!("{scope}s have no columns of text")));
@@ -82,7 +97,10 @@ impl Transaction {
         };
         let needed = scalar == Scalar::Bool || !by_row && !scalar.is_float();
         if given.is_none() && needed {
-            return Err(EditError::invalid(format!("a column of {} needs \"fill\"", scalar.name())));
+            return Err(EditError::invalid(format!(
+                "a column of {} needs \"fill\"",
+                scalar.name()
+            )));
         }
         let fill = given.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": name, "dtype": scalar.name()});
@@ -97,7 +115,14 @@ impl Transaction {
     }
 
     /// The declaration of a column in the root, where columns are declared.
-    fn declare(&mut self, scope: &str, name: &str, fields: &Fields, scalar: Scalar, width: u32) -> Result<()> {
+    fn declare(
+        &mut self,
+        scope: &str,
+        name: &str,
+        fields: &Fields,
+        scalar: Scalar,
+        width: u32,
+    ) -> Result<()> {
         let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
         if specs.is_object() && specs[scope].is_object() {
             let mut spec = json!({"dtype": scalar.name()});
@@ -115,7 +140,15 @@ impl Transaction {
     }
 
     /// Adds a column whose rows are all `fill`.
-    pub(crate) fn make_column(&mut self, scope: &str, kind: usize, name: &str, ty: Type, fill: Vec<u8>, mut attrs: Json) -> Result<()> {
+    pub(crate) fn make_column(
+        &mut self,
+        scope: &str,
+        kind: usize,
+        name: &str,
+        ty: Type,
+        fill: Vec<u8>,
+        mut attrs: Json,
+    ) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         let path = geometry.path.clone();
         let channels: Vec<String> = (0..ty.width).map(|i| format!("ch{i}")).collect();
@@ -131,17 +164,41 @@ impl Transaction {
         match scope {
             "vertex" => {
                 geometry.load_all()?;
-                let array = CellArray::create(&geometry.vertices, &format!("{path}/vertex_attributes/{name}"), cell_attrs("attribute", attrs));
+                let array = CellArray::create(
+                    &geometry.vertices,
+                    &format!("{path}/vertex_attributes/{name}"),
+                    cell_attrs("attribute", attrs),
+                );
                 let data = fill.repeat(geometry.home.len());
-                geometry.columns.push(VertexColumn { name: name.to_owned(), array, ty, data, fill: Some(fill), is_new: true });
+                geometry.columns.push(VertexColumn {
+                    name: name.to_owned(),
+                    array,
+                    ty,
+                    data,
+                    fill: Some(fill),
+                    is_new: true,
+                });
             }
             "fragment" => {
-                let array = CellArray::create(&geometry.vertices, &format!("{path}/fragment_attributes/{name}"), cell_attrs("fragment_attribute", attrs));
-                geometry.fragment_columns.push(FragmentColumn { name: name.to_owned(), array, ty, set: HashMap::new(), fill, is_new: true });
+                let array = CellArray::create(
+                    &geometry.vertices,
+                    &format!("{path}/fragment_attributes/{name}"),
+                    cell_attrs("fragment_attribute", attrs),
+                );
+                geometry.fragment_columns.push(FragmentColumn {
+                    name: name.to_owned(),
+                    array,
+                    ty,
+                    set: HashMap::new(),
+                    fill,
+                    is_new: true,
+                });
             }
             "link" => {
                 geometry.load_all()?;
-                let trees: Vec<u32> = (0..geometry.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32).collect();
+                let trees: Vec<u32> =
+                    (0..geometry.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32)
+                        .collect();
                 geometry.load_all_links()?;
                 if geometry.kind == Kind::Skeleton && geometry.convention != "explicit" {
                     // Edges with values are records, all of them.
@@ -151,16 +208,23 @@ impl Transaction {
                         geometry.parents_changed.insert(tree);
                     }
                     let first = kind == 0;
-                    let own = geometry.doc["attributes"]["zarr_vectors_level"].get("links_convention").is_some();
+                    let own = geometry.doc["attributes"]["zarr_vectors_level"]
+                        .get("links_convention")
+                        .is_some();
                     if own || !first {
-                        geometry.doc["attributes"]["zarr_vectors_level"]["links_convention"] = json!("explicit");
+                        geometry.doc["attributes"]["zarr_vectors_level"]["links_convention"] =
+                            json!("explicit");
                     } else {
-                        self.root_changes()["attributes"]["zarr_vectors"]["links_convention"] = json!("explicit");
+                        self.root_changes()["attributes"]["zarr_vectors"]["links_convention"] =
+                            json!("explicit");
                     }
                 }
                 let geometry = &mut self.kinds[kind];
                 if !geometry.has_links() && geometry.kind != Kind::Skeleton {
-                    return Err(EditError::invalid(format!("links of a {} have no columns", geometry.kind)));
+                    return Err(EditError::invalid(format!(
+                        "links of a {} have no columns",
+                        geometry.kind
+                    )));
                 }
                 if geometry.links.is_none() {
                     geometry.links = Some(crate::links::Family::create(&path, 2, geometry.axes)?);
@@ -174,17 +238,28 @@ impl Transaction {
                     for record in &mut family.records {
                         record.values.push(fill.clone());
                     }
-                    family.columns.push(LinkColumn { name: name.to_owned(), ty, attrs, arrays: Default::default(), fill, is_new: true });
+                    family.columns.push(LinkColumn {
+                        name: name.to_owned(),
+                        ty,
+                        attrs,
+                        arrays: Default::default(),
+                        fill,
+                        is_new: true,
+                    });
                 }
             }
             "object" | "group" => {
                 let (sentinel, zarr_fill) = (ty.sentinel(), zarr_fill(ty.scalar));
                 let count = match scope {
-                    "object" => geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.len()),
+                    "object" => {
+                        geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.len())
+                    }
                     _ => self.groups.list.len(),
                 };
                 let (tag, path, chunk) = match scope {
-                    "object" => ("object_attribute", format!("{path}/object_attributes/{name}"), 65536),
+                    "object" => {
+                        ("object_attribute", format!("{path}/object_attributes/{name}"), 65536)
+                    }
                     _ => ("groupings_attribute", format!("{COLUMNS}/{name}"), count.max(1)),
                 };
                 attrs["zv_array"] = json!(tag);
@@ -192,16 +267,32 @@ impl Transaction {
                 if scope == "object" {
                     attrs["fill_sentinel_meaning"] = json!("absent");
                 }
-                let mut array = DenseArray::create(&path, ty.scalar, ty.width, chunk, (zarr_fill, sentinel), attrs)?;
+                let mut array = DenseArray::create(
+                    &path,
+                    ty.scalar,
+                    ty.width,
+                    chunk,
+                    (zarr_fill, sentinel),
+                    attrs,
+                )?;
                 array.resize(count);
                 if scope == "object" {
                     let geometry = &mut self.kinds[kind];
-                    let list: Vec<(Option<u32>, bool)> = geometry.objects.iter().flat_map(|objects| objects.list.iter().map(|object| (object.row, object.exists))).collect();
+                    let list: Vec<(Option<u32>, bool)> = geometry
+                        .objects
+                        .iter()
+                        .flat_map(|objects| {
+                            objects.list.iter().map(|object| (object.row, object.exists))
+                        })
+                        .collect();
                     for (number, (row, exists)) in list.into_iter().enumerate() {
                         match row {
                             Some(row) if exists => array.set(row as usize, &fill),
                             None => {
-                                geometry.object_mut(number as u32)?.values.insert(name.to_owned(), fill.clone());
+                                geometry
+                                    .object_mut(number as u32)?
+                                    .values
+                                    .insert(name.to_owned(), fill.clone());
                             }
                             Some(_) => {}
                         }
@@ -231,27 +322,39 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         match scope.as_str() {
             "vertex" => {
-                let at = geometry.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
+                let at =
+                    geometry.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
                 let column = geometry.columns.remove(at);
                 geometry.erased.push(column.array);
             }
             "fragment" => {
-                let at = geometry.fragment_columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
+                let at = geometry
+                    .fragment_columns
+                    .iter()
+                    .position(|column| column.name == name)
+                    .unwrap_or(0); // it is there
                 let column = geometry.fragment_columns.remove(at);
                 geometry.erased.push(column.array);
             }
             "object" => {
-                let at = geometry.object_columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
+                let at = geometry
+                    .object_columns
+                    .iter()
+                    .position(|column| column.name == name)
+                    .unwrap_or(0); // it is there
                 let column = geometry.object_columns.remove(at);
                 geometry.erased_rows.push(column.array);
-                for object in geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut()) {
+                for object in
+                    geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut())
+                {
                     object.values.remove(&name);
                 }
             }
             "link" => {
                 let path = geometry.path.clone();
                 if let Some(family) = &mut geometry.links {
-                    let at = family.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
+                    let at =
+                        family.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
                     let column = family.columns.remove(at);
                     for record in &mut family.records {
                         record.values.remove(at);
@@ -262,7 +365,8 @@ impl Transaction {
                 }
             }
             _ => {
-                let at = self.groups.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
+                let at =
+                    self.groups.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
                 let column = self.groups.columns.remove(at);
                 self.groups.erased.push(column.array);
             }
@@ -277,7 +381,8 @@ impl Transaction {
     pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["scope", "name", "to", "kind"])?;
         let (scope, kind, name) = self.scope(fields)?;
-        let to = fields::text(fields, "to")?.ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
+        let to = fields::text(fields, "to")?
+            .ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
         self.need_column(&scope, kind, &name)?;
         self.free_name(&scope, kind, &to)?;
         self.write_item(match scope.as_str() {
@@ -288,29 +393,38 @@ impl Transaction {
         let (path, snap) = (geometry.path.clone(), std::rc::Rc::clone(&geometry.snap));
         match scope.as_str() {
             "vertex" => {
-                if let Some(column) = geometry.columns.iter_mut().find(|column| column.name == name) {
-                    let mut array = column.array.renamed(&snap, &format!("{path}/vertex_attributes/{to}"))?;
+                if let Some(column) = geometry.columns.iter_mut().find(|column| column.name == name)
+                {
+                    let mut array =
+                        column.array.renamed(&snap, &format!("{path}/vertex_attributes/{to}"))?;
                     array.set_attribute("name", json!(to));
                     geometry.erased.push(std::mem::replace(&mut column.array, array));
                     column.name.clone_from(&to);
                 }
             }
             "fragment" => {
-                if let Some(column) = geometry.fragment_columns.iter_mut().find(|column| column.name == name) {
-                    let mut array = column.array.renamed(&snap, &format!("{path}/fragment_attributes/{to}"))?;
+                if let Some(column) =
+                    geometry.fragment_columns.iter_mut().find(|column| column.name == name)
+                {
+                    let mut array =
+                        column.array.renamed(&snap, &format!("{path}/fragment_attributes/{to}"))?;
                     array.set_attribute("name", json!(to));
                     geometry.erased.push(std::mem::replace(&mut column.array, array));
                     column.name.clone_from(&to);
                 }
             }
             "object" => {
-                if let Some(column) = geometry.object_columns.iter_mut().find(|column| column.name == name) {
+                if let Some(column) =
+                    geometry.object_columns.iter_mut().find(|column| column.name == name)
+                {
                     let mut array = column.array.renamed(&format!("{path}/object_attributes/{to}"));
                     array.doc["attributes"]["name"] = json!(to);
                     geometry.erased_rows.push(std::mem::replace(&mut column.array, array));
                     column.name.clone_from(&to);
                 }
-                for object in geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut()) {
+                for object in
+                    geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut())
+                {
                     if let Some(value) = object.values.remove(&name) {
                         object.values.insert(to.clone(), value);
                     }
@@ -320,11 +434,13 @@ impl Transaction {
                 geometry.load_all()?;
                 geometry.load_all_links()?;
                 if let Some(family) = &mut geometry.links
-                    && let Some(column) = family.columns.iter_mut().find(|column| column.name == name)
+                    && let Some(column) =
+                        family.columns.iter_mut().find(|column| column.name == name)
                 {
                     let old = std::mem::take(&mut column.arrays);
                     for (offsets, array) in &old {
-                        let mut new = array.renamed(&snap, &format!("{path}/link_attributes/{to}/0/{offsets}"))?;
+                        let mut new = array
+                            .renamed(&snap, &format!("{path}/link_attributes/{to}/0/{offsets}"))?;
                         new.set_attribute("name", json!(to));
                         column.arrays.insert(offsets.clone(), new);
                     }
@@ -337,7 +453,9 @@ impl Transaction {
                 }
             }
             _ => {
-                if let Some(column) = self.groups.columns.iter_mut().find(|column| column.name == name) {
+                if let Some(column) =
+                    self.groups.columns.iter_mut().find(|column| column.name == name)
+                {
                     let mut array = column.array.renamed(&format!("{COLUMNS}/{to}"));
                     array.doc["attributes"]["name"] = json!(to);
                     self.groups.erased.push(std::mem::replace(&mut column.array, array));
@@ -356,33 +474,51 @@ impl Transaction {
 
     pub(crate) fn fragment_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["object", "index", "chunk", "fragment", "values", "kind"])?;
-        let values = fields::map(fields, "values")?.ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
+        let values = fields::map(fields, "values")?
+            .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let (kind, chunk, fragment) = match (fields::int(fields, "object")?, fields.get("chunk")) {
             (Some(id), None) => {
                 let (kind, object) = self.need_object(id)?;
                 self.write_item(format!("object:{id}"));
                 let references = self.kinds[kind].references(object)?;
-                let n = fields::int(fields, "index")?.ok_or_else(|| EditError::invalid("the field \"index\" is missing"))?;
+                let n = fields::int(fields, "index")?
+                    .ok_or_else(|| EditError::invalid("the field \"index\" is missing"))?;
                 let at = if n < 0 { n + references.len() as i64 } else { n };
                 let found = usize::try_from(at).ok().and_then(|at| references.get(at));
-                let (chunk, fragment) = found.ok_or_else(|| EditError::invalid(format!("index {n} of {}", references.len())))?;
+                let (chunk, fragment) = found.ok_or_else(|| {
+                    EditError::invalid(format!("index {n} of {}", references.len()))
+                })?;
                 (kind, *chunk, *fragment)
             }
             (None, Some(chunk)) => {
                 let kind = self.kind_named(fields.get("kind"))?;
-                let key: Option<Vec<i64>> = chunk.as_array().and_then(|parts| parts.iter().map(Json::as_i64).collect());
-                let key = key.ok_or_else(|| EditError::invalid(format!("chunk: expected whole numbers, found {chunk}")))?;
+                let key: Option<Vec<i64>> =
+                    chunk.as_array().and_then(|parts| parts.iter().map(Json::as_i64).collect());
+                let key = key.ok_or_else(|| {
+                    EditError::invalid(format!("chunk: expected whole numbers, found {chunk}"))
+                })?;
                 let geometry = &mut self.kinds[kind];
                 let number = geometry.chunk_number(&key);
                 geometry.load_chunk(number)?;
-                let n = fields::int(fields, "fragment")?.ok_or_else(|| EditError::invalid("the field \"fragment\" is missing"))?;
+                let n = fields::int(fields, "fragment")?
+                    .ok_or_else(|| EditError::invalid("the field \"fragment\" is missing"))?;
                 let count = geometry.chunks[&number].fragments.len();
                 let fragment = u32::try_from(n).ok().filter(|n| (*n as usize) < count);
-                let fragment = fragment.ok_or_else(|| EditError::invalid(format!("chunk {key:?} has no fragment {n}")))?;
-                self.write_item(format!("chunk:{}:{}", self.kinds[kind].kind, crate::arrays::chunk_text(&key)));
+                let fragment = fragment.ok_or_else(|| {
+                    EditError::invalid(format!("chunk {key:?} has no fragment {n}"))
+                })?;
+                self.write_item(format!(
+                    "chunk:{}:{}",
+                    self.kinds[kind].kind,
+                    crate::arrays::chunk_text(&key)
+                ));
                 (kind, number, fragment)
             }
-            _ => return Err(EditError::invalid("\"object\" and \"index\", or \"chunk\" and \"fragment\" are wanted")),
+            _ => {
+                return Err(EditError::invalid(
+                    "\"object\" and \"index\", or \"chunk\" and \"fragment\" are wanted",
+                ));
+            }
         };
         let geometry = &mut self.kinds[kind];
         geometry.load_chunk(chunk)?;
@@ -391,11 +527,17 @@ impl Transaction {
                 return Err(EditError::invalid("object_id is kept by the store and never set"));
             }
             let column = geometry.fragment_columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| EditError::invalid(format!("fragments have no column {name:?}")))?;
+            let column = column
+                .ok_or_else(|| EditError::invalid(format!("fragments have no column {name:?}")))?;
             let row = match column.ty.encode(value)? {
                 Some(row) => row,
                 None if column.ty.scalar.is_float() => column.ty.sentinel(),
-                None => return Err(EditError::invalid(format!("{name}: {} has no value for absent", column.ty.scalar.name()))),
+                None => {
+                    return Err(EditError::invalid(format!(
+                        "{name}: {} has no value for absent",
+                        column.ty.scalar.name()
+                    )));
+                }
             };
             column.set.insert((chunk, fragment), row);
         }

@@ -11,7 +11,8 @@ use crate::vertices::one_each;
 impl Transaction {
     pub(crate) fn expect(&mut self, fields: &Fields) -> Result<Done> {
         let known = ["vertices", "object", "group", "column"];
-        let asked: Vec<&str> = known.into_iter().filter(|name| fields.contains_key(*name)).collect();
+        let asked: Vec<&str> =
+            known.into_iter().filter(|name| fields.contains_key(*name)).collect();
         match asked[..] {
             ["vertices"] => self.expect_vertices(fields),
             ["object"] => self.expect_object(fields),
@@ -32,12 +33,18 @@ impl Transaction {
         }
         for (name, value) in fields::map(fields, "values")?.into_iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
-                let column = self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
+                let column =
+                    self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
                 column.is_some_and(|column| column.ty.width == 1 || list.iter().any(Json::is_array))
             });
             for (i, v) in selection.vertices.iter().enumerate() {
                 let one = match value.as_array() {
-                    Some(list) if many && list.len() != n => return Err(EditError::expectation(format!("{name}: {n} vertices, expected {}", list.len()))),
+                    Some(list) if many && list.len() != n => {
+                        return Err(EditError::expectation(format!(
+                            "{name}: {n} vertices, expected {}",
+                            list.len()
+                        )));
+                    }
                     Some(list) if many => &list[i],
                     _ => value,
                 };
@@ -46,25 +53,41 @@ impl Transaction {
                 let size = column.ty.size();
                 let found = &column.data[*v as usize * size..(*v as usize + 1) * size];
                 if !same(found, &row, &column.ty) {
-                    return Err(EditError::expectation(format!("{name} of vertex {i} is {:?}, expected {one}", column.ty.value(found, 0))));
+                    return Err(EditError::expectation(format!(
+                        "{name} of vertex {i} is {:?}, expected {one}",
+                        column.ty.value(found, 0)
+                    )));
                 }
             }
         }
         if let Some(positions) = fields.get("positions") {
             let list: Vec<Json> = match positions.as_array() {
-                Some(list) if list.first().is_some_and(|x| number(x).is_some()) => vec![positions.clone()],
+                Some(list) if list.first().is_some_and(|x| number(x).is_some()) => {
+                    vec![positions.clone()]
+                }
                 Some(list) => list.clone(),
                 None => return Err(EditError::invalid("positions: expected a list")),
             };
             if list.len() != n {
-                return Err(EditError::expectation(format!("{n} vertices, expected {}", list.len())));
+                return Err(EditError::expectation(format!(
+                    "{n} vertices, expected {}",
+                    list.len()
+                )));
             }
-            for (v, position) in selection.vertices.iter().zip(one_each(&Json::Array(list), n, "positions")?) {
+            for (v, position) in
+                selection.vertices.iter().zip(one_each(&Json::Array(list), n, "positions")?)
+            {
                 let geometry = &self.kinds[selection.kind];
                 let wanted = geometry.position_of(&fields::floats(position, "positions")?)?;
-                let widened: Vec<f64> = wanted.chunks_exact(geometry.scalar.size()).map(|x| geometry.scalar.to_f64(x)).collect();
+                let widened: Vec<f64> = wanted
+                    .chunks_exact(geometry.scalar.size())
+                    .map(|x| geometry.scalar.to_f64(x))
+                    .collect();
                 if geometry.position(*v) != widened {
-                    return Err(EditError::expectation(format!("a vertex is at {:?}, expected {position}", geometry.position(*v))));
+                    return Err(EditError::expectation(format!(
+                        "a vertex is at {:?}, expected {position}",
+                        geometry.position(*v)
+                    )));
                 }
             }
         }
@@ -73,7 +96,8 @@ impl Transaction {
 
     fn expect_object(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["object", "exists", "count", "values"])?;
-        let id = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
+        let id = fields::int(fields, "object")?
+            .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
         let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
         self.read.insert(format!("object:{id}"));
         let Some((kind, object)) = self.find_object(id) else {
@@ -89,17 +113,24 @@ impl Transaction {
             self.kinds[kind].load_object(object)?;
             let n = self.kinds[kind].object(object).map_or(0, |object| object.vertices.len());
             if usize::try_from(count) != Ok(n) {
-                return Err(EditError::expectation(format!("object {id} has {n} vertices, expected {count}")));
+                return Err(EditError::expectation(format!(
+                    "object {id} has {n} vertices, expected {count}"
+                )));
             }
         }
         for (name, value) in fields::map(fields, "values")?.into_iter().flatten() {
-            let column = self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
+            let column =
+                self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
+            let column = column
+                .ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name).unwrap_or_default();
             if !same(&found, &row, &ty) {
-                return Err(EditError::expectation(format!("{name} of object {id} is {:?}, expected {value}", ty.value(&found, 0))));
+                return Err(EditError::expectation(format!(
+                    "{name} of object {id} is {:?}, expected {value}",
+                    ty.value(&found, 0)
+                )));
             }
         }
         Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
@@ -127,7 +158,9 @@ impl Transaction {
             found.sort_unstable();
             members.sort_unstable();
             if found != members {
-                return Err(EditError::expectation(format!("group {asked} has the members {found:?}, expected {members:?}")));
+                return Err(EditError::expectation(format!(
+                    "group {asked} has the members {found:?}, expected {members:?}"
+                )));
             }
         }
         Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
@@ -135,8 +168,11 @@ impl Transaction {
 
     fn expect_column(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["column", "scope", "exists", "kind"])?;
-        let name = fields::text(fields, "column")?.ok_or_else(|| EditError::invalid("column: expected a name"))?;
-        let scope = fields::word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?.unwrap_or_else(|| "vertex".to_owned());
+        let name = fields::text(fields, "column")?
+            .ok_or_else(|| EditError::invalid("column: expected a name"))?;
+        let scope =
+            fields::word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?
+                .unwrap_or_else(|| "vertex".to_owned());
         let kind = self.kind_named(fields.get("kind"))?;
         self.read.insert(match scope.as_str() {
             "group" => format!("column:group:{name}"),

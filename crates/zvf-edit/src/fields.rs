@@ -10,7 +10,10 @@ pub(crate) type Fields = Map<String, Json>;
 /// Refuses fields that the operation does not have.
 pub(crate) fn only(fields: &Fields, known: &[&str]) -> Result<()> {
     match fields.keys().find(|name| *name != "op" && !known.contains(&name.as_str())) {
-        Some(name) => Err(EditError::invalid(format!("there is no field {name:?} here; known: {}", known.join(", ")))),
+        Some(name) => Err(EditError::invalid(format!(
+            "there is no field {name:?} here; known: {}",
+            known.join(", ")
+        ))),
         None => Ok(()),
     }
 }
@@ -64,20 +67,29 @@ pub(crate) fn list<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a [Jso
 
 pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
     let Some(items) = list(fields, name)? else { return Ok(None) };
-    let ids: Result<Vec<i64>> = items.iter().map(|id| id.as_i64().ok_or_else(|| wrong(name, "whole numbers", id))).collect();
+    let ids: Result<Vec<i64>> = items
+        .iter()
+        .map(|id| id.as_i64().ok_or_else(|| wrong(name, "whole numbers", id)))
+        .collect();
     ids.map(Some)
 }
 
 /// A list of numbers.
 pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| wrong(name, "a list of numbers", value))?;
-    items.iter().map(|x| crate::scalar::number(x).ok_or_else(|| wrong(name, "a number", x))).collect()
+    items
+        .iter()
+        .map(|x| crate::scalar::number(x).ok_or_else(|| wrong(name, "a number", x)))
+        .collect()
 }
 
 /// One of a few words.
 pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option<String>> {
     match text(fields, name)? {
-        Some(text) if !words.contains(&text.as_str()) => Err(EditError::invalid(format!("{name}: expected {}, found {text:?}", words.join(" or ")))),
+        Some(text) if !words.contains(&text.as_str()) => Err(EditError::invalid(format!(
+            "{name}: expected {}, found {text:?}",
+            words.join(" or ")
+        ))),
         other => Ok(other),
     }
 }

@@ -182,7 +182,8 @@ impl Folder {
         let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
         for key in keys {
             let mut folder = self.path(key);
-            while folder.pop() && folder.starts_with(&self.root) && folders.insert(folder.clone()) {}
+            while folder.pop() && folder.starts_with(&self.root) && folders.insert(folder.clone()) {
+            }
         }
         for folder in folders {
             match File::open(&folder).and_then(|folder| folder.sync_all()) {

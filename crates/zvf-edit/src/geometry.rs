@@ -156,19 +156,38 @@ impl Geometry {
     /// Opens one kind of level 0.
     pub(crate) fn open(snap: &Rc<Snapshot>, root: &Json, kind: Kind, path: &str) -> Result<Self> {
         let zv = &root["attributes"]["zarr_vectors"];
-        let doc = read_doc(snap, path)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{path}/zarr.json: the group of {kind} is not there")))?;
+        let doc = read_doc(snap, path)?.ok_or_else(|| {
+            EditError::new(
+                zvf_format::Class::NotFound,
+                format!("{path}/zarr.json: the group of {kind} is not there"),
+            )
+        })?;
         let level = &doc["attributes"]["zarr_vectors_level"];
-        for (name, what) in [("chunk_dims", "levels divided by an attribute"), ("chunk_attribute_name", "levels divided by an attribute")] {
+        for (name, what) in [
+            ("chunk_dims", "levels divided by an attribute"),
+            ("chunk_attribute_name", "levels divided by an attribute"),
+        ] {
             if level.get(name).is_some_and(|value| !value.is_null()) {
                 return Err(EditError::unsupported(format!("{path}: {what} are not edited")));
             }
         }
         if level["refinement"] == "add" {
-            return Err(EditError::unsupported(format!("{path}: levels that add to each other are not edited")));
+            return Err(EditError::unsupported(format!(
+                "{path}: levels that add to each other are not edited"
+            )));
         }
-        let floats = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
-        let missing = |name: &str| EditError::new(zvf_format::Class::Encoding, format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"));
-        let sizes = floats(&level["chunk_shape"]).or_else(|| floats(&zv["chunk_shape"])).ok_or_else(|| missing("chunk_shape"))?;
+        let floats = |value: &Json| -> Option<Vec<f64>> {
+            value.as_array()?.iter().map(Json::as_f64).collect()
+        };
+        let missing = |name: &str| {
+            EditError::new(
+                zvf_format::Class::Encoding,
+                format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
+            )
+        };
+        let sizes = floats(&level["chunk_shape"])
+            .or_else(|| floats(&zv["chunk_shape"]))
+            .ok_or_else(|| missing("chunk_shape"))?;
         let shape = ChunkShape::new(&sizes)?;
         let bins = match floats(&zv["base_bin_shape"]) {
             Some(bin) => Bins::new(&shape, &bin)?,
@@ -176,30 +195,59 @@ impl Geometry {
         };
         let array = |name: &str| -> Result<CellArray> {
             let inner = format!("{path}/{name}");
-            CellArray::open(snap, &inner)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{inner}/zarr.json: the array is not there")))
+            CellArray::open(snap, &inner)?.ok_or_else(|| {
+                EditError::new(
+                    zvf_format::Class::NotFound,
+                    format!("{inner}/zarr.json: the array is not there"),
+                )
+            })
         };
         let (vertices, fragments) = (array("vertices")?, array("vertex_fragments")?);
         if vertices.attribute("encoding") == "draco" {
-            return Err(EditError::unsupported(format!("{path}/vertices: Draco chunks are not edited")));
+            return Err(EditError::unsupported(format!(
+                "{path}/vertices: Draco chunks are not edited"
+            )));
         }
         let (scalar, _) = scalar_of(vertices.attribute("dtype"), "float32")?;
-        let convention = level["links_convention"].as_str().or_else(|| zv["links_convention"].as_str()).unwrap_or("implicit_sequential").to_owned();
+        let convention = level["links_convention"]
+            .as_str()
+            .or_else(|| zv["links_convention"].as_str())
+            .unwrap_or("implicit_sequential")
+            .to_owned();
         let mut columns = Vec::new();
         for name in children(snap, &format!("{path}/vertex_attributes"))? {
             let array = array(&format!("vertex_attributes/{name}"))?;
             let ty = column_type(&array.doc["attributes"])?;
-            columns.push(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false });
+            columns.push(VertexColumn {
+                name,
+                array,
+                ty,
+                data: Vec::new(),
+                fill: None,
+                is_new: false,
+            });
         }
         let mut fragment_columns = Vec::new();
         for name in children(snap, &format!("{path}/fragment_attributes"))? {
             let array = array(&format!("fragment_attributes/{name}"))?;
             let ty = column_type(&array.doc["attributes"])?;
             let fill = ty.sentinel();
-            fragment_columns.push(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false });
+            fragment_columns.push(FragmentColumn {
+                name,
+                array,
+                ty,
+                set: HashMap::new(),
+                fill,
+                is_new: false,
+            });
         }
         let mut object_columns = Vec::new();
         for name in children(snap, &format!("{path}/object_attributes"))? {
-            object_columns.extend(open_row_column(snap, &format!("{path}/object_attributes/{name}"), &name)?);
+            object_columns.extend(open_row_column(
+                snap,
+                &format!("{path}/object_attributes/{name}"),
+                &name,
+            )?);
         }
         let axes = shape.axes();
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
@@ -276,7 +324,10 @@ impl Geometry {
     /// The same as the shortest decimals that are stored as these bytes: what a person would compute with.
     pub(crate) fn decimal_position(&self, v: Vid) -> Vec<f64> {
         let size = self.scalar.size();
-        self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_decimal(value)).collect()
+        self.position_bytes(v)
+            .chunks_exact(size)
+            .map(|value| self.scalar.to_decimal(value))
+            .collect()
     }
 
     pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {
@@ -287,13 +338,20 @@ impl Geometry {
     /// A position of a script as it is stored.
     pub(crate) fn position_of(&self, values: &[f64]) -> Result<Vec<u8>> {
         if values.len() != self.axes {
-            return Err(EditError::invalid(format!("a position has {} values, expected {}", values.len(), self.axes)));
+            return Err(EditError::invalid(format!(
+                "a position has {} values, expected {}",
+                values.len(),
+                self.axes
+            )));
         }
         let mut bytes = Vec::with_capacity(self.axes * self.scalar.size());
         for value in values {
             let stored = self.scalar.of_f64(*value)?;
             if !self.scalar.to_f64(&stored).is_finite() {
-                return Err(EditError::invalid(format!("position {values:?} is not finite as {}", self.scalar.name())));
+                return Err(EditError::invalid(format!(
+                    "position {values:?} is not finite as {}",
+                    self.scalar.name()
+                )));
             }
             bytes.extend(stored);
         }
@@ -406,11 +464,21 @@ impl Geometry {
             return Ok(());
         };
         if self.vertices.attribute("dtype").as_str().is_some_and(|name| name.starts_with('>')) {
-            return Err(EditError::unsupported(format!("{}: positions with the other byte order are not edited", self.vertices.path)));
+            return Err(EditError::unsupported(format!(
+                "{}: positions with the other byte order are not edited",
+                self.vertices.path
+            )));
         }
         let count = positions.len() / size;
         if count * size != positions.len() {
-            return Err(EditError::new(zvf_format::Class::Misaligned, format!("{} of chunk {key:?}: {} bytes are no whole number of rows of {size}", self.vertices.path, positions.len())));
+            return Err(EditError::new(
+                zvf_format::Class::Misaligned,
+                format!(
+                    "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
+                    self.vertices.path,
+                    positions.len()
+                ),
+            ));
         }
         let base = self.home.len() as Vid;
         self.positions.append(&mut positions);
@@ -423,15 +491,32 @@ impl Geometry {
                     column.data.extend(fill.repeat(count));
                 }
                 Some(bytes) => {
-                    return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{} of chunk {key:?}: {} bytes, expected {}", column.array.path, bytes.len(), count * row)));
+                    return Err(EditError::new(
+                        zvf_format::Class::CountMismatch,
+                        format!(
+                            "{} of chunk {key:?}: {} bytes, expected {}",
+                            column.array.path,
+                            bytes.len(),
+                            count * row
+                        ),
+                    ));
                 }
                 None => {
-                    return Err(EditError::new(zvf_format::Class::CountMismatch, format!("{} of chunk {key:?}: nothing is stored, expected {count} rows", column.array.path)));
+                    return Err(EditError::new(
+                        zvf_format::Class::CountMismatch,
+                        format!(
+                            "{} of chunk {key:?}: nothing is stored, expected {count} rows",
+                            column.array.path
+                        ),
+                    ));
                 }
             }
         }
         let blob = self.fragments.stored(&self.snap, &key)?.unwrap_or_default();
-        let mut state = ChunkState { rows: (0..count as u32).map(|row| base + row).collect(), fragments: Vec::new() };
+        let mut state = ChunkState {
+            rows: (0..count as u32).map(|row| base + row).collect(),
+            fragments: Vec::new(),
+        };
         for row in 0..count as u32 {
             self.home.push((number, row));
         }
@@ -442,8 +527,11 @@ impl Geometry {
         self.parent.resize(self.home.len(), NONE);
         let mut copies = Vec::new();
         if !blob.is_empty() {
-            let index = FragmentIndex::parse(&blob).map_err(|error| EditError::from(error).within(&self.fragments.path))?;
-            index.check_rows(count as u64).map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+            let index = FragmentIndex::parse(&blob)
+                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+            index
+                .check_rows(count as u64)
+                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
             for fragment in index.iter() {
                 let mut list = Vec::new();
                 for row in fragment.rows() {
@@ -516,7 +604,10 @@ impl Geometry {
     }
 
     /// The objects with something in one of these chunks, by fragment.
-    pub(crate) fn owners_in(&mut self, chunks: &HashSet<u32>) -> Result<HashMap<(u32, u32), Vec<u32>>> {
+    pub(crate) fn owners_in(
+        &mut self,
+        chunks: &HashSet<u32>,
+    ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
         let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
         let wanted: HashMap<Vec<u8>, u32> = chunks
             .iter()
@@ -535,13 +626,17 @@ impl Geometry {
             }
             // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
             let block = width + 9;
-            let simple = (blob.len() - 4).is_multiple_of(block) && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
+            let simple = (blob.len() - 4).is_multiple_of(block)
+                && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
             if simple {
                 for b in blob[4..].chunks_exact(block) {
                     if let Some(number) = wanted.get(&b[..width]) {
                         let mut fragment = [0_u8; 8];
                         fragment.copy_from_slice(&b[width + 1..]);
-                        found.entry((*number, u64::from_le_bytes(fragment) as u32)).or_default().push(i as u32);
+                        found
+                            .entry((*number, u64::from_le_bytes(fragment) as u32))
+                            .or_default()
+                            .push(i as u32);
                     }
                 }
                 continue;
@@ -566,7 +661,10 @@ impl Geometry {
         if blob.is_empty() {
             return Ok(Vec::new());
         }
-        let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| EditError::from(error).within(&format!("{}/object_index/manifests row {row}", self.path)))?;
+        let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| {
+            EditError::from(error)
+                .within(&format!("{}/object_index/manifests row {row}", self.path))
+        })?;
         let mut list = Vec::new();
         for reference in manifest.references() {
             let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
@@ -592,13 +690,25 @@ impl Geometry {
             let state = &self.chunks[chunk];
             let Some(list) = state.fragments.get(*fragment as usize) else {
                 let key = &self.chunk_keys[*chunk as usize];
-                return Err(EditError::new(zvf_format::Class::OutOfBounds, format!("{}/object_index: fragment {fragment} of chunk {key:?} is not there", self.path)));
+                return Err(EditError::new(
+                    zvf_format::Class::OutOfBounds,
+                    format!(
+                        "{}/object_index: fragment {fragment} of chunk {key:?} is not there",
+                        self.path
+                    ),
+                ));
             };
             let list = list.clone();
-            let shared = self.shared && self.all_owners()?.get(&(*chunk, *fragment)).is_some_and(|owners| owners.len() > 1);
+            let shared = self.shared
+                && self
+                    .all_owners()?
+                    .get(&(*chunk, *fragment))
+                    .is_some_and(|owners| owners.len() > 1);
             for v in list {
                 // What several objects hold is copied before a change, so each gets its own.
-                let v = if shared || self.owner[v as usize] != NONE && self.owner[v as usize] != object {
+                let v = if shared
+                    || self.owner[v as usize] != NONE && self.owner[v as usize] != object
+                {
                     let copy = self.new_vertex(&self.position_bytes(v).to_vec(), object)?;
                     self.copy_values(v, copy);
                     copy
@@ -631,7 +741,9 @@ impl Geometry {
             return Ok(known);
         }
         let fragments = &self.chunks[&chunk].fragments;
-        let Some(fragment) = fragments.iter().position(|list| list.contains(&v)) else { return Ok(NONE) };
+        let Some(fragment) = fragments.iter().position(|list| list.contains(&v)) else {
+            return Ok(NONE);
+        };
         let found = self.owners_in(&HashSet::from([chunk]))?;
         for object in found.get(&(chunk, fragment as u32)).into_iter().flatten() {
             self.load_object(*object)?;
@@ -660,7 +772,8 @@ impl Geometry {
     }
 
     pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
-        let objects = self.objects.as_mut().and_then(|objects| objects.list.get_mut(object as usize));
+        let objects =
+            self.objects.as_mut().and_then(|objects| objects.list.get_mut(object as usize));
         objects.ok_or_else(|| EditError::invalid("there are no objects"))
     }
 
@@ -728,14 +841,25 @@ impl Objects {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let layout = attrs["layout"].as_str().unwrap_or_default().to_owned();
-        let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else { return Ok(None) };
-        let count = attrs["num_objects"].as_u64().map_or(manifests.rows.len(), |n| n as usize).min(manifests.rows.len());
+        let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else {
+            return Ok(None);
+        };
+        let count = attrs["num_objects"]
+            .as_u64()
+            .map_or(manifests.rows.len(), |n| n as usize)
+            .min(manifests.rows.len());
         let mut manifests = manifests;
         manifests.truncate(count);
         let ids = match layout.as_str() {
-            "vlen_manifests_v2" => DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?,
+            "vlen_manifests_v2" => {
+                DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?
+            }
             "vlen_manifests_v1" => None,
-            other => return Err(EditError::unsupported(format!("{path}: the layout {other:?} is not edited"))),
+            other => {
+                return Err(EditError::unsupported(format!(
+                    "{path}: the layout {other:?} is not edited"
+                )));
+            }
         };
         let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
         let mut list = Vec::with_capacity(count);
@@ -747,7 +871,13 @@ impl Objects {
             };
             let exists = manifests.rows[row].get(..4).is_some_and(|n| n != [0; 4]);
             by_id.insert(id, row as u32);
-            list.push(Object { id, row: Some(row as u32), exists, existed: exists, ..Object::default() });
+            list.push(Object {
+                id,
+                row: Some(row as u32),
+                exists,
+                existed: exists,
+                ..Object::default()
+            });
         }
         Ok(Some(Self { doc, is_new: false, manifests, ids, list, by_id, rank }))
     }
@@ -757,8 +887,23 @@ impl Objects {
         let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
             "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
         let manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
-        let ids = DenseArray::create(&format!("{path}/object_ids"), Scalar::Int(8), 1, 1, (serde_json::json!(0), vec![0; 8]), serde_json::json!({}))?;
-        Ok(Self { doc, is_new: true, manifests, ids: Some(ids), list: Vec::new(), by_id: HashMap::new(), rank: axes })
+        let ids = DenseArray::create(
+            &format!("{path}/object_ids"),
+            Scalar::Int(8),
+            1,
+            1,
+            (serde_json::json!(0), vec![0; 8]),
+            serde_json::json!({}),
+        )?;
+        Ok(Self {
+            doc,
+            is_new: true,
+            manifests,
+            ids: Some(ids),
+            list: Vec::new(),
+            by_id: HashMap::new(),
+            rank: axes,
+        })
     }
 }
 
@@ -783,7 +928,9 @@ pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
 pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
     let (scalar, big) = Scalar::parse(dtype.as_str().unwrap_or(default))?;
     if big && scalar.size() > 1 {
-        return Err(EditError::unsupported("cells with the other byte order are not edited; write the store again with \"zvf migrate\""));
+        return Err(EditError::unsupported(
+            "cells with the other byte order are not edited; write the store again with \"zvf migrate\"",
+        ));
     }
     Ok((scalar, big))
 }
@@ -792,7 +939,11 @@ pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
 pub(crate) fn column_type(attrs: &Json) -> Result<Type> {
     let (scalar, _) = scalar_of(&attrs["dtype"], "float32")?;
     let channels = attrs["channel_names"].as_array().map(|names| names.len() as u32);
-    let shape = attrs["row_shape"].as_array().and_then(|shape| shape.first()).and_then(Json::as_u64).map(|n| n as u32);
+    let shape = attrs["row_shape"]
+        .as_array()
+        .and_then(|shape| shape.first())
+        .and_then(Json::as_u64)
+        .map(|n| n as u32);
     let width = channels.or(shape).unwrap_or(1);
     let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
         values: attrs["categories"].as_array().cloned().unwrap_or_default(),
@@ -802,7 +953,11 @@ pub(crate) fn column_type(attrs: &Json) -> Result<Type> {
 }
 
 /// Opens a column of objects or groups.
-pub(crate) fn open_row_column(snap: &Snapshot, path: &str, name: &str) -> Result<Option<RowColumn>> {
+pub(crate) fn open_row_column(
+    snap: &Snapshot,
+    path: &str,
+    name: &str,
+) -> Result<Option<RowColumn>> {
     let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
     let data_type = &doc["data_type"];
     let scalar = match data_type.as_str() {
@@ -812,11 +967,17 @@ pub(crate) fn open_row_column(snap: &Snapshot, path: &str, name: &str) -> Result
             match data_type["name"].as_str() {
                 Some("fixed_length_utf32") => Scalar::Text(bytes / 4),
                 Some("null_terminated_bytes") => Scalar::Bytes(bytes),
-                _ => return Err(EditError::unsupported(format!("{path}: columns of {data_type} are not edited"))),
+                _ => {
+                    return Err(EditError::unsupported(format!(
+                        "{path}: columns of {data_type} are not edited"
+                    )));
+                }
             }
         }
     };
-    let width = doc["shape"].as_array().and_then(|shape| shape.get(1)).and_then(Json::as_u64).unwrap_or(1) as u32;
+    let width =
+        doc["shape"].as_array().and_then(|shape| shape.get(1)).and_then(Json::as_u64).unwrap_or(1)
+            as u32;
     let mut ty = Type::plain(scalar);
     ty.width = width;
     let array = DenseArray::open(snap, path, scalar, width)?;

@@ -37,11 +37,18 @@ impl Groups {
         if let Some(array) = &array {
             let attrs = &array.doc["attributes"];
             for (number, row) in array.rows.iter().enumerate() {
-                let name = attrs["group_names"][number].as_str().filter(|name| !name.is_empty() && *name != format!("group_{number}"));
+                let name = attrs["group_names"][number]
+                    .as_str()
+                    .filter(|name| !name.is_empty() && *name != format!("group_{number}"));
                 let range = attrs["group_ranges"][number.to_string()].as_array();
                 let members = match range.map(Vec::as_slice) {
-                    Some([start, stop]) => (start.as_i64().unwrap_or(0)..stop.as_i64().unwrap_or(0)).collect(),
-                    _ => row.chunks_exact(8).map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b))).collect(),
+                    Some([start, stop]) => {
+                        (start.as_i64().unwrap_or(0)..stop.as_i64().unwrap_or(0)).collect()
+                    }
+                    _ => row
+                        .chunks_exact(8)
+                        .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
+                        .collect(),
                 };
                 list.push(Group { name: name.map(str::to_owned), members });
             }
@@ -63,7 +70,9 @@ impl Groups {
     /// The number of a group, by number or name.
     pub(crate) fn find(&self, group: &Json) -> Option<usize> {
         match group {
-            Json::Number(number) => number.as_u64().map(|n| n as usize).filter(|n| *n < self.list.len()),
+            Json::Number(number) => {
+                number.as_u64().map(|n| n as usize).filter(|n| *n < self.list.len())
+            }
             Json::String(name) => (0..self.list.len()).find(|number| self.name(*number) == *name),
             _ => None,
         }
@@ -116,20 +125,36 @@ impl Groups {
             array.erase(out);
         }
         if self.array.is_none() && !self.list.is_empty() {
-            self.array = Some(RowArray::create(PATH, json!({"zv_array": "groups", "num_groups": 0}))?);
+            self.array =
+                Some(RowArray::create(PATH, json!({"zv_array": "groups", "num_groups": 0}))?);
             self.changed = true;
         }
         if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
-            array.rows = self.list.iter().map(|group| group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()).collect();
+            array.rows = self
+                .list
+                .iter()
+                .map(|group| {
+                    group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
+                })
+                .collect();
             let attrs = &mut array.doc["attributes"];
             let before = attrs.clone();
             attrs["num_groups"] = json!(self.list.len());
             if let Some(attrs) = attrs.as_object_mut() {
                 // Ranges are written as lists once a group changes.
                 attrs.shift_remove("group_ranges");
-                if self.list.iter().any(|group| group.name.is_some()) || attrs.contains_key("group_names") {
+                if self.list.iter().any(|group| group.name.is_some())
+                    || attrs.contains_key("group_names")
+                {
                     // A group without a name is listed under the one it answers to: not every reader takes an empty text for none.
-                    let names: Vec<String> = self.list.iter().enumerate().map(|(n, group)| group.name.clone().unwrap_or_else(|| format!("group_{n}"))).collect();
+                    let names: Vec<String> = self
+                        .list
+                        .iter()
+                        .enumerate()
+                        .map(|(n, group)| {
+                            group.name.clone().unwrap_or_else(|| format!("group_{n}"))
+                        })
+                        .collect();
                     attrs.insert("group_names".to_owned(), json!(names));
                 }
             }
@@ -172,10 +197,13 @@ impl Transaction {
         for (name, value) in values {
             self.read.insert(format!("column:group:{name}"));
             let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
+            let column = column
+                .ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
             let row = match column.ty.encode(value)? {
                 Some(row) => row,
-                None if column.ty.scalar == crate::scalar::Scalar::Bool => return Err(EditError::invalid(format!("{name}: bool has no value for absent"))),
+                None if column.ty.scalar == crate::scalar::Scalar::Bool => {
+                    return Err(EditError::invalid(format!("{name}: bool has no value for absent")));
+                }
                 None => column.ty.sentinel(),
             };
             column.array.resize(self.groups.list.len());
@@ -235,7 +263,11 @@ impl Transaction {
             changed += u64::from(self.join_group(group, id));
         }
         for id in fields::ids(fields, "remove")?.unwrap_or_default() {
-            let known = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).any(|objects| objects.by_id.contains_key(&id));
+            let known = self
+                .kinds
+                .iter()
+                .filter_map(|kind| kind.objects.as_ref())
+                .any(|objects| objects.by_id.contains_key(&id));
             if !known {
                 return Err(EditError::invalid(format!("object {id} is not there")));
             }
@@ -247,7 +279,8 @@ impl Transaction {
     pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["group", "name"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
-        let name = fields::text(fields, "name")?.ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+        let name = fields::text(fields, "name")?
+            .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
         if self.groups.find(&json!(name)).is_some_and(|other| other != group) {
             return Err(EditError::invalid(format!("the group name {name:?} is taken")));
         }
@@ -265,7 +298,8 @@ impl Transaction {
         fields::only(fields, &["group", "values"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         self.write_item(format!("group:{group}"));
-        let values = fields::map(fields, "values")?.ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
+        let values = fields::map(fields, "values")?
+            .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let changed = self.set_group_values(group, values)?;
         Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }

@@ -28,7 +28,9 @@ pub(crate) fn journal(store: &Path) -> Result<Arc<Journal>> {
     let journal = Arc::new(Journal::beside(store));
     match journal.store.exists("zarr.json") {
         true => Ok(journal),
-        false => Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display()))),
+        false => {
+            Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display())))
+        }
     }
 }
 
@@ -62,7 +64,12 @@ pub fn log(store: &Path, limit: Option<u64>) -> Result<Vec<Json>> {
 pub fn show(store: &Path, head: u64) -> Result<Json> {
     let journal = journal(store)?;
     let record = journal.record(head)?;
-    let record = record.ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0))))?;
+    let record = record.ok_or_else(|| {
+        EditError::new(
+            Class::NotFound,
+            format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0)),
+        )
+    })?;
     let mut body = record.body;
     let keys: Vec<Json> = body["keys"].as_array().into_iter().flatten().map(|entry| {
         json!({"key": entry["key"], "before": entry["old"]["len"], "after": entry["new"]["len"]})
@@ -87,7 +94,11 @@ pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
         let guard = match journal.lock(false, Duration::from_secs(30)) {
             Ok(guard) => guard,
             // A medium that cannot be written: nobody applies anything either.
-            Err(error) if error.class == Class::PermissionDenied || error.class == Class::NotFound => None,
+            Err(error)
+                if error.class == Class::PermissionDenied || error.class == Class::NotFound =>
+            {
+                None
+            }
             Err(error) => return Err(error),
         };
         if journal.pending()?.is_empty() {
@@ -96,7 +107,10 @@ pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
         drop(guard);
         journal.settle()?;
     }
-    Err(EditError::new(Class::Unavailable, format!("{}: writers commit without a pause; try again", store.display())))
+    Err(EditError::new(
+        Class::Unavailable,
+        format!("{}: writers commit without a pause; try again", store.display()),
+    ))
 }
 
 /// Takes commits back by a new one. The report is that of [`crate::Editor::report`].
@@ -109,9 +123,13 @@ pub fn undo(store: &Path, what: Undo, options: &CommitOptions) -> Result<Json> {
     let snap = Snapshot::now(&journal)?;
     let head = snap.head;
     let target = match what {
-        Undo::Last(n) if n > head => return Err(EditError::invalid(format!("there are {head} commits, not {n}"))),
+        Undo::Last(n) if n > head => {
+            return Err(EditError::invalid(format!("there are {head} commits, not {n}")));
+        }
         Undo::Last(n) => head - n,
-        Undo::To(target) if target > head => return Err(EditError::invalid(format!("the head is {head}; there is no {target}"))),
+        Undo::To(target) if target > head => {
+            return Err(EditError::invalid(format!("the head is {head}; there is no {target}")));
+        }
         Undo::To(target) => target,
     };
     let (changes, before, sum) = back_to(&journal, &snap, target)?;
@@ -131,8 +149,18 @@ pub fn undo(store: &Path, what: Undo, options: &CommitOptions) -> Result<Json> {
     }
     let body = json!({"operations": [], "ids": [], "read": [], "written": sum.written});
     match record(&journal, &changes, &before, text, body, head + 1, &own)? {
-        Some((done, late)) => Ok(report(&journal, head + 1, false, &[done], &late.into_iter().collect::<Vec<_>>(), None)),
-        None => Err(EditError::conflict("somebody committed meanwhile; look at the log and try again", Vec::new())),
+        Some((done, late)) => Ok(report(
+            &journal,
+            head + 1,
+            false,
+            &[done],
+            &late.into_iter().collect::<Vec<_>>(),
+            None,
+        )),
+        None => Err(EditError::conflict(
+            "somebody committed meanwhile; look at the log and try again",
+            Vec::new(),
+        )),
     }
 }
 
@@ -143,14 +171,22 @@ pub(crate) struct Sum {
 }
 
 /// The keys that differ from what they were at a head, with the bytes of then; `next_id` stays.
-pub(crate) fn back_to(journal: &Journal, snap: &Snapshot, target: u64) -> Result<(Changes, HashMap<String, Option<Bytes>>, Sum)> {
+pub(crate) fn back_to(
+    journal: &Journal,
+    snap: &Snapshot,
+    target: u64,
+) -> Result<(Changes, HashMap<String, Option<Bytes>>, Sum)> {
     let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
     let mut written = BTreeSet::new();
     let (mut added, mut removed, mut changed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut counts = [0_i64; 7];
     let mut bounds = Json::Null;
     for seq in (target + 1..=snap.head).rev() {
-        let gone = || EditError::unsupported(format!("commit {seq} cannot be taken back: gc removed what it needs"));
+        let gone = || {
+            EditError::unsupported(format!(
+                "commit {seq} cannot be taken back: gc removed what it needs"
+            ))
+        };
         let record = journal.record(seq)?.ok_or_else(gone)?;
         if record.body["report"]["irreversible"] == true || !journal.keeps(&record) {
             return Err(gone());
@@ -158,7 +194,14 @@ pub(crate) fn back_to(journal: &Journal, snap: &Snapshot, target: u64) -> Result
         then.extend(journal.before(&record)?);
         written.extend(record.written());
         let report = &record.body["report"];
-        let ids = |name: &str| -> BTreeSet<i64> { report["objects"][name].as_array().into_iter().flatten().filter_map(Json::as_i64).collect() };
+        let ids = |name: &str| -> BTreeSet<i64> {
+            report["objects"][name]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Json::as_i64)
+                .collect()
+        };
         added.extend(ids("removed"));
         removed.extend(ids("added"));
         changed.extend(ids("changed"));
@@ -171,10 +214,15 @@ pub(crate) fn back_to(journal: &Journal, snap: &Snapshot, target: u64) -> Result
         let now = snap.get(&key)?;
         let bytes = match (&*key, bytes, &now) {
             ("zarr.json", Some(bytes), Some(now)) => {
-                let (mut root, now): (Json, Json) = (serde_json::from_slice(&bytes)?, serde_json::from_slice(now)?);
+                let (mut root, now): (Json, Json) =
+                    (serde_json::from_slice(&bytes)?, serde_json::from_slice(now)?);
                 root["attributes"]["zvf"] = now["attributes"]["zvf"].clone();
                 bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
-                if root == now { Some(snap.get("zarr.json")?.unwrap_or_default()) } else { Some(doc_bytes(&root)?) }
+                if root == now {
+                    Some(snap.get("zarr.json")?.unwrap_or_default())
+                } else {
+                    Some(doc_bytes(&root)?)
+                }
             }
             (_, bytes, _) => bytes,
         };

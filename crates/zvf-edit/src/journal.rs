@@ -76,7 +76,14 @@ impl Record {
     }
 
     fn parse(seq: u64, text: &[u8]) -> Result<Self> {
-        let damaged = || EditError::new(Class::Checksum, format!("log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"));
+        let damaged = || {
+            EditError::new(
+                Class::Checksum,
+                format!(
+                    "log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"
+                ),
+            )
+        };
         let text = std::str::from_utf8(text).map_err(|_bad| damaged())?;
         let (body, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
         if format!("{:08x}", crc32c::crc32c(body.as_bytes())) != sum {
@@ -139,7 +146,10 @@ impl Journal {
                 Ok(()) => return Ok(Some(Guard { _file: file })),
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
                 Err(error) => {
-                    let text = format!("the file system of {} has no locks ({error}); edit a copy on a local disk", path.display());
+                    let text = format!(
+                        "the file system of {} has no locks ({error}); edit a copy on a local disk",
+                        path.display()
+                    );
                     return Err(EditError::unsupported(text));
                 }
             }
@@ -164,7 +174,11 @@ impl Journal {
             return Ok(());
         }
         let Some(_guard) = self.lock(true, LOCK_WAIT)? else {
-            let text = format!("{} is being read or written for longer than {} s; try again", self.store.root().display(), LOCK_WAIT.as_secs());
+            let text = format!(
+                "{} is being read or written for longer than {} s; try again",
+                self.store.root().display(),
+                LOCK_WAIT.as_secs()
+            );
             return Err(EditError::new(Class::Unavailable, text));
         };
         for seq in self.pending()? {
@@ -206,7 +220,12 @@ impl Journal {
     /// What the keys of a record held before it.
     pub(crate) fn before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
         let staged = format!("txn/{}/old", record.txid());
-        let gone = || EditError::unsupported(format!("the bytes before commit {} were removed by gc", record.seq));
+        let gone = || {
+            EditError::unsupported(format!(
+                "the bytes before commit {} were removed by gc",
+                record.seq
+            ))
+        };
         let mut before = HashMap::new();
         let mut whole: Option<Bytes> = None;
         for entry in record.keys() {
@@ -233,7 +252,12 @@ impl Journal {
     }
 
     /// Writes what a commit changes under its own name, so that the record can point at it.
-    pub(crate) fn stage(&self, txid: &str, changes: &Changes, old: &HashMap<String, Option<Bytes>>) -> Result<Vec<Json>> {
+    pub(crate) fn stage(
+        &self,
+        txid: &str,
+        changes: &Changes,
+        old: &HashMap<String, Option<Bytes>>,
+    ) -> Result<Vec<Json>> {
         std::fs::create_dir_all(self.side.path("log"))?;
         std::fs::create_dir_all(self.side.path("done"))?;
         let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
@@ -306,7 +330,13 @@ impl Snapshot {
         journal.settle()?;
         let head = journal.head()?;
         let later = RefCell::new(Later { seen: head, before: HashMap::new() });
-        Ok(Self { journal: Arc::clone(journal), head, later, cache: RefCell::default(), read: Cell::new(0) })
+        Ok(Self {
+            journal: Arc::clone(journal),
+            head,
+            later,
+            cache: RefCell::default(),
+            read: Cell::new(0),
+        })
     }
 
     /// The bytes of a key at the head.
@@ -361,11 +391,17 @@ fn slice(whole: &Bytes, span: &Span, staged: &str) -> Result<Bytes> {
     let from = usize::try_from(span.offset).unwrap_or(usize::MAX); // no file is that long
     let to = from.saturating_add(usize::try_from(span.len).unwrap_or(usize::MAX));
     if to > whole.len() {
-        return Err(EditError::new(Class::Truncated, format!("{staged}: need {to} bytes, found {}", whole.len())));
+        return Err(EditError::new(
+            Class::Truncated,
+            format!("{staged}: need {to} bytes, found {}", whole.len()),
+        ));
     }
     let bytes = whole.slice(from..to);
     if crc32c::crc32c(&bytes) != span.crc {
-        return Err(EditError::new(Class::Checksum, format!("{staged}: bytes {from}..{to} are not those of the record")));
+        return Err(EditError::new(
+            Class::Checksum,
+            format!("{staged}: bytes {from}..{to} are not those of the record"),
+        ));
     }
     Ok(bytes)
 }
@@ -389,7 +425,8 @@ fn order(key: &str) -> u8 {
 pub(crate) fn new_txid() -> String {
     let random = || {
         let mut bytes = [0_u8; 16];
-        let filled = File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+        let filled = File::open("/dev/urandom")
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
         filled.map(|()| u128::from_le_bytes(bytes))
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

@@ -35,7 +35,12 @@ pub(crate) fn coarser(snap: &Snapshot) -> Result<Vec<u32>> {
 
 impl Transaction {
     /// Keeps coarser levels consistent with what changed; those that are behind now.
-    pub(crate) fn follow_levels(&self, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<Vec<u32>> {
+    pub(crate) fn follow_levels(
+        &self,
+        rebuilt: &[Rebuilt],
+        tally: &Tally,
+        changes: &mut Changes,
+    ) -> Result<Vec<u32>> {
         let mut stale = Vec::new();
         let geometric = rebuilt.iter().any(|kind| !kind.changed.is_empty());
         for level in coarser(&self.snap)? {
@@ -51,7 +56,8 @@ impl Transaction {
             }
             if geometric {
                 let kinds = self.kinds.iter().map(|geometry| geometry.at_level(level));
-                let paths: std::collections::BTreeSet<String> = kinds.chain([level.to_string()]).collect();
+                let paths: std::collections::BTreeSet<String> =
+                    kinds.chain([level.to_string()]).collect();
                 for path in paths {
                     self.mark_stale(&path, rebuilt, tally, changes)?;
                 }
@@ -61,7 +67,13 @@ impl Transaction {
         Ok(stale)
     }
 
-    fn mark_stale(&self, path: &str, rebuilt: &[Rebuilt], tally: &Tally, changes: &mut Changes) -> Result<()> {
+    fn mark_stale(
+        &self,
+        path: &str,
+        rebuilt: &[Rebuilt],
+        tally: &Tally,
+        changes: &mut Changes,
+    ) -> Result<()> {
         let key = doc_key(path);
         let mut doc = match changes.get(&key) {
             Some(Some(bytes)) => serde_json::from_slice(bytes)?,
@@ -72,12 +84,14 @@ impl Transaction {
         };
         let old = doc["attributes"]["zvf"]["stale"].clone();
         let since = old["since"].as_u64().unwrap_or(self.snap.head + 1);
-        let mut boxes: Vec<[Vec<f64>; 2]> = old["boxes"].as_array().into_iter().flatten().filter_map(read_box).collect();
+        let mut boxes: Vec<[Vec<f64>; 2]> =
+            old["boxes"].as_array().into_iter().flatten().filter_map(read_box).collect();
         for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
             let sizes = geometry.shape.sizes();
             for chunk in &kind.changed {
                 let low: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| *c as f64 * s).collect();
-                let high: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| (*c + 1) as f64 * s).collect();
+                let high: Vec<f64> =
+                    chunk.iter().zip(sizes).map(|(c, s)| (*c + 1) as f64 * s).collect();
                 if !boxes.iter().any(|known| *known == [low.clone(), high.clone()]) {
                     boxes.push([low, high]);
                 }
@@ -93,25 +107,37 @@ impl Transaction {
             }
             boxes = vec![all];
         }
-        let mut objects: Vec<i64> = old["objects"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect();
+        let mut objects: Vec<i64> =
+            old["objects"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect();
         objects.extend(tally.added.iter().chain(&tally.removed).chain(&tally.changed));
         objects.sort_unstable();
         objects.dedup();
-        doc["attributes"]["zvf"]["stale"] = json!({"since": since, "boxes": boxes, "objects": objects});
+        doc["attributes"]["zvf"]["stale"] =
+            json!({"since": since, "boxes": boxes, "objects": objects});
         changes.insert(key, Some(doc_bytes(&doc)?));
         Ok(())
     }
 
     /// The index of a level that keeps ids has the rows of level 0.
     fn follow_index(&self, geometry: &Geometry, path: &str, changes: &mut Changes) -> Result<()> {
-        let (Some(objects), Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?) else { return Ok(()) };
+        let (Some(objects), Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?)
+        else {
+            return Ok(());
+        };
         if level["attributes"]["zarr_vectors_level"]["preserves_object_ids"] != true {
             return Ok(());
         }
         let index = format!("{path}/object_index");
         let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
-        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else { return Ok(()) };
-        let mut ids = crate::arrays::DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)?;
+        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
+            return Ok(());
+        };
+        let mut ids = crate::arrays::DenseArray::open(
+            &self.snap,
+            &format!("{index}/object_ids"),
+            Scalar::Int(8),
+            1,
+        )?;
         let count = objects.manifests.rows.len();
         let before = manifests.rows.len();
         let empty = manifest_bytes(objects.rank, &[])?;
@@ -134,7 +160,8 @@ impl Transaction {
             }
             ids.flush(changes, true)?;
         }
-        let present = manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        let present =
+            manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
         manifests.flush(changes, 16384)?;
         let old = doc.clone();
         doc["attributes"]["num_objects"] = json!(count);
@@ -149,7 +176,9 @@ impl Transaction {
         }
         if count != before {
             for name in children(&self.snap, &format!("{path}/object_attributes"))? {
-                if let Some(mut column) = open_row_column(&self.snap, &format!("{path}/object_attributes/{name}"), &name)? {
+                if let Some(mut column) =
+                    open_row_column(&self.snap, &format!("{path}/object_attributes/{name}"), &name)?
+                {
                     column.array.resize(count);
                     column.array.flush(changes, false)?;
                 }
@@ -161,25 +190,46 @@ impl Transaction {
     }
 
     /// Records between level 0 and another, in both directions.
-    fn follow_crossings(&self, geometry: &Geometry, rebuilt: &Rebuilt, level: u32, path: &str, changes: &mut Changes) -> Result<()> {
+    fn follow_crossings(
+        &self,
+        geometry: &Geometry,
+        rebuilt: &Rebuilt,
+        level: u32,
+        path: &str,
+        changes: &mut Changes,
+    ) -> Result<()> {
         let delta = level as i32; // a store has few levels
         let root = self.root["attributes"]["zarr_vectors"]["chunk_shape"].clone();
-        let sizes = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
+        let sizes = |value: &Json| -> Option<Vec<f64>> {
+            value.as_array()?.iter().map(Json::as_f64).collect()
+        };
         let root_shape = ChunkShape::new(&sizes(&root).unwrap_or_default())?;
-        let other = read_doc(&self.snap, path)?.and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
-        let other = other.map_or_else(|| Ok(root_shape.clone()), |sizes| ChunkShape::new(&sizes))?;
+        let other = read_doc(&self.snap, path)?
+            .and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
+        let other =
+            other.map_or_else(|| Ok(root_shape.clone()), |sizes| ChunkShape::new(&sizes))?;
         let place = |v: Vid| -> Option<(Chunk, u64)> {
             if let Some((chunk, row)) = rebuilt.places.get(&v) {
                 return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
             }
             let (chunk, row) = geometry.home[v as usize];
-            (chunk != NONE && geometry.alive[v as usize]).then(|| (geometry.chunk_keys[chunk as usize].clone(), u64::from(row)))
+            (chunk != NONE && geometry.alive[v as usize])
+                .then(|| (geometry.chunk_keys[chunk as usize].clone(), u64::from(row)))
         };
         let mut vertex = |chunk: &Chunk, row: u64| -> Result<Vid> {
-            let found = geometry.chunk_keys.iter().position(|key| key == chunk).and_then(|number| geometry.chunks.get(&(number as u32)));
+            let found = geometry
+                .chunk_keys
+                .iter()
+                .position(|key| key == chunk)
+                .and_then(|number| geometry.chunks.get(&(number as u32)));
             let found = found.and_then(|state| state.rows.get(row as usize)).copied();
             // Rows of chunks that were not read stay where they are, which is what NONE is taken for below.
-            found.ok_or_else(|| crate::error::EditError::new(zvf_format::Class::OutOfBounds, format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0")))
+            found.ok_or_else(|| {
+                crate::error::EditError::new(
+                    zvf_format::Class::OutOfBounds,
+                    format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0"),
+                )
+            })
         };
         let (low, high) = extent(&rebuilt.chunks);
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
@@ -210,7 +260,8 @@ impl Geometry {
 }
 
 fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
-    let corner = |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
+    let corner =
+        |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
     Some([corner(&value[0])?, corner(&value[1])?])
 }
 

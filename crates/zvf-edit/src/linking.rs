@@ -15,19 +15,24 @@ use crate::vertices::one_each;
 impl Transaction {
     /// The vertices of each link that a list of selectors names.
     fn link_ends(&mut self, fields: &Fields) -> Result<(usize, Vec<Vec<Vid>>)> {
-        let links = fields::list(fields, "links")?.ok_or_else(|| EditError::invalid("the field \"links\" is missing"))?;
+        let links = fields::list(fields, "links")?
+            .ok_or_else(|| EditError::invalid("the field \"links\" is missing"))?;
         let mut kind = match fields.get("kind") {
             Some(token) => Some(self.kind_named(Some(token))?),
             None => None,
         };
         let mut all = Vec::with_capacity(links.len());
         for link in links {
-            let ends = link.as_array().ok_or_else(|| EditError::invalid(format!("links: a link is a list of selectors, found {link}")))?;
+            let ends = link.as_array().ok_or_else(|| {
+                EditError::invalid(format!("links: a link is a list of selectors, found {link}"))
+            })?;
             let mut list = Vec::with_capacity(ends.len());
             for end in ends {
                 let mut end = end.clone();
                 if let (Some(kind), Some(own)) = (kind, end.as_object_mut()) {
-                    let free = !["kind", "object", "objects", "ref"].iter().any(|name| own.contains_key(*name));
+                    let free = !["kind", "object", "objects", "ref"]
+                        .iter()
+                        .any(|name| own.contains_key(*name));
                     if free {
                         own.insert("kind".to_owned(), Json::from(self.kinds[kind].kind.token()));
                     }
@@ -49,7 +54,10 @@ impl Transaction {
         if self.kinds[kind].has_links() {
             return Ok(());
         }
-        Err(EditError::invalid(format!("links of a {} follow from the order of its vertices and are not edited", self.kinds[kind].kind)))
+        Err(EditError::invalid(format!(
+            "links of a {} follow from the order of its vertices and are not edited",
+            self.kinds[kind].kind
+        )))
     }
 
     pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<Done> {
@@ -77,7 +85,11 @@ impl Transaction {
         let first = wanted.first().copied().unwrap_or_default();
         let mut found = family.records_at(first);
         found.retain(|number| {
-            let mut own: Vec<Vid> = family.records[*number as usize].ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
+            let mut own: Vec<Vid> = family.records[*number as usize]
+                .ends
+                .iter()
+                .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
+                .collect();
             own.sort_unstable();
             own == wanted
         });
@@ -89,7 +101,15 @@ impl Transaction {
 
     fn write_ends(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
         let Some(family) = &self.kinds[kind].links else { return Ok(()) };
-        let ends: Vec<Vid> = numbers.iter().flat_map(|number| family.records[*number as usize].ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })).collect();
+        let ends: Vec<Vid> = numbers
+            .iter()
+            .flat_map(|number| {
+                family.records[*number as usize]
+                    .ends
+                    .iter()
+                    .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
+            })
+            .collect();
         self.write_owners(kind, &ends)
     }
 
@@ -97,7 +117,9 @@ impl Transaction {
         fields::only(fields, &["links", "touching", "kind"])?;
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
         let kind = match fields.get("touching") {
-            Some(_) if fields.contains_key("links") => return Err(EditError::invalid("one of \"links\" and \"touching\" is wanted")),
+            Some(_) if fields.contains_key("links") => {
+                return Err(EditError::invalid("one of \"links\" and \"touching\" is wanted"));
+            }
             Some(selector) => {
                 let selection = self.select(selector)?;
                 self.takes_links(selection.kind)?;
@@ -137,7 +159,11 @@ impl Transaction {
             self.kinds[kind].load_all()?;
             self.kinds[kind].load_all_links()?;
             if let Some(family) = &self.kinds[kind].links {
-                groups.extend((0..family.records.len() as u32).filter(|number| family.records[*number as usize].alive).map(|number| vec![number]));
+                groups.extend(
+                    (0..family.records.len() as u32)
+                        .filter(|number| family.records[*number as usize].alive)
+                        .map(|number| vec![number]),
+                );
             }
             kind
         } else {
@@ -157,7 +183,9 @@ impl Transaction {
         let Some(family) = &mut self.kinds[kind].links else { return Ok(Done::default()) };
         let mut set = |name: &str, value: &Json, numbers: &[u32]| -> Result<()> {
             let at = family.columns.iter().position(|column| column.name == name);
-            let at = at.ok_or_else(|| EditError::invalid(format!("links of {what} have no column {name:?}")))?;
+            let at = at.ok_or_else(|| {
+                EditError::invalid(format!("links of {what} have no column {name:?}"))
+            })?;
             let row = link_value(&mut family.columns[at].ty, name, value)?;
             for number in numbers {
                 let record = &mut family.records[*number as usize];

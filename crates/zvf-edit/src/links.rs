@@ -73,7 +73,12 @@ pub(crate) struct Family {
 
 impl Family {
     /// Opens the family between a level and the one `delta` away.
-    pub(crate) fn open(snap: &Snapshot, path: &str, delta: i32, axes: usize) -> Result<Option<Self>> {
+    pub(crate) fn open(
+        snap: &Snapshot,
+        path: &str,
+        delta: i32,
+        axes: usize,
+    ) -> Result<Option<Self>> {
         let delta_text = Delta(delta).to_string();
         let group = format!("{path}/links/{delta_text}");
         let Some(doc) = read_doc(snap, &group)? else { return Ok(None) };
@@ -85,11 +90,15 @@ impl Family {
             family = family.directed();
         }
         if attrs["store"] == "duplicate" {
-            return Err(EditError::unsupported(format!("{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\"")));
+            return Err(EditError::unsupported(format!(
+                "{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\""
+            )));
         }
         let mut arrays = BTreeMap::new();
         for name in children(snap, &group)? {
-            arrays.extend(CellArray::open(snap, &format!("{group}/{name}"))?.map(|array| (name, array)));
+            arrays.extend(
+                CellArray::open(snap, &format!("{group}/{name}"))?.map(|array| (name, array)),
+            );
         }
         let mut columns = Vec::new();
         for name in children(snap, &format!("{path}/link_attributes"))? {
@@ -99,14 +108,24 @@ impl Family {
             }
             let mut own = BTreeMap::new();
             for offsets in children(snap, &inner)? {
-                own.extend(CellArray::open(snap, &format!("{inner}/{offsets}"))?.map(|array| (offsets, array)));
+                own.extend(
+                    CellArray::open(snap, &format!("{inner}/{offsets}"))?
+                        .map(|array| (offsets, array)),
+                );
             }
-            let attrs = own.values().next().map_or_else(|| json!({"dtype": "float32"}), |array: &CellArray| array.doc["attributes"].clone());
+            let attrs = own.values().next().map_or_else(
+                || json!({"dtype": "float32"}),
+                |array: &CellArray| array.doc["attributes"].clone(),
+            );
             let ty = column_type(&attrs)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
         }
-        let fragments = if delta == 0 { CellArray::open(snap, &format!("{path}/link_fragments"))? } else { None };
+        let fragments = if delta == 0 {
+            CellArray::open(snap, &format!("{path}/link_fragments"))?
+        } else {
+            None
+        };
         Ok(Some(Self {
             path: path.to_owned(),
             delta_text,
@@ -124,8 +143,15 @@ impl Family {
     }
 
     /// The family of another level, whose chunks have another size.
-    pub(crate) fn across(mut self, delta: i32, own: &ChunkShape, other: &ChunkShape, root: &ChunkShape) -> Result<Self> {
-        let anchor = Anchor::between(&own.ratio_to(root)?, &other.ratio_to(root)?, self.family.sid_ndim())?;
+    pub(crate) fn across(
+        mut self,
+        delta: i32,
+        own: &ChunkShape,
+        other: &ChunkShape,
+        root: &ChunkShape,
+    ) -> Result<Self> {
+        let anchor =
+            Anchor::between(&own.ratio_to(root)?, &other.ratio_to(root)?, self.family.sid_ndim())?;
         self.family = self.family.across(Delta(delta), anchor)?;
         Ok(self)
     }
@@ -162,7 +188,14 @@ impl Family {
     }
 
     /// Reads the records of a cell, once. `vertex` finds the vertex of a row of level 0.
-    fn load_cell(&mut self, snap: &Snapshot, offsets: &str, source: &Chunk, level_zero: &dyn Fn(usize) -> bool, vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>) -> Result<()> {
+    fn load_cell(
+        &mut self,
+        snap: &Snapshot,
+        offsets: &str,
+        source: &Chunk,
+        level_zero: &dyn Fn(usize) -> bool,
+        vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>,
+    ) -> Result<()> {
         let cell = (offsets.to_owned(), source.clone());
         if self.loaded.contains_key(&cell) {
             return Ok(());
@@ -181,7 +214,8 @@ impl Family {
         if let Some(has_perm) = array.attribute("has_perm").as_bool() {
             shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
         }
-        let records = LinkCell::parse(&bytes, body, shape).map_err(|error| EditError::from(error).within(&array.path))?;
+        let records = LinkCell::parse(&bytes, body, shape)
+            .map_err(|error| EditError::from(error).within(&array.path))?;
         let key = ChunkKey::new(source)?;
         let anchor = self.family.anchor().of(&key)?;
         let place_chunk = |place: usize| -> Chunk {
@@ -205,15 +239,26 @@ impl Family {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
                 let chunk = place_chunk(place);
-                ends.push(if level_zero(place) { End::Vertex(vertex(&chunk, at)?) } else { End::At(chunk, at) });
+                ends.push(if level_zero(place) {
+                    End::Vertex(vertex(&chunk, at)?)
+                } else {
+                    End::At(chunk, at)
+                });
             }
             let mut own = Vec::with_capacity(self.columns.len());
             for (column, bytes) in self.columns.iter().zip(&values) {
                 let size = column.ty.size();
-                let value = bytes.as_ref().and_then(|bytes| bytes.get(row * size..(row + 1) * size));
+                let value =
+                    bytes.as_ref().and_then(|bytes| bytes.get(row * size..(row + 1) * size));
                 own.push(value.map_or_else(|| column.fill.clone(), <[u8]>::to_vec));
             }
-            found.push(Record { ends, cell: Some((offsets.to_owned(), source.clone(), row as u32)), values: own, alive: true, changed: false });
+            found.push(Record {
+                ends,
+                cell: Some((offsets.to_owned(), source.clone(), row as u32)),
+                values: own,
+                alive: true,
+                changed: false,
+            });
         }
         self.loaded.insert(cell, found.len());
         for record in found {
@@ -244,7 +289,12 @@ impl Family {
     }
 
     /// The sources whose cells name one of the chunks, at one of the places that are level 0.
-    fn cells_naming(&self, offsets: &str, chunks: &BTreeSet<Chunk>, level_zero: &dyn Fn(usize) -> bool) -> Result<Vec<Chunk>> {
+    fn cells_naming(
+        &self,
+        offsets: &str,
+        chunks: &BTreeSet<Chunk>,
+        level_zero: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<Chunk>> {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
         let parsed = Offsets::parse(offsets, rank, width)?;
         let array = &self.arrays[offsets];
@@ -254,7 +304,11 @@ impl Family {
                 for place in 0..width {
                     let source: Chunk = match place {
                         0 => chunk.clone(),
-                        _ => chunk.iter().zip(parsed.get(place).unwrap_or_default()).map(|(c, o)| c - o).collect(),
+                        _ => chunk
+                            .iter()
+                            .zip(parsed.get(place).unwrap_or_default())
+                            .map(|(c, o)| c - o)
+                            .collect(),
                     };
                     if array.holds(&source) {
                         sources.insert(source);
@@ -268,7 +322,12 @@ impl Family {
             let names = (0..width).filter(|place| level_zero(*place)).any(|place| {
                 let chunk: Chunk = match place {
                     0 => source.clone(),
-                    _ => anchor.components().iter().zip(parsed.get(place).unwrap_or_default()).map(|(a, o)| a + o).collect(),
+                    _ => anchor
+                        .components()
+                        .iter()
+                        .zip(parsed.get(place).unwrap_or_default())
+                        .map(|(a, o)| a + o)
+                        .collect(),
                 };
                 chunks.contains(&chunk)
             });
@@ -280,7 +339,13 @@ impl Family {
     }
 
     /// Reads every cell that names one of the chunks.
-    pub(crate) fn load_naming(&mut self, snap: &Snapshot, chunks: &BTreeSet<Chunk>, level_zero: &dyn Fn(usize) -> bool, vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>) -> Result<()> {
+    pub(crate) fn load_naming(
+        &mut self,
+        snap: &Snapshot,
+        chunks: &BTreeSet<Chunk>,
+        level_zero: &dyn Fn(usize) -> bool,
+        vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>,
+    ) -> Result<()> {
         let names: Vec<String> = self.arrays.keys().cloned().collect();
         for offsets in names {
             for source in self.cells_naming(&offsets, chunks, level_zero)? {
@@ -310,9 +375,16 @@ impl Family {
     }
 
     /// Writes the cells that were read or get records, where they differ.
-    pub(crate) fn flush(&mut self, snap: &Snapshot, like: &CellArray, place: &dyn Fn(Vid) -> Option<(Chunk, u64)>, out: &mut Changes) -> Result<bool> {
+    pub(crate) fn flush(
+        &mut self,
+        snap: &Snapshot,
+        like: &CellArray,
+        place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
+        out: &mut Changes,
+    ) -> Result<bool> {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
-        let mut cells: BTreeMap<(String, Chunk), Vec<((bool, u32), usize, LinkRecord)>> = BTreeMap::new();
+        let mut cells: BTreeMap<(String, Chunk), Vec<((bool, u32), usize, LinkRecord)>> =
+            BTreeMap::new();
         for cell in self.loaded.keys() {
             cells.entry(cell.clone()).or_default();
         }
@@ -331,7 +403,8 @@ impl Family {
             if ends.len() < width {
                 continue; // an end is gone
             }
-            let ends: Vec<Endpoint<'_>> = ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
+            let ends: Vec<Endpoint<'_>> =
+                ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
             for placement in self.family.place(&ends)? {
                 let offsets = match width {
                     1 => "self".to_owned(),
@@ -359,7 +432,8 @@ impl Family {
             let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
             if !self.arrays.contains_key(&offsets) {
                 let path = format!("{}/links/{}/{offsets}", self.path, self.delta_text);
-                let steps: Vec<Vec<i64>> = (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
+                let steps: Vec<Vec<i64>> =
+                    (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
                 let attrs = json!({"nonempty_chunks": [], "zv_array": "links", "dtype": "int64", "offsets": steps,
                     "has_perm": self.family.has_perm(intra), "link_width": width, "level_delta": self.family.delta().0});
                 self.arrays.insert(offsets.clone(), CellArray::create(like, &path, attrs));
@@ -370,21 +444,33 @@ impl Family {
                 shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
             }
             let rows: Vec<LinkRecord> = list.iter().map(|(.., record)| *record).collect();
-            let bytes = if rows.is_empty() { Vec::new() } else { link::encode(&[&rows], self.family.body(intra), shape)? };
+            let bytes = if rows.is_empty() {
+                Vec::new()
+            } else {
+                link::encode(&[&rows], self.family.body(intra), shape)?
+            };
             let stored = array.stored(snap, &source)?;
             let same = stored.as_deref().unwrap_or_default() == bytes
-                || stored.as_deref().is_some_and(|stored| same_records(stored, &rows, self.family.body(intra), shape));
+                || stored.as_deref().is_some_and(|stored| {
+                    same_records(stored, &rows, self.family.body(intra), shape)
+                });
             if !same {
                 array.put(&source, bytes);
                 changed = true;
             }
             for (i, column) in self.columns.iter_mut().enumerate() {
-                let values: Vec<u8> = list.iter().flat_map(|(_, number, _)| self.records[*number].values[i].clone()).collect();
+                let values: Vec<u8> = list
+                    .iter()
+                    .flat_map(|(_, number, _)| self.records[*number].values[i].clone())
+                    .collect();
                 if !column.arrays.contains_key(&offsets) {
                     if values.is_empty() {
                         continue;
                     }
-                    let path = format!("{}/link_attributes/{}/{}/{offsets}", self.path, column.name, self.delta_text);
+                    let path = format!(
+                        "{}/link_attributes/{}/{}/{offsets}",
+                        self.path, column.name, self.delta_text
+                    );
                     let mut attrs = column.attrs.clone();
                     attrs["nonempty_chunks"] = json!([]);
                     attrs["zv_array"] = json!("link_attribute");
@@ -405,12 +491,17 @@ impl Family {
             if intra && !same && self.family.delta() == Delta::SAME {
                 if self.fragments.is_none() {
                     let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
-                    self.fragments = Some(CellArray::create(like, &format!("{}/link_fragments", self.path), attrs));
+                    self.fragments = Some(CellArray::create(
+                        like,
+                        &format!("{}/link_fragments", self.path),
+                        attrs,
+                    ));
                 }
                 if let Some(fragments) = &mut self.fragments {
                     let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
                     index.range(0, rows.len() as u64)?;
-                    fragments.put(&source, if rows.is_empty() { Vec::new() } else { index.encode() });
+                    fragments
+                        .put(&source, if rows.is_empty() { Vec::new() } else { index.encode() });
                 }
             }
         }
@@ -427,7 +518,10 @@ impl Family {
             if self.is_new && read_doc(snap, &group)?.is_none() {
                 out.insert(doc_key(&group), Some(doc_bytes(&plain_group())?));
             }
-            out.insert(doc_key(&format!("{group}/{}", self.delta_text)), Some(doc_bytes(&self.doc)?));
+            out.insert(
+                doc_key(&format!("{group}/{}", self.delta_text)),
+                Some(doc_bytes(&self.doc)?),
+            );
         }
         for column in &mut self.columns {
             let group = format!("{}/link_attributes/{}", self.path, column.name);
@@ -456,9 +550,15 @@ impl Family {
     }
 }
 
-fn same_records(stored: &[u8], rows: &[LinkRecord], body: link::Body, shape: link::RowShape) -> bool {
+fn same_records(
+    stored: &[u8],
+    rows: &[LinkRecord],
+    body: link::Body,
+    shape: link::RowShape,
+) -> bool {
     // One group for each write is as good as one for all.
-    LinkCell::parse(stored, body, shape).is_ok_and(|cell| cell.len() == rows.len() && cell.records().eq(rows.iter().copied()))
+    LinkCell::parse(stored, body, shape)
+        .is_ok_and(|cell| cell.len() == rows.len() && cell.records().eq(rows.iter().copied()))
 }
 
 impl Geometry {
@@ -468,14 +568,20 @@ impl Geometry {
             return Ok(()); // made anew from the objects
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        let keys: BTreeSet<Chunk> = chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let keys: BTreeSet<Chunk> =
+            chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         let snap = std::rc::Rc::clone(&self.snap);
         let before = family.records.len();
-        let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| self.vertex_at(chunk, row));
+        let loaded = family
+            .load_naming(&snap, &keys, &|_| true, &mut |chunk, row| self.vertex_at(chunk, row));
         let fresh = before..family.records.len();
         if self.kind == Kind::Skeleton {
             for number in fresh {
-                let ends: Vec<Vid> = family.records[number].ends.iter().map(|end| if let End::Vertex(v) = end { *v } else { 0 }).collect();
+                let ends: Vec<Vid> = family.records[number]
+                    .ends
+                    .iter()
+                    .map(|end| if let End::Vertex(v) = end { *v } else { 0 })
+                    .collect();
                 if ends.len() == 2 {
                     let (child, parent) = match family.family.is_directed() {
                         true => self.child_first(ends[0], ends[1]),
@@ -504,7 +610,9 @@ impl Geometry {
     fn child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
         let is_first = |v: Vid| {
             let (chunk, _) = self.home[v as usize];
-            self.chunks.get(&chunk).is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
+            self.chunks
+                .get(&chunk)
+                .is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
         };
         if is_first(b) && !is_first(a) { (b, a) } else { (a, b) }
     }
@@ -515,7 +623,14 @@ impl Geometry {
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
         rows.get(row as usize).copied().ok_or_else(|| {
-            EditError::new(zvf_format::Class::OutOfBounds, format!("{}/links: a record names row {row} of chunk {chunk:?}, which has {}", self.path, rows.len()))
+            EditError::new(
+                zvf_format::Class::OutOfBounds,
+                format!(
+                    "{}/links: a record names row {row} of chunk {chunk:?}, which has {}",
+                    self.path,
+                    rows.len()
+                ),
+            )
         })
     }
 }

@@ -20,13 +20,24 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         if geometry.objects.is_none() {
             if geometry.kind == Kind::PointCloud {
-                return Err(EditError::invalid("the points of this store have no objects; use vertex.add"));
+                return Err(EditError::invalid(
+                    "the points of this store have no objects; use vertex.add",
+                ));
             }
-            geometry.objects = Some(crate::geometry::Objects::create(&format!("{}/object_index", geometry.path), geometry.axes)?);
+            geometry.objects = Some(crate::geometry::Objects::create(
+                &format!("{}/object_index", geometry.path),
+                geometry.axes,
+            )?);
         }
         let Some(objects) = &mut geometry.objects else { return Ok(NONE) };
         let number = objects.list.len() as u32; // bounded by memory
-        objects.list.push(Object { id, exists: true, loaded: true, touched: true, ..Object::default() });
+        objects.list.push(Object {
+            id,
+            exists: true,
+            loaded: true,
+            touched: true,
+            ..Object::default()
+        });
         objects.by_id.insert(id, number);
         self.written.insert(format!("object:{id}"));
         Ok(number)
@@ -40,7 +51,21 @@ impl Transaction {
     }
 
     pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["id", "kind", "positions", "attributes", "values", "groups", "as", "links", "link_attributes", "parents"])?;
+        fields::only(
+            fields,
+            &[
+                "id",
+                "kind",
+                "positions",
+                "attributes",
+                "values",
+                "groups",
+                "as",
+                "links",
+                "link_attributes",
+                "parents",
+            ],
+        )?;
         if self.kinds.len() > 1 && !fields.contains_key("kind") {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
@@ -68,18 +93,29 @@ impl Transaction {
     }
 
     /// Gives an object its vertices, links and values.
-    pub(crate) fn fill_object(&mut self, kind: usize, object: u32, fields: &Fields) -> Result<Vec<Vid>> {
+    pub(crate) fn fill_object(
+        &mut self,
+        kind: usize,
+        object: u32,
+        fields: &Fields,
+    ) -> Result<Vec<Vid>> {
         let what = self.kinds[kind].kind;
-        if fields.contains_key("links") && !self.kinds[kind].has_links() || fields.contains_key("link_attributes") && !fields.contains_key("links") {
+        if fields.contains_key("links") && !self.kinds[kind].has_links()
+            || fields.contains_key("link_attributes") && !fields.contains_key("links")
+        {
             return Err(EditError::invalid(format!("a {what} takes no links")));
         }
         if fields.contains_key("parents") != (what == Kind::Skeleton) {
-            return Err(EditError::invalid("\"parents\" belongs to skeletons, one for each vertex"));
+            return Err(EditError::invalid(
+                "\"parents\" belongs to skeletons, one for each vertex",
+            ));
         }
         let made = self.make_vertices(kind, object, fields)?;
         match (what, made.len()) {
             (_, 0) => return Err(EditError::invalid("an object has at least one vertex")),
-            (Kind::Line, n) if n != 2 => return Err(EditError::invalid(format!("a line has two vertices, found {n}"))),
+            (Kind::Line, n) if n != 2 => {
+                return Err(EditError::invalid(format!("a line has two vertices, found {n}")));
+            }
             _ => {}
         }
         if what == Kind::Skeleton {
@@ -90,9 +126,16 @@ impl Transaction {
         if let Some(links) = fields::list(fields, "links")? {
             let mut records: Vec<Vec<Vid>> = Vec::new();
             for link in links {
-                let ends = link.as_array().ok_or_else(|| EditError::invalid(format!("links: {link} is no list")))?;
-                let ends: Option<Vec<Vid>> = ends.iter().map(|i| made.get(usize::try_from(i.as_u64()?).ok()?).copied()).collect();
-                records.push(ends.ok_or_else(|| EditError::invalid(format!("links: {link} names no vertex of the object")))?);
+                let ends = link
+                    .as_array()
+                    .ok_or_else(|| EditError::invalid(format!("links: {link} is no list")))?;
+                let ends: Option<Vec<Vid>> = ends
+                    .iter()
+                    .map(|i| made.get(usize::try_from(i.as_u64()?).ok()?).copied())
+                    .collect();
+                records.push(ends.ok_or_else(|| {
+                    EditError::invalid(format!("links: {link} names no vertex of the object"))
+                })?);
             }
             self.add_records(kind, records, fields::map(fields, "link_attributes")?)?;
         }
@@ -110,21 +153,40 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         self.read.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
-        let column = column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
+        let column =
+            column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
         match column.ty.encode(value).map_err(|error| error.within(name))? {
             Some(row) => Ok(row),
-            None if column.ty.scalar == Scalar::Bool => Err(EditError::invalid(format!("{name}: bool has no value for absent"))),
+            None if column.ty.scalar == Scalar::Bool => {
+                Err(EditError::invalid(format!("{name}: bool has no value for absent")))
+            }
             None => Ok(column.array.fill.clone()),
         }
     }
 
     pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["id", "positions", "attributes", "values", "as", "links", "link_attributes", "parents"])?;
-        let id = fields::int(fields, "id")?.ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
+        fields::only(
+            fields,
+            &[
+                "id",
+                "positions",
+                "attributes",
+                "values",
+                "as",
+                "links",
+                "link_attributes",
+                "parents",
+            ],
+        )?;
+        let id = fields::int(fields, "id")?
+            .ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         self.write_item(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
-        let old: HashSet<Vid> = self.kinds[kind].object(object).map(|object| object.vertices.iter().copied().collect()).unwrap_or_default();
+        let old: HashSet<Vid> = self.kinds[kind]
+            .object(object)
+            .map(|object| object.vertices.iter().copied().collect())
+            .unwrap_or_default();
         self.drop_links(kind, &old)?;
         for v in old {
             self.kinds[kind].alive[v as usize] = false;
@@ -139,7 +201,9 @@ impl Transaction {
         let (objects, groups) = (fields::ids(fields, "objects")?, fields::list(fields, "groups")?);
         let condition = fields::text(fields, "where")?;
         if objects.is_none() && groups.is_none() && condition.is_none() {
-            return Err(EditError::invalid("one of \"objects\", \"groups\" and \"where\" is wanted"));
+            return Err(EditError::invalid(
+                "one of \"objects\", \"groups\" and \"where\" is wanted",
+            ));
         }
         let mut list: Vec<i64> = Vec::new();
         match &objects {
@@ -153,7 +217,11 @@ impl Transaction {
             }
             None => {
                 let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-                let ids: BTreeSet<i64> = all.flat_map(|objects| objects.list.iter().filter(|object| object.exists).map(|object| object.id)).collect();
+                let ids: BTreeSet<i64> = all
+                    .flat_map(|objects| {
+                        objects.list.iter().filter(|object| object.exists).map(|object| object.id)
+                    })
+                    .collect();
                 list.extend(ids);
             }
         }
@@ -167,7 +235,8 @@ impl Transaction {
             list.retain(|id| members.contains(id));
         }
         if let Some(text) = condition {
-            let predicate: Predicate = text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            let predicate: Predicate =
+                text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
             for kind in 0..self.kinds.len() {
                 if self.kinds[kind].objects.is_some() {
                     self.check_columns(kind, &predicate, &[Scope::Object])?;
@@ -232,17 +301,18 @@ impl Transaction {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
         let mut changed: HashSet<(usize, u32)> = HashSet::new();
-        let mut set = |this: &mut Self, kind: usize, object: u32, name: &str, value: &Json| -> Result<()> {
-            let row = this.object_column_value(kind, name, value)?;
-            if let Some(id) = this.kinds[kind].object(object).map(|object| object.id) {
-                this.write_item(format!("object:{id}"));
-            }
-            if this.kinds[kind].object_row(object, name).as_deref() != Some(&row) {
-                this.kinds[kind].object_mut(object)?.values.insert(name.to_owned(), row);
-                changed.insert((kind, object));
-            }
-            Ok(())
-        };
+        let mut set =
+            |this: &mut Self, kind: usize, object: u32, name: &str, value: &Json| -> Result<()> {
+                let row = this.object_column_value(kind, name, value)?;
+                if let Some(id) = this.kinds[kind].object(object).map(|object| object.id) {
+                    this.write_item(format!("object:{id}"));
+                }
+                if this.kinds[kind].object_row(object, name).as_deref() != Some(&row) {
+                    this.kinds[kind].object_mut(object)?.values.insert(name.to_owned(), row);
+                    changed.insert((kind, object));
+                }
+                Ok(())
+            };
         for (name, value) in values.into_iter().flatten() {
             for (kind, object) in &list {
                 set(self, *kind, *object, name, value)?;
@@ -258,7 +328,8 @@ impl Transaction {
 
     /// Gives an object the values of another.
     fn copy_values(&mut self, kind: usize, from: u32, to: u32) -> Result<()> {
-        let names: Vec<String> = self.kinds[kind].object_columns.iter().map(|column| column.name.clone()).collect();
+        let names: Vec<String> =
+            self.kinds[kind].object_columns.iter().map(|column| column.name.clone()).collect();
         for name in names {
             if let Some(row) = self.kinds[kind].object_row(from, &name) {
                 self.kinds[kind].object_mut(to)?.values.insert(name, row);
@@ -269,7 +340,8 @@ impl Transaction {
 
     pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["object", "id", "by", "as"])?;
-        let source = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let source = fields::int(fields, "object")?
+            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(source)?;
         let axes = self.kinds[kind].axes;
         let by = match fields.get("by") {
@@ -282,14 +354,18 @@ impl Transaction {
         let id = self.allot(fields::int(fields, "id")?)?;
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
-        let originals = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let originals = self.kinds[kind]
+            .object(object)
+            .map(|object| object.vertices.clone())
+            .unwrap_or_default();
         let mut twin: HashMap<Vid, Vid> = HashMap::new();
         let mut made = Vec::new();
         for v in &originals {
             let geometry = &mut self.kinds[kind];
             let new = geometry.copy_vertex(*v, copy)?;
             if fields.contains_key("by") {
-                let to: Vec<f64> = geometry.decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
+                let to: Vec<f64> =
+                    geometry.decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
                 let bytes = geometry.position_of(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }
@@ -310,7 +386,12 @@ impl Transaction {
         Ok(Done { selected: 1, changed: 1, ids: vec![id] })
     }
 
-    fn copy_inner_links(&mut self, kind: usize, originals: &[Vid], twin: &HashMap<Vid, Vid>) -> Result<()> {
+    fn copy_inner_links(
+        &mut self,
+        kind: usize,
+        originals: &[Vid],
+        twin: &HashMap<Vid, Vid>,
+    ) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         if !geometry.has_links() && geometry.kind != Kind::Skeleton {
             return Ok(());
@@ -323,9 +404,25 @@ impl Transaction {
         }
         for number in numbers {
             let record = family.records[number as usize].clone();
-            let ends: Option<Vec<End>> = record.ends.iter().map(|end| if let End::Vertex(v) = end { twin.get(v).map(|v| End::Vertex(*v)) } else { None }).collect();
+            let ends: Option<Vec<End>> = record
+                .ends
+                .iter()
+                .map(|end| {
+                    if let End::Vertex(v) = end {
+                        twin.get(v).map(|v| End::Vertex(*v))
+                    } else {
+                        None
+                    }
+                })
+                .collect();
             if let Some(ends) = ends {
-                family.insert(Record { ends, cell: None, values: record.values, alive: true, changed: true });
+                family.insert(Record {
+                    ends,
+                    cell: None,
+                    values: record.values,
+                    alive: true,
+                    changed: true,
+                });
             }
         }
         Ok(())
@@ -333,7 +430,8 @@ impl Transaction {
 
     pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["objects", "into", "groups", "join", "weld", "child", "parent"])?;
-        let ids = fields::ids(fields, "objects")?.ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
+        let ids = fields::ids(fields, "objects")?
+            .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
         if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
             return Err(EditError::invalid("objects: at least two different ones are wanted"));
         }
@@ -341,7 +439,8 @@ impl Transaction {
         if !ids.contains(&into) {
             return Err(EditError::invalid(format!("into: {into} is none of the objects")));
         }
-        let union = fields::word(fields, "groups", &["union", "keep"])?.is_none_or(|word| word == "union");
+        let union =
+            fields::word(fields, "groups", &["union", "keep"])?.is_none_or(|word| word == "union");
         let join = fields::word(fields, "join", &["concat", "ends"])?;
         let weld = fields::flag(fields, "weld")?;
         let mut members = Vec::new();
@@ -359,10 +458,16 @@ impl Transaction {
             return Err(EditError::invalid("lines are not merged"));
         }
         if (join.is_some() || weld.is_some()) && !chain {
-            return Err(EditError::invalid(format!("\"join\" and \"weld\" need chains, not a {what}")));
+            return Err(EditError::invalid(format!(
+                "\"join\" and \"weld\" need chains, not a {what}"
+            )));
         }
-        if (fields.contains_key("child") || fields.contains_key("parent")) != (what == Kind::Skeleton) {
-            return Err(EditError::invalid("\"child\" and \"parent\" belong to the merging of two skeletons"));
+        if (fields.contains_key("child") || fields.contains_key("parent"))
+            != (what == Kind::Skeleton)
+        {
+            return Err(EditError::invalid(
+                "\"child\" and \"parent\" belong to the merging of two skeletons",
+            ));
         }
         let objects: Vec<u32> = members.iter().map(|(_, object)| *object).collect();
         for object in &objects {
@@ -371,16 +476,30 @@ impl Transaction {
         if what == Kind::Skeleton {
             self.hang(kind, &objects, fields)?;
         }
-        let lists: Vec<Vec<Vid>> = objects.iter().map(|object| self.kinds[kind].object(*object).map(|object| object.vertices.clone()).unwrap_or_default()).collect();
+        let lists: Vec<Vec<Vid>> = objects
+            .iter()
+            .map(|object| {
+                self.kinds[kind]
+                    .object(*object)
+                    .map(|object| object.vertices.clone())
+                    .unwrap_or_default()
+            })
+            .collect();
         let merged = match chain {
-            true => self.kinds[kind].join_chains(lists, join.as_deref() == Some("ends"), weld == Some(true)),
+            true => self.kinds[kind].join_chains(
+                lists,
+                join.as_deref() == Some("ends"),
+                weld == Some(true),
+            ),
             false => lists.concat(),
         };
         let (_, target) = self.need_object(into)?;
         let kept: HashSet<Vid> = merged.iter().copied().collect();
         let geometry = &mut self.kinds[kind];
         for object in &objects {
-            for v in geometry.object(*object).map(|object| object.vertices.clone()).unwrap_or_default() {
+            for v in
+                geometry.object(*object).map(|object| object.vertices.clone()).unwrap_or_default()
+            {
                 geometry.alive[v as usize] = kept.contains(&v);
                 geometry.owner[v as usize] = target;
             }
@@ -411,11 +530,15 @@ impl Transaction {
         let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
         if of != kind || other != kind {
-            return Err(EditError::invalid("\"child\" and \"parent\" are vertices of the two skeletons"));
+            return Err(EditError::invalid(
+                "\"child\" and \"parent\" are vertices of the two skeletons",
+            ));
         }
         let (a, b) = (geometry.owner_of(child)?, geometry.owner_of(parent)?);
         if a == b || !objects.contains(&a) || !objects.contains(&b) {
-            return Err(EditError::invalid("\"child\" is of one of the objects, \"parent\" of the other"));
+            return Err(EditError::invalid(
+                "\"child\" is of one of the objects, \"parent\" of the other",
+            ));
         }
         geometry.reroot(child)?;
         geometry.parent[child as usize] = parent;
@@ -424,16 +547,22 @@ impl Transaction {
 
     pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["object", "at", "take", "components", "ids", "share"])?;
-        let ways = ["at", "take", "components"].into_iter().filter(|name| fields.contains_key(*name)).count();
+        let ways = ["at", "take", "components"]
+            .into_iter()
+            .filter(|name| fields.contains_key(*name))
+            .count();
         if ways != 1 {
             return Err(EditError::invalid("one of \"at\", \"take\" and \"components\" is wanted"));
         }
-        let id = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let id = fields::int(fields, "object")?
+            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         let what = self.kinds[kind].kind;
         let share = fields::flag(fields, "share")?.unwrap_or(false);
         let fits = match what {
-            Kind::Line => return Err(EditError::invalid("a line has two vertices and is not split")),
+            Kind::Line => {
+                return Err(EditError::invalid("a line has two vertices and is not split"));
+            }
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
             Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
             _ => fields.contains_key("take"),
@@ -449,7 +578,10 @@ impl Transaction {
         }
         self.write_item(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
-        let vertices = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let vertices = self.kinds[kind]
+            .object(object)
+            .map(|object| object.vertices.clone())
+            .unwrap_or_default();
         let parts: Vec<Vec<Vid>> = if let Some(take) = fields.get("take") {
             let selection = self.select(take)?;
             let taken: HashSet<Vid> = selection.vertices.iter().copied().collect();
@@ -458,13 +590,18 @@ impl Transaction {
                 // Only what is of the object can be taken from it.
                 let own: HashSet<Vid> = vertices.iter().copied().collect();
                 if selection.kind != kind || !taken.is_subset(&own) {
-                    let own_part: Vec<Vid> = vertices.iter().copied().filter(|v| selection.kind == kind && taken.contains(v)).collect();
+                    let own_part: Vec<Vid> = vertices
+                        .iter()
+                        .copied()
+                        .filter(|v| selection.kind == kind && taken.contains(v))
+                        .collect();
                     if own_part.is_empty() {
                         return Err(EditError::invalid("take: nothing of the object is selected"));
                     }
                 }
             }
-            let (part, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(|v| selection.kind == kind && taken.contains(v));
+            let (part, rest): (Vec<Vid>, Vec<Vid>) =
+                vertices.iter().copied().partition(|v| selection.kind == kind && taken.contains(v));
             vec![rest, part]
         } else if fields.contains_key("components") {
             self.kinds[kind].components(&vertices)?
@@ -485,7 +622,11 @@ impl Transaction {
         if let Some(asked) = &asked
             && asked.len() + 1 != parts.len()
         {
-            return Err(EditError::invalid(format!("ids: {} for {} new objects", asked.len(), parts.len() - 1)));
+            return Err(EditError::invalid(format!(
+                "ids: {} for {} new objects",
+                asked.len(),
+                parts.len() - 1
+            )));
         }
         let groups = self.groups.with_member(id);
         let mut new_ids = Vec::new();
@@ -509,7 +650,13 @@ impl Transaction {
         Ok(Done { selected: 1, changed: parts.len() as u64, ids: new_ids })
     }
 
-    fn cut_chain(&mut self, kind: usize, vertices: &[Vid], at: &Json, share: bool) -> Result<Vec<Vec<Vid>>> {
+    fn cut_chain(
+        &mut self,
+        kind: usize,
+        vertices: &[Vid],
+        at: &Json,
+        share: bool,
+    ) -> Result<Vec<Vec<Vid>>> {
         let n = vertices.len();
         let list: Vec<&Json> = match at {
             Json::Array(list) => list.iter().collect(),
@@ -517,7 +664,9 @@ impl Transaction {
         };
         let mut cuts = BTreeSet::new();
         for i in list {
-            let i = i.as_i64().ok_or_else(|| EditError::invalid(format!("at: expected whole numbers, found {i}")))?;
+            let i = i.as_i64().ok_or_else(|| {
+                EditError::invalid(format!("at: expected whole numbers, found {i}"))
+            })?;
             let place = if i < 0 { i + n as i64 } else { i };
             let last = if share { n as i64 - 1 } else { n as i64 };
             if place <= 0 || place >= last || !cuts.insert(place as usize) {
@@ -546,7 +695,10 @@ impl Transaction {
         let list = self.select_objects(fields)?;
         for (kind, object) in &list {
             if !self.kinds[*kind].is_ordered() {
-                return Err(EditError::invalid(format!("a {} has no order to reverse", self.kinds[*kind].kind)));
+                return Err(EditError::invalid(format!(
+                    "a {} has no order to reverse",
+                    self.kinds[*kind].kind
+                )));
             }
             self.kinds[*kind].touch(*object)?;
             let state = self.kinds[*kind].object_mut(*object)?;
@@ -559,13 +711,17 @@ impl Transaction {
 
     pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["object", "index"])?;
-        let id = fields::int(fields, "object")?.ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let id = fields::int(fields, "object")?
+            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         if self.kinds[kind].kind != Kind::Skeleton {
             return Err(EditError::invalid("only skeletons have a root"));
         }
         self.kinds[kind].touch(object)?;
-        let vertices = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let vertices = self.kinds[kind]
+            .object(object)
+            .map(|object| object.vertices.clone())
+            .unwrap_or_default();
         let index = fields::need(fields, "index")?;
         let root = match crate::select::pick(&vertices, index)?[..] {
             [one] => one,
@@ -578,7 +734,12 @@ impl Transaction {
     }
 
     /// Adds records between vertices.
-    pub(crate) fn add_records(&mut self, kind: usize, records: Vec<Vec<Vid>>, attributes: Option<&Fields>) -> Result<()> {
+    pub(crate) fn add_records(
+        &mut self,
+        kind: usize,
+        records: Vec<Vec<Vid>>,
+        attributes: Option<&Fields>,
+    ) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         let ends: Vec<Vid> = records.concat();
         geometry.load_links_of(&ends)?;
@@ -593,7 +754,9 @@ impl Transaction {
         for (name, list) in attributes.into_iter().flatten() {
             self.read.insert(format!("column:link:{name}:{what}"));
             let at = family.columns.iter().position(|column| column.name == *name);
-            let at = at.ok_or_else(|| EditError::invalid(format!("links of {what} have no column {name:?}")))?;
+            let at = at.ok_or_else(|| {
+                EditError::invalid(format!("links of {what} have no column {name:?}"))
+            })?;
             let mut rows = Vec::new();
             for value in one_each(list, records.len(), name)? {
                 rows.push(link_value(&mut family.columns[at].ty, name, value)?);
@@ -602,36 +765,65 @@ impl Transaction {
         }
         for (at, column) in family.columns.iter().enumerate() {
             if columns[at].is_none() && !column.ty.scalar.is_float() && !records.is_empty() {
-                return Err(EditError::invalid(format!("attributes: column {:?} of type {} must be given", column.name, column.ty.scalar.name())));
+                return Err(EditError::invalid(format!(
+                    "attributes: column {:?} of type {} must be given",
+                    column.name,
+                    column.ty.scalar.name()
+                )));
             }
         }
         for (n, ends) in records.into_iter().enumerate() {
             if ends.len() != width {
-                return Err(EditError::invalid(format!("a link of this {what} has {width} ends, found {}", ends.len())));
+                return Err(EditError::invalid(format!(
+                    "a link of this {what} has {width} ends, found {}",
+                    ends.len()
+                )));
             }
             if mesh && ends.iter().collect::<HashSet<_>>().len() != width {
                 return Err(EditError::invalid("a face needs different vertices"));
             }
-            let values = columns.iter().zip(&family.columns).map(|(rows, column)| rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())).collect();
-            family.insert(Record { ends: ends.into_iter().map(End::Vertex).collect(), cell: None, values, alive: true, changed: true });
+            let values = columns
+                .iter()
+                .zip(&family.columns)
+                .map(|(rows, column)| {
+                    rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())
+                })
+                .collect();
+            family.insert(Record {
+                ends: ends.into_iter().map(End::Vertex).collect(),
+                cell: None,
+                values,
+                alive: true,
+                changed: true,
+            });
         }
         Ok(())
     }
 }
 
 /// A value of a script, as a column of links holds it.
-pub(crate) fn link_value(ty: &mut crate::scalar::Type, name: &str, value: &Json) -> Result<Vec<u8>> {
+pub(crate) fn link_value(
+    ty: &mut crate::scalar::Type,
+    name: &str,
+    value: &Json,
+) -> Result<Vec<u8>> {
     match ty.encode(value).map_err(|error| error.within(name))? {
         Some(row) => Ok(row),
         None if ty.scalar.is_float() => Ok(ty.sentinel()),
-        None => Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name()))),
+        None => {
+            Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name())))
+        }
     }
 }
 
 impl Geometry {
     /// Reads the links at vertices.
     pub(crate) fn load_links_of(&mut self, vertices: &[Vid]) -> Result<()> {
-        let chunks: HashSet<u32> = vertices.iter().map(|v| self.home[*v as usize].0).filter(|chunk| *chunk != NONE).collect();
+        let chunks: HashSet<u32> = vertices
+            .iter()
+            .map(|v| self.home[*v as usize].0)
+            .filter(|chunk| *chunk != NONE)
+            .collect();
         let chunks: Vec<u32> = chunks.into_iter().collect();
         self.load_links(&chunks)
     }
@@ -647,7 +839,9 @@ impl Geometry {
                 }
                 index => {
                     let at = index.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
-                    *at.ok_or_else(|| EditError::invalid(format!("parents: {index} of {} vertices", made.len())))?
+                    *at.ok_or_else(|| {
+                        EditError::invalid(format!("parents: {index} of {} vertices", made.len()))
+                    })?
                 }
             };
         }
@@ -671,11 +865,14 @@ impl Geometry {
         if let Some(family) = &mut self.links {
             let mut turned = Vec::new();
             for pair in path.windows(2) {
-                let of = family.records_at(pair[0]).into_iter().find(|number| family.records[*number as usize].ends[0] == End::Vertex(pair[0]));
+                let of = family.records_at(pair[0]).into_iter().find(|number| {
+                    family.records[*number as usize].ends[0] == End::Vertex(pair[0])
+                });
                 turned.extend(of.map(|number| (number, pair[0], pair[1])));
             }
             for (number, child, parent) in turned {
-                family.records[number as usize].ends = vec![End::Vertex(parent), End::Vertex(child)];
+                family.records[number as usize].ends =
+                    vec![End::Vertex(parent), End::Vertex(child)];
             }
         }
         for pair in path.windows(2) {
@@ -703,7 +900,8 @@ impl Geometry {
             stack.extend(children.get(&v).into_iter().flatten());
         }
         self.parent[root as usize] = NONE;
-        let (part, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(|v| below.contains(v));
+        let (part, rest): (Vec<Vid>, Vec<Vid>) =
+            vertices.iter().copied().partition(|v| below.contains(v));
         Ok(vec![rest, part])
     }
 
@@ -721,7 +919,13 @@ impl Geometry {
         }
         if let Some(family) = &self.links {
             for record in family.records.iter().filter(|record| record.alive) {
-                let ends: Vec<usize> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { own.get(v).copied() } else { None }).collect();
+                let ends: Vec<usize> = record
+                    .ends
+                    .iter()
+                    .filter_map(
+                        |end| if let End::Vertex(v) = end { own.get(v).copied() } else { None },
+                    )
+                    .collect();
                 for pair in ends.windows(2) {
                     let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
                     let (low, high) = (a.min(b), a.max(b));
@@ -751,7 +955,12 @@ impl Geometry {
             self.position(*a).iter().zip(self.position(*b)).map(|(a, b)| (a - b) * (a - b)).sum()
         };
         for mut next in lists {
-            let ways = [gap(chain.last(), next.first()), gap(chain.last(), next.last()), gap(chain.first(), next.last()), gap(chain.first(), next.first())];
+            let ways = [
+                gap(chain.last(), next.first()),
+                gap(chain.last(), next.last()),
+                gap(chain.first(), next.last()),
+                gap(chain.first(), next.first()),
+            ];
             let mut way = 0;
             if at_ends {
                 for (i, gap) in ways.iter().enumerate() {
@@ -764,7 +973,10 @@ impl Geometry {
                 next.reverse();
             }
             let (mut front, mut back) = if way < 2 { (chain, next) } else { (next, chain) };
-            let same = front.last().zip(back.first()).is_some_and(|(a, b)| self.position(*a) == self.position(*b));
+            let same = front
+                .last()
+                .zip(back.first())
+                .is_some_and(|(a, b)| self.position(*a) == self.position(*b));
             if weld && same {
                 match way < 2 {
                     true => {

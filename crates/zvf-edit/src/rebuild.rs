@@ -67,7 +67,7 @@ type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 /// What becomes a fragment.
 struct Piece {
     key: (i64, usize),
-    owners: Vec<u32>, // objects that did not change and name it
+    owners: Vec<u32>,              // objects that did not change and name it
     changed: Option<(u32, usize)>, // the object that did, and which of its pieces this is
     old: Option<u32>,
     vertices: Vec<Vid>,
@@ -86,8 +86,15 @@ impl Geometry {
             let new = if exists { self.pieces(number) } else { Vec::new() };
             let state = self.object(number).cloned().unwrap_or_default();
             let own: HashSet<Vid> = state.before.iter().copied().collect();
-            let old: Vec<(u32, Vec<Vid>)> = state.refs.iter().map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own))).collect();
-            if old == new && !self.parents_changed.contains(&number) && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE) {
+            let old: Vec<(u32, Vec<Vid>)> = state
+                .refs
+                .iter()
+                .map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own)))
+                .collect();
+            if old == new
+                && !self.parents_changed.contains(&number)
+                && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE)
+            {
                 continue;
             }
             let by_chunk = |pieces: &[(u32, Vec<Vid>)]| {
@@ -118,7 +125,11 @@ impl Geometry {
             if self.alive[*v as usize] {
                 rebuilt.insert(self.at[*v as usize]);
             }
-            if home != NONE && (!self.alive[*v as usize] || home != self.at[*v as usize] || self.objects.is_none()) {
+            if home != NONE
+                && (!self.alive[*v as usize]
+                    || home != self.at[*v as usize]
+                    || self.objects.is_none())
+            {
                 rebuilt.insert(home);
             }
         }
@@ -145,7 +156,8 @@ impl Geometry {
         self.follow_links(&rebuilt, &changed_objects)?;
         self.write_links(&result, tally, out)?;
         self.write_level(out)?;
-        result.chunks = rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        result.chunks =
+            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         result.changed.extend(result.chunks.iter().cloned());
         tally.chunks += result.changed.len() as u64;
         Ok(result)
@@ -153,7 +165,10 @@ impl Geometry {
 
     /// Gives rows to the objects that came and went.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
-        let gone = self.objects.as_ref().is_some_and(|objects| objects.list.iter().any(|object| object.row.is_none()));
+        let gone = self
+            .objects
+            .as_ref()
+            .is_some_and(|objects| objects.list.iter().any(|object| object.row.is_none()));
         if gone { self.write_objects(&[], Numbers::new(), true, tally, out) } else { Ok(()) }
     }
 
@@ -165,7 +180,13 @@ impl Geometry {
     }
 
     /// Rows and fragments of the chunks that are written again. The fragments that got another number, by object.
-    fn rebuild_chunks(&mut self, rebuilt: &BTreeSet<u32>, changed: &[(u32, Vec<(u32, Vec<Vid>)>)], result: &mut Rebuilt, tally: &mut Tally) -> Result<Numbers> {
+    fn rebuild_chunks(
+        &mut self,
+        rebuilt: &BTreeSet<u32>,
+        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+        result: &mut Rebuilt,
+        tally: &mut Tally,
+    ) -> Result<Numbers> {
         let set: HashSet<u32> = rebuilt.iter().copied().collect();
         let owners = self.owners_in(&set)?;
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
@@ -190,40 +211,82 @@ impl Geometry {
             } else {
                 let list = self.objects.as_ref().map(|objects| &objects.list);
                 let id_of = |object: u32| list.map_or(0, |list| list[object as usize].id);
-                let here: &[(usize, usize)] = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-                let claimed: HashSet<Vid> = here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
+                let here: &[(usize, usize)] =
+                    by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
+                let claimed: HashSet<Vid> =
+                    here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
                 for (fragment, list) in state.fragments.iter().enumerate() {
-                    let named: &[u32] = owners.get(&(*chunk, fragment as u32)).map(Vec::as_slice).unwrap_or_default();
-                    let still: Vec<u32> = named.iter().copied().filter(|object| !touched.contains(object)).collect();
+                    let named: &[u32] = owners
+                        .get(&(*chunk, fragment as u32))
+                        .map(Vec::as_slice)
+                        .unwrap_or_default();
+                    let still: Vec<u32> =
+                        named.iter().copied().filter(|object| !touched.contains(object)).collect();
                     if still.is_empty() && !named.is_empty() {
                         continue;
                     }
                     let vertices: Vec<Vid> = match named.is_empty() {
                         // Vertices without objects may go and move by themselves.
-                        true => list.iter().copied().filter(|v| self.alive[*v as usize] && self.at[*v as usize] == *chunk && !claimed.contains(v)).collect(),
+                        true => list
+                            .iter()
+                            .copied()
+                            .filter(|v| {
+                                self.alive[*v as usize]
+                                    && self.at[*v as usize] == *chunk
+                                    && !claimed.contains(v)
+                            })
+                            .collect(),
                         false => list.clone(),
                     };
                     if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
                         continue;
                     }
-                    let key = still.iter().map(|object| id_of(*object)).min().map_or((i64::MAX, fragment), |id| (id, fragment));
-                    pieces.push(Piece { key, owners: still, changed: None, old: Some(fragment as u32), vertices });
+                    let key = still
+                        .iter()
+                        .map(|object| id_of(*object))
+                        .min()
+                        .map_or((i64::MAX, fragment), |id| (id, fragment));
+                    pieces.push(Piece {
+                        key,
+                        owners: still,
+                        changed: None,
+                        old: Some(fragment as u32),
+                        vertices,
+                    });
                 }
                 for (i, n) in here {
                     let (object, new) = &changed[*i];
                     let vertices = new[*n].1.clone();
-                    pieces.push(Piece { key: (id_of(*object), *n), owners: Vec::new(), changed: Some((*object, *n)), old: None, vertices });
+                    pieces.push(Piece {
+                        key: (id_of(*object), *n),
+                        owners: Vec::new(),
+                        changed: Some((*object, *n)),
+                        old: None,
+                        vertices,
+                    });
                 }
                 let arrived: Vec<Vid> = self
                     .free_changed
                     .iter()
                     .copied()
-                    .filter(|v| self.owner[*v as usize] == NONE && self.alive[*v as usize] && self.at[*v as usize] == *chunk && self.home[*v as usize].0 != *chunk && !claimed.contains(v))
+                    .filter(|v| {
+                        self.owner[*v as usize] == NONE
+                            && self.alive[*v as usize]
+                            && self.at[*v as usize] == *chunk
+                            && self.home[*v as usize].0 != *chunk
+                            && !claimed.contains(v)
+                    })
                     .collect();
                 if !arrived.is_empty() {
                     match pieces.iter_mut().find(|piece| piece.key.0 == i64::MAX) {
                         Some(piece) => piece.vertices.extend(arrived),
-                        None => pieces.push(Piece { key: (i64::MAX, usize::MAX), owners: Vec::new(), changed: None, old: None, vertices: arrived }),
+                        None => pieces.push(Piece {
+                            key: (i64::MAX, usize::MAX),
+                            owners: Vec::new(),
+                            changed: None,
+                            old: None,
+                            vertices: arrived,
+                        }),
                     }
                 }
                 pieces.sort_by_key(|piece| piece.key);
@@ -239,7 +302,9 @@ impl Geometry {
                     positions.extend_from_slice(self.position_bytes(*v));
                     for (column, values) in self.columns.iter().zip(&mut values) {
                         let size = column.ty.size();
-                        values.extend_from_slice(&column.data[*v as usize * size..(*v as usize + 1) * size]);
+                        values.extend_from_slice(
+                            &column.data[*v as usize * size..(*v as usize + 1) * size],
+                        );
                     }
                     result.places.entry(*v).or_insert((*chunk, row));
                     if !self.was[*v as usize] && self.home[*v as usize].0 == NONE {
@@ -252,7 +317,11 @@ impl Geometry {
                     numbers.entry((*object, *chunk)).or_default().push((old, None, number as u32));
                 }
                 if let Some((object, n)) = piece.changed {
-                    numbers.entry((object, *chunk)).or_default().push((NONE, Some(n), number as u32));
+                    numbers.entry((object, *chunk)).or_default().push((
+                        NONE,
+                        Some(n),
+                        number as u32,
+                    ));
                 }
                 for (c, bytes) in beside.iter_mut().enumerate() {
                     bytes.extend(self.fragment_value(c, piece)?);
@@ -260,7 +329,13 @@ impl Geometry {
             }
             row_change += i64::from(row);
             if row == 0 {
-                payloads.push((key, Vec::new(), Vec::new(), vec![Vec::new(); self.columns.len()], vec![Vec::new(); self.fragment_columns.len()]));
+                payloads.push((
+                    key,
+                    Vec::new(),
+                    Vec::new(),
+                    vec![Vec::new(); self.columns.len()],
+                    vec![Vec::new(); self.fragment_columns.len()],
+                ));
             } else {
                 keys.push(key.clone());
                 payloads.push((key, positions, index.encode(), values, beside));
@@ -292,7 +367,12 @@ impl Geometry {
         let here = |v: &Vid| self.alive[*v as usize] && self.at[*v as usize] == chunk;
         let state = &self.chunks[&chunk];
         let mut members: Vec<Vid> = state.rows.iter().copied().filter(here).collect();
-        members.extend(self.free_changed.iter().copied().filter(|v| here(v) && self.home[*v as usize].0 != chunk));
+        members.extend(
+            self.free_changed
+                .iter()
+                .copied()
+                .filter(|v| here(v) && self.home[*v as usize].0 != chunk),
+        );
         let mut old_bins: HashMap<Vid, usize> = HashMap::new();
         for (bin, list) in state.fragments.iter().enumerate() {
             old_bins.extend(list.iter().map(|v| (*v, bin)));
@@ -330,7 +410,9 @@ impl Geometry {
         let Some(first) = piece.vertices.first() else { return Ok(column.fill.clone()) };
         let (home, _) = self.home[*first as usize];
         let Some(state) = self.chunks.get(&home) else { return Ok(column.fill.clone()) };
-        let Some(old) = state.fragments.iter().position(|list| list.contains(first)) else { return Ok(column.fill.clone()) };
+        let Some(old) = state.fragments.iter().position(|list| list.contains(first)) else {
+            return Ok(column.fill.clone());
+        };
         if let Some(set) = column.set.get(&(home, old as u32)) {
             return Ok(set.clone());
         }
@@ -350,7 +432,10 @@ impl Geometry {
                 high[axis] = high[axis].max(*value);
             }
         }
-        if self.vertices.covers(&low, &high) && self.fragments.covers(&low, &high) && self.columns.iter().all(|column| column.array.covers(&low, &high)) {
+        if self.vertices.covers(&low, &high)
+            && self.fragments.covers(&low, &high)
+            && self.columns.iter().all(|column| column.array.covers(&low, &high))
+        {
             return;
         }
         self.vertices.grow(&low, &high);
@@ -367,7 +452,13 @@ impl Geometry {
     }
 
     /// Values in chunks whose rows stay, columns that are new, and what each change counts as.
-    fn write_values(&mut self, rebuilt: &BTreeSet<u32>, result: &mut Rebuilt, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+    fn write_values(
+        &mut self,
+        rebuilt: &BTreeSet<u32>,
+        result: &mut Rebuilt,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
         for array in std::mem::take(&mut self.erased) {
             array.erase(out);
         }
@@ -394,9 +485,16 @@ impl Geometry {
                 if self.was[i] && !self.alive[i] {
                     tally.vertices[1] += 1;
                     if self.owner[i] == NONE {
-                        tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, crate::arrays::chunk_text(&key)));
+                        tally.free_chunks.insert(format!(
+                            "chunk:{}:{}",
+                            self.kind,
+                            crate::arrays::chunk_text(&key)
+                        ));
                     }
-                } else if self.alive[i] && old_positions.get(row * size..(row + 1) * size) != Some(self.position_bytes(*v)) {
+                } else if self.alive[i]
+                    && old_positions.get(row * size..(row + 1) * size)
+                        != Some(self.position_bytes(*v))
+                {
                     tally.vertices[2] += 1;
                     differs[row] = true;
                 }
@@ -407,7 +505,11 @@ impl Geometry {
                 for (row, v) in rows.iter().enumerate() {
                     let i = *v as usize;
                     let new = &column.data[i * width..(i + 1) * width];
-                    if self.alive[i] && old.get(row * width..(row + 1) * width) != Some(new) && !column.array.path.is_empty() && !old.is_empty() {
+                    if self.alive[i]
+                        && old.get(row * width..(row + 1) * width) != Some(new)
+                        && !column.array.path.is_empty()
+                        && !old.is_empty()
+                    {
                         if !differs[row] {
                             tally.vertices[3] += 1;
                         }
@@ -423,12 +525,21 @@ impl Geometry {
                         }
                         Some(_) => {}
                         None => {
-                            tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, crate::arrays::chunk_text(&key)));
+                            tally.free_chunks.insert(format!(
+                                "chunk:{}:{}",
+                                self.kind,
+                                crate::arrays::chunk_text(&key)
+                            ));
                         }
                     }
                 }
             }
-            let mut seen: Vec<Vid> = rows.iter().zip(&differs).filter(|(_, differs)| **differs).map(|(v, _)| *v).collect();
+            let mut seen: Vec<Vid> = rows
+                .iter()
+                .zip(&differs)
+                .filter(|(_, differs)| **differs)
+                .map(|(v, _)| *v)
+                .collect();
             if !seen.is_empty() {
                 result.changed.insert(key.clone());
             }
@@ -438,7 +549,8 @@ impl Geometry {
             if rebuilt.contains(&chunk) || rows.is_empty() {
                 continue;
             }
-            let positions: Vec<u8> = rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
+            let positions: Vec<u8> =
+                rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
             if old_positions != positions {
                 self.vertices.put(&key, positions);
             }
@@ -446,7 +558,9 @@ impl Geometry {
                 let width = column.ty.size();
                 let mut bytes = Vec::with_capacity(rows.len() * width);
                 for v in &rows {
-                    bytes.extend_from_slice(&column.data[*v as usize * width..(*v as usize + 1) * width]);
+                    bytes.extend_from_slice(
+                        &column.data[*v as usize * width..(*v as usize + 1) * width],
+                    );
                 }
                 if column.array.read(&self.snap, &key)?.as_deref() != Some(&bytes[..]) {
                     column.array.put(&key, bytes);
@@ -513,7 +627,14 @@ impl Geometry {
     }
 
     /// Manifests, ids and columns of objects.
-    fn write_objects(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)], numbers: Numbers, keep_rows: bool, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+    fn write_objects(
+        &mut self,
+        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+        numbers: Numbers,
+        keep_rows: bool,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
         let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
         // Objects that did not change, but whose fragments got other numbers.
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
@@ -543,12 +664,18 @@ impl Geometry {
             let mut list: Vec<(Chunk, u32)> = Vec::new();
             let mut unmoved = state.refs.iter().copied().collect::<Vec<_>>();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
-                let found = numbers.get(&(*object, *chunk)).and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
+                let found = numbers
+                    .get(&(*object, *chunk))
+                    .and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
                 let fragment = match found {
                     Some((_, _, new)) => *new,
                     // The chunk was not rebuilt: the piece is one of those that were there.
                     None => {
-                        let place = unmoved.iter().position(|(at, fragment)| at == chunk && self.chunks[at].fragments.get(*fragment as usize) == Some(vertices));
+                        let place = unmoved.iter().position(|(at, fragment)| {
+                            at == chunk
+                                && self.chunks[at].fragments.get(*fragment as usize)
+                                    == Some(vertices)
+                        });
                         place.map_or(0, |place| unmoved.remove(place).1)
                     }
                 };
@@ -572,7 +699,14 @@ impl Geometry {
                 } else if id != i64::from(row) {
                     // Rows stand for ids no longer: from now on the ids are listed.
                     let path = format!("{}/object_index/object_ids", self.path);
-                    let mut ids = crate::arrays::DenseArray::create(&path, crate::scalar::Scalar::Int(8), 1, 1, (json!(0), vec![0; 8]), json!({}))?;
+                    let mut ids = crate::arrays::DenseArray::create(
+                        &path,
+                        crate::scalar::Scalar::Int(8),
+                        1,
+                        1,
+                        (json!(0), vec![0; 8]),
+                        json!({}),
+                    )?;
                     ids.resize(row as usize + 1);
                     for earlier in 0..row as usize {
                         ids.set(earlier, &(earlier as i64).to_le_bytes());
@@ -606,14 +740,23 @@ impl Geometry {
             }
         }
         let before = objects.doc.clone();
-        let present = objects.manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        let present = objects
+            .manifests
+            .rows
+            .iter()
+            .filter(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
+            .count();
         let attrs = &mut objects.doc["attributes"];
         attrs["num_objects"] = json!(count);
         if attrs.get("num_present").is_some() || objects.is_new {
             attrs["num_present"] = json!(present);
         }
         if let Some(ids) = &objects.ids {
-            let list: Vec<i64> = ids.bytes.chunks_exact(8).map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b))).collect();
+            let list: Vec<i64> = ids
+                .bytes
+                .chunks_exact(8)
+                .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
+                .collect();
             attrs["object_ids_sorted"] = json!(list.is_sorted());
         }
         let path = format!("{}/object_index", self.path);
@@ -637,7 +780,11 @@ impl Geometry {
     }
 
     /// The links that follow from the order of vertices or from parents.
-    fn follow_links(&mut self, rebuilt: &BTreeSet<u32>, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+    fn follow_links(
+        &mut self,
+        rebuilt: &BTreeSet<u32>,
+        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+    ) -> Result<()> {
         match self.kind {
             Kind::Polyline | Kind::Streamline => self.follow_chains(changed),
             Kind::Line => self.follow_lines(rebuilt),
@@ -669,7 +816,11 @@ impl Geometry {
         }
         for number in old {
             let record = &mut family.records[number as usize];
-            let ends: Vec<Vid> = record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }).collect();
+            let ends: Vec<Vid> = record
+                .ends
+                .iter()
+                .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
+                .collect();
             let known = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| wanted.remove(&pair));
             record.alive = known;
         }
@@ -677,7 +828,13 @@ impl Geometry {
         let mut wanted: Vec<[Vid; 2]> = wanted.into_iter().collect();
         wanted.sort_unstable();
         for [a, b] in wanted {
-            family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
+            family.insert(Record {
+                ends: vec![End::Vertex(a), End::Vertex(b)],
+                cell: None,
+                values: blank.clone(),
+                alive: true,
+                changed: true,
+            });
         }
         self.links = Some(family);
         Ok(())
@@ -688,10 +845,13 @@ impl Geometry {
         if rebuilt.is_empty() {
             return Ok(());
         }
-        let keys: BTreeSet<Chunk> = rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let keys: BTreeSet<Chunk> =
+            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         let mut lines = self.lines.clone();
         let count = self.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32;
-        lines.extend((0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)));
+        lines.extend(
+            (0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)),
+        );
         let mut pairs = Vec::new();
         for object in lines {
             self.load_object(object)?;
@@ -709,9 +869,16 @@ impl Geometry {
         if let Some(family) = &mut self.links {
             family.load_counts(&self.snap, &keys)?;
             family.clear_records();
-            let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+            let blank: Vec<Vec<u8>> =
+                family.columns.iter().map(|column| column.fill.clone()).collect();
             for [a, b] in pairs {
-                family.insert(Record { ends: vec![End::Vertex(a), End::Vertex(b)], cell: None, values: blank.clone(), alive: true, changed: true });
+                family.insert(Record {
+                    ends: vec![End::Vertex(a), End::Vertex(b)],
+                    cell: None,
+                    values: blank.clone(),
+                    alive: true,
+                    changed: true,
+                });
             }
         }
         Ok(())
@@ -758,8 +925,15 @@ impl Geometry {
                             kept.insert(number);
                         }
                         None => {
-                            let values = family.columns.iter().map(|column| column.fill.clone()).collect();
-                            let number = family.insert(Record { ends: vec![End::Vertex(*v), End::Vertex(parent)], cell: None, values, alive: true, changed: true });
+                            let values =
+                                family.columns.iter().map(|column| column.fill.clone()).collect();
+                            let number = family.insert(Record {
+                                ends: vec![End::Vertex(*v), End::Vertex(parent)],
+                                cell: None,
+                                values,
+                                alive: true,
+                                changed: true,
+                            });
                             kept.insert(number);
                         }
                     }
@@ -775,7 +949,12 @@ impl Geometry {
         Ok(())
     }
 
-    fn write_links(&mut self, result: &Rebuilt, tally: &mut Tally, out: &mut Changes) -> Result<()> {
+    fn write_links(
+        &mut self,
+        result: &Rebuilt,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
         let Some(mut family) = self.links.take() else { return Ok(()) };
         if self.has_links() {
             for record in &family.records {
@@ -792,7 +971,8 @@ impl Geometry {
                 return Some((self.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
             }
             let (chunk, row) = self.home[v as usize];
-            (chunk != NONE && self.alive[v as usize]).then(|| (self.chunk_keys[chunk as usize].clone(), u64::from(row)))
+            (chunk != NONE && self.alive[v as usize])
+                .then(|| (self.chunk_keys[chunk as usize].clone(), u64::from(row)))
         };
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
@@ -813,9 +993,20 @@ impl Geometry {
         if !self.fragment_columns.is_empty() {
             self.ensure_group("fragment_attributes", out)?;
         }
-        let (has_columns, has_objects) = (!self.columns.is_empty(), self.objects.as_ref().is_some_and(|objects| !objects.list.is_empty()));
-        if let Some(list) = self.doc["attributes"]["zarr_vectors_level"]["arrays_present"].as_array_mut() {
-            for (name, there) in [("object_index", has_objects), ("vertex_attributes", has_columns && list.iter().any(|name| name == "vertex_attributes"))] {
+        let (has_columns, has_objects) = (
+            !self.columns.is_empty(),
+            self.objects.as_ref().is_some_and(|objects| !objects.list.is_empty()),
+        );
+        if let Some(list) =
+            self.doc["attributes"]["zarr_vectors_level"]["arrays_present"].as_array_mut()
+        {
+            for (name, there) in [
+                ("object_index", has_objects),
+                (
+                    "vertex_attributes",
+                    has_columns && list.iter().any(|name| name == "vertex_attributes"),
+                ),
+            ] {
                 if there && !list.iter().any(|known| known == name) {
                     list.push(json!(name));
                 }

@@ -21,9 +21,17 @@ use crate::transaction::{Refresh, Transaction};
 
 impl Transaction {
     /// Builds coarser levels again on top of `changes`; those that were.
-    pub(crate) fn refresh_levels(&self, how: Refresh, changes: &mut Changes, root: &mut Json) -> Result<Vec<u32>> {
+    pub(crate) fn refresh_levels(
+        &self,
+        how: Refresh,
+        changes: &mut Changes,
+        root: &mut Json,
+    ) -> Result<Vec<u32>> {
         let levels = coarser(&self.snap)?;
-        if levels.is_empty() || how == Refresh::None || how == Refresh::Stale && !self.is_any_stale(&levels, changes)? {
+        if levels.is_empty()
+            || how == Refresh::None
+            || how == Refresh::Stale && !self.is_any_stale(&levels, changes)?
+        {
             return Ok(Vec::new());
         }
         let recipe = self.recipe(&levels)?;
@@ -56,13 +64,22 @@ impl Transaction {
 
     /// How the levels were built, from what is on record.
     fn recipe(&self, levels: &[u32]) -> Result<Reference> {
-        let refuse = |level: u32, what: String| EditError::unsupported(format!("level {level}: {what}; build the levels again with \"zvf pyramid\""));
+        let refuse = |level: u32, what: String| {
+            EditError::unsupported(format!(
+                "level {level}: {what}; build the levels again with \"zvf pyramid\""
+            ))
+        };
         if self.kinds.len() > 1 {
             return Err(refuse(levels[0], "levels of several kinds are not refreshed".to_owned()));
         }
         let zv = &self.root["attributes"]["zarr_vectors"];
-        let numbers = |value: &Json| -> Vec<f64> { value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect() };
-        let mut recipe = Reference { depth: zv["cross_level_depth"].as_i64().unwrap_or(0), ..Reference::default() };
+        let numbers = |value: &Json| -> Vec<f64> {
+            value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect()
+        };
+        let mut recipe = Reference {
+            depth: zv["cross_level_depth"].as_i64().unwrap_or(0),
+            ..Reference::default()
+        };
         recipe.storage = match zv["cross_level_storage"].as_str() {
             Some("explicit") => CrossLevelStorage::Explicit,
             Some("implicit") => CrossLevelStorage::Implicit,
@@ -74,17 +91,32 @@ impl Transaction {
             let block = &doc["attributes"]["zarr_vectors_level"];
             let method = block["coarsening_method"].as_str().unwrap_or("none");
             if method != "per_object" || *level as usize != at + 1 {
-                return Err(refuse(*level, format!("the method {method:?} is not one that is repeated")));
+                return Err(refuse(
+                    *level,
+                    format!("the method {method:?} is not one that is repeated"),
+                ));
             }
             if block["object_sparsity"].as_f64().is_some_and(|share| share < 1.0) {
-                return Err(refuse(*level, "its objects were chosen by chance, which is not repeated".to_owned()));
+                return Err(refuse(
+                    *level,
+                    "its objects were chosen by chance, which is not repeated".to_owned(),
+                ));
             }
             let name = level.to_string();
             let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
-            let own = datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
-            let scales = own.map(|own| numbers(&own["coordinateTransformations"][0]["scale"])).unwrap_or_default();
-            let first = scales.first().copied().filter(|first| scales.iter().all(|other| other == first));
-            let Some(first) = first else { return Err(refuse(*level, "its bins are not those of the level below times one number".to_owned())) };
+            let own =
+                datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
+            let scales = own
+                .map(|own| numbers(&own["coordinateTransformations"][0]["scale"]))
+                .unwrap_or_default();
+            let first =
+                scales.first().copied().filter(|first| scales.iter().all(|other| other == first));
+            let Some(first) = first else {
+                return Err(refuse(
+                    *level,
+                    "its bins are not those of the level below times one number".to_owned(),
+                ));
+            };
             recipe.factors.push((first / scale, 1.0));
             scale = first;
             let sizes = numbers(&block["chunk_shape"]);
@@ -115,7 +147,9 @@ impl Transaction {
         }
         let address = copy.root().to_string_lossy().into_owned();
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-        block_on(build_reference(&address, recipe, &options)).map_err(|error| EditError::new(error.class(), format!("the levels cannot be built again: {error}")))?;
+        block_on(build_reference(&address, recipe, &options)).map_err(|error| {
+            EditError::new(error.class(), format!("the levels cannot be built again: {error}"))
+        })?;
         let after: BTreeSet<String> = copy.walk("")?.into_iter().collect();
         changes.retain(|key, _| before.contains(key) || after.contains(key));
         for key in before.difference(&after) {

@@ -32,7 +32,11 @@ pub(crate) enum Scalar {
 impl Scalar {
     /// The type that a name of numpy names, and whether its bytes are the other way round.
     pub(crate) fn parse(name: &str) -> Result<(Self, bool)> {
-        let unknown = || EditError::invalid(format!("dtype {name:?} is not known; use int8 to uint64, float16 to float64, bool or <U6"));
+        let unknown = || {
+            EditError::invalid(format!(
+                "dtype {name:?} is not known; use int8 to uint64, float16 to float64, bool or <U6"
+            ))
+        };
         let big = name.starts_with('>');
         let plain = name.trim_start_matches(['<', '>', '|', '=']);
         let number = |text: &str| text.parse::<u32>().map_err(|_bad| unknown());
@@ -124,7 +128,10 @@ impl Scalar {
             _ => (0, (1_i128 << bits) - 1),
         };
         if n < low || n > high {
-            return Err(EditError::invalid(format!("{n} does not fit {}: {low} to {high}", self.name())));
+            return Err(EditError::invalid(format!(
+                "{n} does not fit {}: {low} to {high}",
+                self.name()
+            )));
         }
         Ok(self.int_bytes(n))
     }
@@ -151,9 +158,13 @@ impl Scalar {
             Self::Bool => Ok(vec![u8::from(value.as_bool().ok_or_else(wrong)?)]),
             Self::Text(n) => {
                 let text = value.as_str().ok_or_else(wrong)?;
-                let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+                let mut bytes: Vec<u8> =
+                    text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
                 if bytes.len() > n as usize * 4 {
-                    return Err(EditError::invalid(format!("{value} is longer than {}", self.name())));
+                    return Err(EditError::invalid(format!(
+                        "{value} is longer than {}",
+                        self.name()
+                    )));
                 }
                 bytes.resize(n as usize * 4, 0);
                 Ok(bytes)
@@ -161,7 +172,10 @@ impl Scalar {
             Self::Bytes(n) => {
                 let mut bytes = value.as_str().ok_or_else(wrong)?.as_bytes().to_vec();
                 if bytes.len() > n as usize {
-                    return Err(EditError::invalid(format!("{value} is longer than {}", self.name())));
+                    return Err(EditError::invalid(format!(
+                        "{value} is longer than {}",
+                        self.name()
+                    )));
                 }
                 bytes.resize(n as usize, 0);
                 Ok(bytes)
@@ -211,7 +225,11 @@ impl Scalar {
             Self::Bool => Value::Bool(wide[0] != 0),
             Self::Text(_) => {
                 let code = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
-                let text: String = bytes.chunks_exact(4).map(code).map_while(|c| if c == 0 { None } else { char::from_u32(c) }).collect();
+                let text: String = bytes
+                    .chunks_exact(4)
+                    .map(code)
+                    .map_while(|c| if c == 0 { None } else { char::from_u32(c) })
+                    .collect();
                 Value::Text(text.into())
             }
             Self::Bytes(_) => {
@@ -284,7 +302,12 @@ impl Type {
                 at as i64
             };
             let bytes = self.scalar.checked_int(code.into());
-            return bytes.map(Some).map_err(|_full| EditError::unsupported(format!("the codes of the categories, {}, are used up", self.scalar.name())));
+            return bytes.map(Some).map_err(|_full| {
+                EditError::unsupported(format!(
+                    "the codes of the categories, {}, are used up",
+                    self.scalar.name()
+                ))
+            });
         }
         if value.is_null() {
             return Ok(None);

@@ -65,12 +65,24 @@ impl Editor {
     pub fn open(store: &Path, folder: &Path, defaults: CommitOptions) -> Result<Self> {
         let journal = Arc::new(Journal::beside(store));
         if !journal.store.exists("zarr.json") {
-            return Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display())));
+            return Err(EditError::new(
+                Class::NotFound,
+                format!("{}: there is no store", store.display()),
+            ));
         }
         if !defaults.dry_run {
             journal.settle()?;
         }
-        Ok(Self { journal, folder: folder.to_owned(), defaults, open: None, explicit: None, named: HashMap::new(), commits: Vec::new(), notices: Vec::new() })
+        Ok(Self {
+            journal,
+            folder: folder.to_owned(),
+            defaults,
+            open: None,
+            explicit: None,
+            named: HashMap::new(),
+            commits: Vec::new(),
+            notices: Vec::new(),
+        })
     }
 
     /// The head of the store now.
@@ -113,10 +125,14 @@ impl Editor {
             Some("begin") => {
                 fields::only(own, &["message", "if_head", "bounds"])?;
                 if self.explicit == Some(false) {
-                    return Err(EditError::invalid("operations came before the first begin; put them into a transaction"));
+                    return Err(EditError::invalid(
+                        "operations came before the first begin; put them into a transaction",
+                    ));
                 }
                 if self.open.is_some() {
-                    return Err(EditError::invalid("a transaction is open already; they do not nest"));
+                    return Err(EditError::invalid(
+                        "a transaction is open already; they do not nest",
+                    ));
                 }
                 self.explicit = Some(true);
                 let mut options = self.defaults.clone();
@@ -124,7 +140,10 @@ impl Editor {
                     options.message = Some(message);
                 }
                 if let Some(head) = fields::int(own, "if_head")? {
-                    options.if_head = Some(u64::try_from(head).map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?);
+                    options.if_head = Some(
+                        u64::try_from(head)
+                            .map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?,
+                    );
                 }
                 if let Some(word) = fields::word(own, "bounds", &["grow", "refuse"])? {
                     options.refuse_bounds = word == "refuse";
@@ -143,7 +162,9 @@ impl Editor {
             _ => {
                 if self.open.is_none() {
                     if self.explicit == Some(true) {
-                        return Err(EditError::invalid("the operation stands outside a transaction"));
+                        return Err(EditError::invalid(
+                            "the operation stands outside a transaction",
+                        ));
                     }
                     self.explicit = Some(false);
                     self.begin(self.defaults.clone())?;
@@ -174,7 +195,9 @@ impl Editor {
     /// When the commit fails, or a transaction is left open.
     pub fn finish(&mut self) -> Result<()> {
         if self.explicit == Some(true) && self.open.take().is_some() {
-            return Err(EditError::invalid("the script ends with a transaction open; it was dropped"));
+            return Err(EditError::invalid(
+                "the script ends with a transaction open; it was dropped",
+            ));
         }
         if self.open.is_some() {
             self.commit()?;
@@ -190,7 +213,8 @@ impl Editor {
         match committed.report {
             None => Ok(json!({"head": self.journal.head()?, "changed": false})),
             Some(report) => {
-                let reply = json!({"head": report["head"], "txid": report["txid"], "changed": true});
+                let reply =
+                    json!({"head": report["head"], "txid": report["txid"], "changed": true});
                 self.commits.push(report);
                 Ok(reply)
             }
@@ -205,7 +229,14 @@ impl Editor {
 }
 
 /// The report of a command that writes.
-pub(crate) fn report(journal: &Journal, head: u64, dry_run: bool, commits: &[Json], notices: &[Json], error: Option<&EditError>) -> Json {
+pub(crate) fn report(
+    journal: &Journal,
+    head: u64,
+    dry_run: bool,
+    commits: &[Json],
+    notices: &[Json],
+    error: Option<&EditError>,
+) -> Json {
     let error = error.map(|error| {
         json!({"line": error.line, "op": error.op, "class": error.class.name(), "message": error.message, "conflicts": error.conflicts})
     });
@@ -224,7 +255,8 @@ pub fn refresh(store: &Path, how: Refresh, options: &CommitOptions) -> Result<Js
     let journal = crate::history::journal(store)?;
     let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     transaction.operations = vec![json!({"op": "refresh"})];
-    let options = CommitOptions { refresh: how, if_head: Some(transaction.head()), ..options.clone() };
+    let options =
+        CommitOptions { refresh: how, if_head: Some(transaction.head()), ..options.clone() };
     let committed = commit(&journal, transaction, &options)?;
     let commits: Vec<Json> = committed.report.into_iter().collect();
     Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
@@ -240,15 +272,20 @@ pub(crate) struct Committed {
 
 fn check_head(options: &CommitOptions, head: u64) -> Result<()> {
     match options.if_head {
-        Some(wanted) if wanted != head => {
-            Err(EditError::conflict(format!("the head is {head}, expected {wanted}; read the store again"), vec![format!("head:{head}")]))
-        }
+        Some(wanted) if wanted != head => Err(EditError::conflict(
+            format!("the head is {head}, expected {wanted}; read the store again"),
+            vec![format!("head:{head}")],
+        )),
         _ => Ok(()),
     }
 }
 
 /// Commits a transaction: on the head it began at, or on a later one where nothing it needs has changed.
-pub(crate) fn commit(journal: &Arc<Journal>, mut transaction: Transaction, options: &CommitOptions) -> Result<Committed> {
+pub(crate) fn commit(
+    journal: &Arc<Journal>,
+    mut transaction: Transaction,
+    options: &CommitOptions,
+) -> Result<Committed> {
     let folder = transaction.folder.clone();
     for attempt in 0..TRIES {
         let plan = transaction.plan(options)?;
@@ -265,26 +302,50 @@ pub(crate) fn commit(journal: &Arc<Journal>, mut transaction: Transaction, optio
         if let Some(committed) = write(journal, &mut transaction, plan, head, options, notices)? {
             return Ok(committed);
         }
-        std::thread::sleep(Duration::from_millis(u64::from(attempt) * 3 + u64::from(std::process::id() % 7)));
+        std::thread::sleep(Duration::from_millis(
+            u64::from(attempt) * 3 + u64::from(std::process::id() % 7),
+        ));
         transaction = again(journal, &transaction, options, &folder)?;
     }
-    Err(EditError::conflict(format!("other writers were faster {TRIES} times; try again"), Vec::new()))
+    Err(EditError::conflict(
+        format!("other writers were faster {TRIES} times; try again"),
+        Vec::new(),
+    ))
 }
 
 /// Stages a plan and takes the next number; none when it is taken.
-fn write(journal: &Arc<Journal>, transaction: &mut Transaction, plan: Plan, head: u64, options: &CommitOptions, notices: Vec<Json>) -> Result<Option<Committed>> {
+fn write(
+    journal: &Arc<Journal>,
+    transaction: &mut Transaction,
+    plan: Plan,
+    head: u64,
+    options: &CommitOptions,
+    notices: Vec<Json>,
+) -> Result<Option<Committed>> {
     if journal.record(head)?.is_some() {
         return Ok(None);
     }
     let body = json!({"operations": transaction.operations, "ids": transaction.ids, "read": transaction.read, "written": plan.written});
-    let Some((report, late)) = record(journal, &plan.changes, &plan.before, plan.report, body, head, options)? else { return Ok(None) };
+    let Some((report, late)) =
+        record(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
+    else {
+        return Ok(None);
+    };
     let mut notices = notices;
     notices.extend(late);
     Ok(Some(Committed { report: Some(report), notices, named: plan.named }))
 }
 
 /// Stages changes, creates the record and applies it.
-pub(crate) fn record(journal: &Arc<Journal>, changes: &crate::journal::Changes, before: &HashMap<String, Option<bytes::Bytes>>, mut report: Json, mut body: Json, head: u64, options: &CommitOptions) -> Result<Option<(Json, Option<Json>)>> {
+pub(crate) fn record(
+    journal: &Arc<Journal>,
+    changes: &crate::journal::Changes,
+    before: &HashMap<String, Option<bytes::Bytes>>,
+    mut report: Json,
+    mut body: Json,
+    head: u64,
+    options: &CommitOptions,
+) -> Result<Option<(Json, Option<Json>)>> {
     let txid = new_txid();
     let keys = journal.stage(&txid, changes, before)?;
     report["head"] = json!(head);
@@ -314,27 +375,41 @@ pub(crate) fn record(journal: &Arc<Journal>, changes: &crate::journal::Changes, 
                     return Err(error);
                 }
                 Err(_) => {
-                    return Err(EditError::new(Class::CommitUnknown, format!("whether commit {head} ({txid}) took effect is not known: {error}; ask \"zvf log\"")));
+                    return Err(EditError::new(
+                        Class::CommitUnknown,
+                        format!(
+                            "whether commit {head} ({txid}) took effect is not known: {error}; ask \"zvf log\""
+                        ),
+                    ));
                 }
             }
         }
     }
     let late = match journal.settle() {
         Ok(()) => None,
-        Err(error) => Some(json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")})),
+        Err(error) => Some(
+            json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),
+        ),
     };
     Ok(Some((report, late)))
 }
 
 /// The same operations on the head as it is now, when nothing they need was changed meanwhile.
-fn again(journal: &Arc<Journal>, old: &Transaction, options: &CommitOptions, folder: &Path) -> Result<Transaction> {
+fn again(
+    journal: &Arc<Journal>,
+    old: &Transaction,
+    options: &CommitOptions,
+    folder: &Path,
+) -> Result<Transaction> {
     let head = journal.head()?;
     check_head(options, head)?;
     let mut met = Vec::new();
     for seq in old.head() + 1..=head {
         let Some(record) = journal.record(seq)? else { continue };
         for item in record.written() {
-            if old.read.iter().chain(&old.written).any(|own| meets(own, &item)) && !met.contains(&item) {
+            if old.read.iter().chain(&old.written).any(|own| meets(own, &item))
+                && !met.contains(&item)
+            {
                 met.push(item);
             }
         }
@@ -344,14 +419,25 @@ fn again(journal: &Arc<Journal>, old: &Transaction, options: &CommitOptions, fol
     }
     let mut new = Transaction::begin(journal, folder)?;
     new.replayed_rows = Some(old.rows.clone());
-    new.named = old.named.iter().filter(|(_, named)| matches!(named, Named::Rows(..))).map(|(name, named)| (name.clone(), named.clone())).collect();
+    new.named = old
+        .named
+        .iter()
+        .filter(|(_, named)| matches!(named, Named::Rows(..)))
+        .map(|(name, named)| (name.clone(), named.clone()))
+        .collect();
     for operation in &old.operations {
         if let Err(error) = new.apply(operation) {
-            return Err(EditError::conflict(format!("after another commit: {}", error.message), error.conflicts));
+            return Err(EditError::conflict(
+                format!("after another commit: {}", error.message),
+                error.conflicts,
+            ));
         }
     }
     if new.selections != old.selections {
-        return Err(EditError::conflict("after another commit a selector gives other vertices", Vec::new()));
+        return Err(EditError::conflict(
+            "after another commit a selector gives other vertices",
+            Vec::new(),
+        ));
     }
     Ok(new)
 }
@@ -360,7 +446,9 @@ fn again(journal: &Arc<Journal>, old: &Transaction, options: &CommitOptions, fol
 fn meets(a: &str, b: &str) -> bool {
     let inside = |group: &str, member: &str| {
         let number = group.strip_prefix("group:");
-        number.zip(member.strip_prefix("member:")).is_some_and(|(number, member)| member.split(':').next() == Some(number))
+        number
+            .zip(member.strip_prefix("member:"))
+            .is_some_and(|(number, member)| member.split(':').next() == Some(number))
     };
     a == b || inside(a, b) || inside(b, a)
 }
@@ -375,7 +463,13 @@ impl Transaction {
             let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
             let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
             let rows = objects.manifests.rows.len() as i64;
-            let hidden = |all: bool| objects.list.iter().any(|object| object.row.is_some() && (all || object.existed) && !(0..rows).contains(&object.id));
+            let hidden = |all: bool| {
+                objects.list.iter().any(|object| {
+                    object.row.is_some()
+                        && (all || object.existed)
+                        && !(0..rows).contains(&object.id)
+                })
+            };
             if hidden(true) && !hidden(false) {
                 notices.push(json!({"code": "ids_hidden_from_reference", "text": format!("ids of {} are no longer 0 to {}: the reference's reads of everything skip those above", geometry.kind, rows - 1)}));
             }
@@ -386,7 +480,9 @@ impl Transaction {
 
 /// Who writes: the user and the process.
 fn writer() -> String {
-    let user = std::env::var("USER").or_else(|_unset| std::env::var("LOGNAME")).unwrap_or_else(|_unset| "unknown".to_owned());
+    let user = std::env::var("USER")
+        .or_else(|_unset| std::env::var("LOGNAME"))
+        .unwrap_or_else(|_unset| "unknown".to_owned());
     format!("{user}, process {}", std::process::id())
 }
 
@@ -398,13 +494,20 @@ fn now() -> String {
     let z = days as i64 + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_index = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_index + 2) / 5 + 1;
     let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z", rest / 3600, rest / 60 % 60, rest % 60, since.subsec_millis())
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60,
+        since.subsec_millis()
+    )
 }
 
 /// How often a commit is tried on another head.

@@ -22,17 +22,30 @@ impl Transaction {
     /// The vertices that a selector names.
     pub(crate) fn select(&mut self, selector: &Json) -> Result<Selection> {
         let Some(fields) = selector.as_object() else {
-            return Err(EditError::invalid(format!("a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}")));
+            return Err(EditError::invalid(format!(
+                "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
+            )));
         };
-        fields::only(fields, &["object", "objects", "groups", "index", "box", "ball", "where", "nearest", "within", "chunk", "row", "ref", "kind", "all", "count"])?;
+        fields::only(
+            fields,
+            &[
+                "object", "objects", "groups", "index", "box", "ball", "where", "nearest",
+                "within", "chunk", "row", "ref", "kind", "all", "count",
+            ],
+        )?;
         if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
-            return Err(EditError::invalid("a selector with no condition; say \"all\": true for every vertex"));
+            return Err(EditError::invalid(
+                "a selector with no condition; say \"all\": true for every vertex",
+            ));
         }
         let selection = self.evaluate(fields)?;
         if let Some(count) = fields::int(fields, "count")?
             && usize::try_from(count) != Ok(selection.vertices.len())
         {
-            return Err(EditError::expectation(format!("{} vertices are selected, expected {count}", selection.vertices.len())));
+            return Err(EditError::expectation(format!(
+                "{} vertices are selected, expected {count}",
+                selection.vertices.len()
+            )));
         }
         self.remember(&selection);
         Ok(selection)
@@ -43,7 +56,10 @@ impl Transaction {
         let selection = self.select(selector)?;
         match selection.vertices[..] {
             [one] => Ok((selection.kind, one)),
-            _ => Err(EditError::invalid(format!("one vertex is meant, {} are selected by {selector}", selection.vertices.len()))),
+            _ => Err(EditError::invalid(format!(
+                "one vertex is meant, {} are selected by {selector}",
+                selection.vertices.len()
+            ))),
         }
     }
 
@@ -52,7 +68,8 @@ impl Transaction {
         let geometry = &self.kinds[selection.kind];
         let mut print = Vec::with_capacity(selection.vertices.len() * 16);
         for v in &selection.vertices {
-            let id = geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
+            let id =
+                geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
             print.extend(id.to_le_bytes());
             print.extend_from_slice(geometry.position_bytes(*v));
         }
@@ -110,7 +127,12 @@ impl Transaction {
                 }
                 kind = Some(of);
                 self.kinds[of].load_object(number)?;
-                found.extend(self.kinds[of].object(number).map(|object| object.vertices.clone()).unwrap_or_default());
+                found.extend(
+                    self.kinds[of]
+                        .object(number)
+                        .map(|object| object.vertices.clone())
+                        .unwrap_or_default(),
+                );
             }
             keep(found);
         }
@@ -129,7 +151,12 @@ impl Transaction {
                 if let Some(number) = self.kinds[kind].find(id) {
                     self.read.insert(format!("object:{id}"));
                     self.kinds[kind].load_object(number)?;
-                    found.extend(self.kinds[kind].object(number).map(|object| object.vertices.clone()).unwrap_or_default());
+                    found.extend(
+                        self.kinds[kind]
+                            .object(number)
+                            .map(|object| object.vertices.clone())
+                            .unwrap_or_default(),
+                    );
                 }
             }
             keep(found);
@@ -149,7 +176,8 @@ impl Transaction {
             vertices = pick(&vertices, index)?;
         }
         self.filter(kind, fields, &mut vertices)?;
-        let must = ["index", "row", "ref", "nearest"].into_iter().any(|name| fields.contains_key(name));
+        let must =
+            ["index", "row", "ref", "nearest"].into_iter().any(|name| fields.contains_key(name));
         if vertices.is_empty() && must {
             return Err(EditError::invalid("nothing is selected"));
         }
@@ -161,31 +189,46 @@ impl Transaction {
         let point = |value: &Json, name: &str| -> Result<Vec<f64>> {
             let point = fields::floats(value, name)?;
             if point.len() != axes {
-                return Err(EditError::invalid(format!("{name}: {} values, expected {axes}", point.len())));
+                return Err(EditError::invalid(format!(
+                    "{name}: {} values, expected {axes}",
+                    point.len()
+                )));
             }
             Ok(point)
         };
         if let Some(value) = fields.get("box") {
             let (low, high) = (point(&value[0], "box")?, point(&value[1], "box")?);
             let geometry = &self.kinds[kind];
-            vertices.retain(|v| geometry.position(*v).iter().enumerate().all(|(axis, x)| *x >= low[axis] && *x <= high[axis]));
+            vertices.retain(|v| {
+                geometry
+                    .position(*v)
+                    .iter()
+                    .enumerate()
+                    .all(|(axis, x)| *x >= low[axis] && *x <= high[axis])
+            });
         }
-        let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+        let distance =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
         if let Some(ball) = fields.get("ball") {
             let center = point(&ball["center"], "ball.center")?;
-            let radius = crate::scalar::number(&ball["radius"]).ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
+            let radius = crate::scalar::number(&ball["radius"])
+                .ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
         if let Some(text) = fields::text(fields, "where")? {
-            let predicate: Predicate = text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            let predicate: Predicate =
+                text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
             self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| predicate.holds(&mut |column| geometry.value_at(*v, column)));
         }
         if let Some(value) = fields.get("nearest") {
             let to = point(value, "nearest")?;
-            let within = fields.get("within").map(|r| crate::scalar::number(r).ok_or_else(|| EditError::invalid("within: expected a number")));
+            let within = fields.get("within").map(|r| {
+                crate::scalar::number(r)
+                    .ok_or_else(|| EditError::invalid("within: expected a number"))
+            });
             let within = within.transpose()?;
             let geometry = &self.kinds[kind];
             let mut best: Vec<Vid> = Vec::new();
@@ -203,7 +246,10 @@ impl Transaction {
                 return Err(EditError::invalid("no vertex is that near"));
             }
             if best.len() > 1 {
-                return Err(EditError::invalid(format!("{} vertices are equally near", best.len())));
+                return Err(EditError::invalid(format!(
+                    "{} vertices are equally near",
+                    best.len()
+                )));
             }
             *vertices = best;
         }
@@ -211,27 +257,54 @@ impl Transaction {
     }
 
     /// Refuses columns that are not there.
-    pub(crate) fn check_columns(&mut self, kind: usize, predicate: &Predicate, scopes: &[Scope]) -> Result<()> {
+    pub(crate) fn check_columns(
+        &mut self,
+        kind: usize,
+        predicate: &Predicate,
+        scopes: &[Scope],
+    ) -> Result<()> {
         for column in predicate.columns() {
             let geometry = &self.kinds[kind];
             let width = match column.scope {
                 scope if !scopes.contains(&scope) => None,
-                Scope::Vertex => geometry.columns.iter().find(|known| known.name == column.name).map(|known| known.ty.width),
-                Scope::Object => geometry.object_columns.iter().find(|known| known.name == column.name).map(|known| known.ty.width),
+                Scope::Vertex => geometry
+                    .columns
+                    .iter()
+                    .find(|known| known.name == column.name)
+                    .map(|known| known.ty.width),
+                Scope::Object => geometry
+                    .object_columns
+                    .iter()
+                    .find(|known| known.name == column.name)
+                    .map(|known| known.ty.width),
                 Scope::Fragment | Scope::Group | Scope::Link => None,
             };
             if width.is_none_or(|width| column.index >= width) {
-                return Err(EditError::invalid(format!("where: there is no column {column} of {}", geometry.kind)));
+                return Err(EditError::invalid(format!(
+                    "where: there is no column {column} of {}",
+                    geometry.kind
+                )));
             }
-            self.read.insert(format!("column:{}:{}:{}", column.scope.word(), column.name, self.kinds[kind].kind));
+            self.read.insert(format!(
+                "column:{}:{}:{}",
+                column.scope.word(),
+                column.name,
+                self.kinds[kind].kind
+            ));
         }
         Ok(())
     }
 
     /// The vertex of a row, as the row was when the transaction began.
     fn row(&mut self, kind: usize, chunk: &Json, row: i64) -> Result<Vid> {
-        let parts = chunk.as_array().map(|parts| parts.iter().map(Json::as_i64).collect::<Option<Vec<i64>>>());
-        let Some(Some(key)) = parts else { return Err(EditError::invalid(format!("chunk: expected a list of whole numbers, found {chunk}"))) };
+        let parts = chunk
+            .as_array()
+            .map(|parts| parts.iter().map(Json::as_i64).collect::<Option<Vec<i64>>>());
+        let Some(Some(key)) = parts else {
+            return Err(EditError::invalid(format!(
+                "chunk: expected a list of whole numbers, found {chunk}"
+            )));
+        };
         let absent = || EditError::invalid(format!("chunk {key:?} has no row {row}"));
         let row = u32::try_from(row).map_err(|_negative| absent())?;
         let name = (kind, key.clone(), row);
@@ -248,14 +321,17 @@ impl Transaction {
             if let Ok(Some(stored)) = geometry.vertices.stored(&geometry.snap, &key) {
                 let size = geometry.scalar.size() * geometry.axes;
                 let row = geometry.home[v as usize].1 as usize;
-                bytes.extend_from_slice(stored.get(row * size..(row + 1) * size).unwrap_or_default());
+                bytes.extend_from_slice(
+                    stored.get(row * size..(row + 1) * size).unwrap_or_default(),
+                );
             }
             bytes
         };
         let known = self.replayed_rows.as_ref().and_then(|rows| rows.get(&name)).cloned();
         if let Some((wanted, nth)) = known {
             // On another head: the vertex that was there, wherever its row is now.
-            let same: Vec<usize> = (0..rows.len()).filter(|i| print(&self.kinds[kind], rows[*i]) == wanted).collect();
+            let same: Vec<usize> =
+                (0..rows.len()).filter(|i| print(&self.kinds[kind], rows[*i]) == wanted).collect();
             at = same.get(nth as usize).copied().ok_or_else(absent)?;
         }
         let geometry = &mut self.kinds[kind];
@@ -266,7 +342,8 @@ impl Transaction {
         }
         if !self.rows.contains_key(&name) {
             let own = print(&self.kinds[kind], v);
-            let nth = rows[..at].iter().filter(|other| print(&self.kinds[kind], **other) == own).count();
+            let nth =
+                rows[..at].iter().filter(|other| print(&self.kinds[kind], **other) == own).count();
             self.rows.insert(name, (own, nth as u32));
         }
         Ok(v)
@@ -300,15 +377,21 @@ impl Geometry {
         self.load_all()?;
         let mut by_id: BTreeMap<i64, u32> = BTreeMap::new();
         if let Some(objects) = &self.objects {
-            for (number, object) in objects.list.iter().enumerate().filter(|(_, object)| object.exists) {
+            for (number, object) in
+                objects.list.iter().enumerate().filter(|(_, object)| object.exists)
+            {
                 by_id.insert(object.id, number as u32);
             }
         }
         let mut all = Vec::new();
         for number in by_id.values() {
-            all.extend(self.object(*number).map(|object| object.vertices.as_slice()).unwrap_or_default());
+            all.extend(
+                self.object(*number).map(|object| object.vertices.as_slice()).unwrap_or_default(),
+            );
         }
-        let mut free: Vec<Vid> = (0..self.home.len() as Vid).filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE).collect();
+        let mut free: Vec<Vid> = (0..self.home.len() as Vid)
+            .filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE)
+            .collect();
         free.sort_by_cached_key(|v| {
             let (home, row) = self.home[*v as usize];
             let key = self.chunk_keys.get(home as usize).cloned();
@@ -322,9 +405,15 @@ impl Geometry {
     pub(crate) fn value_at(&self, v: Vid, column: &ColumnRef) -> Value {
         match column.scope {
             Scope::Vertex => {
-                let Some(known) = self.columns.iter().find(|known| known.name == column.name) else { return Value::Null };
+                let Some(known) = self.columns.iter().find(|known| known.name == column.name)
+                else {
+                    return Value::Null;
+                };
                 let size = known.ty.size();
-                known.ty.value(&known.data[v as usize * size..(v as usize + 1) * size], column.index as usize)
+                known.ty.value(
+                    &known.data[v as usize * size..(v as usize + 1) * size],
+                    column.index as usize,
+                )
             }
             Scope::Object => self.object_value(self.owner[v as usize], column),
             Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
@@ -333,7 +422,9 @@ impl Geometry {
 
     /// The value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let Some(known) = self.object_columns.iter().find(|known| known.name == column.name) else { return Value::Null };
+        let Some(known) = self.object_columns.iter().find(|known| known.name == column.name) else {
+            return Value::Null;
+        };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
         if row == known.array.fill {
             return Value::Null;
@@ -349,7 +440,9 @@ impl Geometry {
             return Some(value.clone());
         }
         match state.row {
-            Some(row) if (row as usize) < column.array.len() => Some(column.array.row(row as usize).to_vec()),
+            Some(row) if (row as usize) < column.array.len() => {
+                Some(column.array.row(row as usize).to_vec())
+            }
             _ => Some(column.array.fill.clone()),
         }
     }
@@ -360,7 +453,9 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     let length = list.len() as i64;
     let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
     let one = |i: &Json| -> Result<Vid> {
-        let i = i.as_i64().ok_or_else(|| EditError::invalid(format!("index: expected a whole number, found {i}")))?;
+        let i = i.as_i64().ok_or_else(|| {
+            EditError::invalid(format!("index: expected a whole number, found {i}"))
+        })?;
         let at = if i < 0 { i + length } else { i };
         usize::try_from(at).ok().and_then(|at| list.get(at)).copied().ok_or_else(|| outside(i))
     };

@@ -24,7 +24,10 @@ use crate::transaction::{CommitOptions, Transaction};
 /// Copies the files of a store to a folder that must not exist.
 fn copy_store(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
-        return Err(EditError::new(Class::AlreadyExists, format!("{} is there already; give another name", to.display())));
+        return Err(EditError::new(
+            Class::AlreadyExists,
+            format!("{} is there already; give another name", to.display()),
+        ));
     }
     let mut folders = vec![(from.to_owned(), to.to_owned())];
     while let Some((source, target)) = folders.pop() {
@@ -49,7 +52,10 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
 fn forget_journal(store: &Path) -> Result<()> {
     let journal = Journal::beside(store);
-    let text = journal.store.get("zarr.json")?.ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
+    let text = journal
+        .store
+        .get("zarr.json")?
+        .ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
     let mut root: Json = serde_json::from_slice(&text)?;
     if let Some(own) = root["attributes"]["zvf"].as_object_mut() {
         own.shift_remove("journal");
@@ -68,7 +74,10 @@ pub fn checkout(store: &Path, head: u64, out: &Path) -> Result<Json> {
     let _held = hold_for_reading(store)?;
     let snap = Snapshot::now(&own)?;
     if head > snap.head {
-        return Err(EditError::new(Class::NotFound, format!("there is no commit {head}; the last is {}", snap.head)));
+        return Err(EditError::new(
+            Class::NotFound,
+            format!("there is no commit {head}; the last is {}", snap.head),
+        ));
     }
     let (changes, _, _) = back_to(&own, &snap, head)?;
     copy_store(store, out)?;
@@ -101,9 +110,18 @@ pub enum Division {
 /// # Errors
 ///
 /// When `folder` exists, or a name, column or box makes no sense.
-pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_run: bool) -> Result<Json> {
+pub fn split(
+    store: &Path,
+    folder: &Path,
+    by: &Division,
+    half_open: bool,
+    dry_run: bool,
+) -> Result<Json> {
     if folder.exists() {
-        return Err(EditError::new(Class::AlreadyExists, format!("{} is there already; give another name", folder.display())));
+        return Err(EditError::new(
+            Class::AlreadyExists,
+            format!("{} is there already; give another name", folder.display()),
+        ));
     }
     let own = journal(store)?;
     let _held = hold_for_reading(store)?;
@@ -125,7 +143,11 @@ pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_ru
         Division::Attribute(name) => {
             let name = name.strip_prefix("object.").unwrap_or(name);
             let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
-            if !whole.kinds.iter().any(|kind| kind.object_columns.iter().any(|known| known.name == name)) {
+            if !whole
+                .kinds
+                .iter()
+                .any(|kind| kind.object_columns.iter().any(|known| known.name == name))
+            {
                 return Err(EditError::invalid(format!("objects have no column {name:?}")));
             }
             let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
@@ -146,7 +168,11 @@ pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_ru
         Division::Boxes(boxes) => {
             for (number, [low, high]) in boxes.iter().enumerate() {
                 if low.len() != whole.kinds[0].axes || high.len() != low.len() {
-                    return Err(EditError::invalid(format!("box {number} has {} values, expected {}", low.len(), whole.kinds[0].axes)));
+                    return Err(EditError::invalid(format!(
+                        "box {number} has {} values, expected {}",
+                        low.len(),
+                        whole.kinds[0].axes
+                    )));
                 }
                 parts.push((number.to_string(), Keep::Box(low.clone(), high.clone())));
             }
@@ -154,7 +180,10 @@ pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_ru
     }
     let mut stores = Vec::new();
     for (name, keep) in &parts {
-        let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect();
+        let safe: String = name
+            .chars()
+            .map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' })
+            .collect();
         let target = folder.join(format!("{safe}.zarrvectors"));
         if !dry_run {
             copy_store(store, &target)?;
@@ -171,7 +200,9 @@ pub fn split(store: &Path, folder: &Path, by: &Division, half_open: bool, dry_ru
     if left > 0 {
         notices.push(json!({"code": "objects_without_value", "text": format!("{left} objects have no value and are in no store")}));
     }
-    Ok(json!({"store": store.to_string_lossy(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}))
+    Ok(
+        json!({"store": store.to_string_lossy(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}),
+    )
 }
 
 /// What stays of a store.
@@ -184,7 +215,11 @@ impl Transaction {
     /// The ids of all objects, ascending.
     pub(crate) fn object_ids(&self) -> Vec<i64> {
         let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-        let ids: BTreeSet<i64> = all.flat_map(|objects| objects.list.iter().filter(|object| object.exists).map(|object| object.id)).collect();
+        let ids: BTreeSet<i64> = all
+            .flat_map(|objects| {
+                objects.list.iter().filter(|object| object.exists).map(|object| object.id)
+            })
+            .collect();
         ids.into_iter().collect()
     }
 
@@ -199,14 +234,23 @@ impl Transaction {
             let inside = |v: Vid| -> bool {
                 let Keep::Box(low, high) = keep else { return false };
                 let position = geometry.position(v);
-                position.iter().enumerate().all(|(axis, x)| *x >= low[axis] && if half_open { *x < high[axis] } else { *x <= high[axis] })
+                position.iter().enumerate().all(|(axis, x)| {
+                    *x >= low[axis] && if half_open { *x < high[axis] } else { *x <= high[axis] }
+                })
             };
             let mut gone: Vec<Vid> = Vec::new();
             let mut removed: Vec<u32> = Vec::new();
             match keep {
-                Keep::Box(..) if points => gone.extend(everything.iter().copied().filter(|v| !inside(*v))),
+                Keep::Box(..) if points => {
+                    gone.extend(everything.iter().copied().filter(|v| !inside(*v)))
+                }
                 _ => {
-                    for (number, object) in geometry.objects.iter().flat_map(|objects| objects.list.iter().enumerate()).filter(|(_, object)| object.exists) {
+                    for (number, object) in geometry
+                        .objects
+                        .iter()
+                        .flat_map(|objects| objects.list.iter().enumerate())
+                        .filter(|(_, object)| object.exists)
+                    {
                         let stays = match keep {
                             Keep::Objects(ids) => ids.contains(&object.id),
                             Keep::Box(..) => object.vertices.iter().any(|v| inside(*v)),
@@ -215,7 +259,9 @@ impl Transaction {
                             removed.push(number as u32);
                         }
                     }
-                    gone.extend(everything.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE));
+                    gone.extend(
+                        everything.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE),
+                    );
                 }
             }
             for object in removed {
@@ -246,15 +292,24 @@ pub enum MergeIds {
 /// # Errors
 ///
 /// When kinds or axes differ, an id was used, or a column is missing that must be given.
-pub fn merge(into: &Path, from: &[PathBuf], ids: MergeIds, by_source: bool, options: &CommitOptions) -> Result<Json> {
+pub fn merge(
+    into: &Path,
+    from: &[PathBuf],
+    ids: MergeIds,
+    by_source: bool,
+    options: &CommitOptions,
+) -> Result<Json> {
     let own = journal(into)?;
     let mut target = Transaction::begin(&own, Path::new("."))?;
     for source in from {
         let _held = hold_for_reading(source)?;
         let other = journal(source)?;
         let mut store = Transaction::begin(&other, Path::new("."))?;
-        let name = source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        target.take_in(&mut store, ids, by_source.then_some(name)).map_err(|error| error.within(&source.to_string_lossy()))?;
+        let name =
+            source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        target
+            .take_in(&mut store, ids, by_source.then_some(name))
+            .map_err(|error| error.within(&source.to_string_lossy()))?;
     }
     let names: Vec<String> = from.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
@@ -268,13 +323,30 @@ pub fn merge(into: &Path, from: &[PathBuf], ids: MergeIds, by_source: bool, opti
 impl Transaction {
     /// Adds everything of another store.
     fn take_in(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
-        let tokens = |of: &Self| -> BTreeSet<&'static str> { of.kinds.iter().map(|kind| kind.kind.token()).collect() };
+        let tokens = |of: &Self| -> BTreeSet<&'static str> {
+            of.kinds.iter().map(|kind| kind.kind.token()).collect()
+        };
         if tokens(self) != tokens(other) {
-            return Err(EditError::invalid(format!("the kinds are {:?}, expected {:?}", tokens(other), tokens(self))));
+            return Err(EditError::invalid(format!(
+                "the kinds are {:?}, expected {:?}",
+                tokens(other),
+                tokens(self)
+            )));
         }
-        let axes = |of: &Self| -> Vec<String> { of.root["attributes"]["multiscales"][0]["axes"].as_array().into_iter().flatten().map(|axis| axis["name"].to_string()).collect() };
+        let axes = |of: &Self| -> Vec<String> {
+            of.root["attributes"]["multiscales"][0]["axes"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|axis| axis["name"].to_string())
+                .collect()
+        };
         if axes(self) != axes(other) {
-            return Err(EditError::invalid(format!("the axes are {:?}, expected {:?}", axes(other), axes(self))));
+            return Err(EditError::invalid(format!(
+                "the axes are {:?}, expected {:?}",
+                axes(other),
+                axes(self)
+            )));
         }
         let shift = self.next_id;
         let mut renamed: HashMap<i64, i64> = HashMap::new();
@@ -285,16 +357,27 @@ impl Transaction {
             self.unite_columns(kind, other, number)?;
             let mut twin: HashMap<Vid, Vid> = HashMap::new();
             let list: Vec<(i64, u32)> = {
-                let objects = other.kinds[number].objects.iter().flat_map(|objects| objects.list.iter().enumerate());
-                let mut list: Vec<(i64, u32)> = objects.filter(|(_, object)| object.exists).map(|(n, object)| (object.id, n as u32)).collect();
+                let objects = other.kinds[number]
+                    .objects
+                    .iter()
+                    .flat_map(|objects| objects.list.iter().enumerate());
+                let mut list: Vec<(i64, u32)> = objects
+                    .filter(|(_, object)| object.exists)
+                    .map(|(n, object)| (object.id, n as u32))
+                    .collect();
                 list.sort_unstable();
                 list
             };
             for (id, object) in list {
-                let vertices = other.kinds[number].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+                let vertices = other.kinds[number]
+                    .object(object)
+                    .map(|object| object.vertices.clone())
+                    .unwrap_or_default();
                 let gathered = other.gather(number, Some(object), &vertices);
                 let new = match ids {
-                    MergeIds::Shift => id.checked_add(shift).ok_or_else(|| EditError::invalid(format!("object {id}: its new id would be too large")))?,
+                    MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
+                        EditError::invalid(format!("object {id}: its new id would be too large"))
+                    })?,
                     MergeIds::Keep => id,
                     MergeIds::New => self.next_id,
                 };
@@ -302,7 +385,11 @@ impl Transaction {
                 renamed.insert(id, new);
                 twin.extend(vertices.into_iter().zip(made));
             }
-            let free: Vec<Vid> = other.kinds[number].everything()?.into_iter().filter(|v| other.kinds[number].owner[*v as usize] == NONE).collect();
+            let free: Vec<Vid> = other.kinds[number]
+                .everything()?
+                .into_iter()
+                .filter(|v| other.kinds[number].owner[*v as usize] == NONE)
+                .collect();
             if !free.is_empty() {
                 let gathered = other.gather(number, None, &free);
                 let made = self.add_gathered(kind, None, &gathered)?;
@@ -311,7 +398,10 @@ impl Transaction {
             self.copy_records(kind, other, number, &twin)?;
         }
         for (number, theirs) in other.groups.list.clone().into_iter().enumerate() {
-            let same = theirs.name.as_ref().and_then(|name| (0..self.groups.list.len()).find(|group| self.groups.list[*group].name.as_ref() == Some(name)));
+            let same = theirs.name.as_ref().and_then(|name| {
+                (0..self.groups.list.len())
+                    .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
+            });
             let to = same.unwrap_or_else(|| self.groups.push(theirs.name.clone()));
             for id in &theirs.members {
                 if let Some(id) = renamed.get(id) {
@@ -320,7 +410,12 @@ impl Transaction {
             }
             if same.is_none() {
                 for theirs in &other.groups.columns {
-                    if let Some(ours) = self.groups.columns.iter_mut().find(|ours| ours.name == theirs.name && ours.ty == theirs.ty) {
+                    if let Some(ours) = self
+                        .groups
+                        .columns
+                        .iter_mut()
+                        .find(|ours| ours.name == theirs.name && ours.ty == theirs.ty)
+                    {
                         ours.array.resize(self.groups.list.len());
                         if number < theirs.array.len() {
                             let row = theirs.array.row(number).to_vec();
@@ -358,7 +453,8 @@ impl Transaction {
     fn gather(&self, kind: usize, object: Option<u32>, vertices: &[Vid]) -> Gathered {
         let geometry = &self.kinds[kind];
         let mut gathered = Gathered::default();
-        let place: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        let place: HashMap<Vid, usize> =
+            vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
         for (i, v) in vertices.iter().enumerate() {
             gathered.positions.push(json!(geometry.decimal_position(*v)));
             if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
@@ -367,14 +463,17 @@ impl Transaction {
         }
         for column in &geometry.columns {
             let size = column.ty.size();
-            let rows = vertices.iter().map(|v| row_json(&column.ty, &column.data[*v as usize * size..(*v as usize + 1) * size]));
+            let rows = vertices.iter().map(|v| {
+                row_json(&column.ty, &column.data[*v as usize * size..(*v as usize + 1) * size])
+            });
             gathered.attributes.insert(column.name.clone(), rows.collect());
         }
         if let Some(object) = object {
             let mut values = Map::new();
             for column in &geometry.object_columns {
                 let row = geometry.object_row(object, &column.name).unwrap_or_default();
-                let value = if row == column.array.fill { Json::Null } else { row_json(&column.ty, &row) };
+                let value =
+                    if row == column.array.fill { Json::Null } else { row_json(&column.ty, &row) };
                 values.insert(column.name.clone(), value);
             }
             gathered.values = values;
@@ -383,15 +482,26 @@ impl Transaction {
     }
 
     /// Links of the other store, between the vertices that came of them.
-    fn copy_records(&mut self, kind: usize, other: &Self, number: usize, twin: &HashMap<Vid, Vid>) -> Result<()> {
+    fn copy_records(
+        &mut self,
+        kind: usize,
+        other: &Self,
+        number: usize,
+        twin: &HashMap<Vid, Vid>,
+    ) -> Result<()> {
         if !self.kinds[kind].has_links() {
             return Ok(());
         }
         let Some(family) = &other.kinds[number].links else { return Ok(()) };
         let mut ends: Vec<Vec<Vid>> = Vec::new();
-        let mut values: Map<String, Json> = family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
+        let mut values: Map<String, Json> =
+            family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
         for record in family.records.iter().filter(|record| record.alive) {
-            let own: Option<Vec<Vid>> = record.ends.iter().map(|end| if let End::Vertex(v) = end { twin.get(v).copied() } else { None }).collect();
+            let own: Option<Vec<Vid>> = record
+                .ends
+                .iter()
+                .map(|end| if let End::Vertex(v) = end { twin.get(v).copied() } else { None })
+                .collect();
             let Some(own) = own else { continue };
             ends.push(own);
             for (column, row) in family.columns.iter().zip(&record.values) {

@@ -25,7 +25,8 @@ fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
 
 /// The positions of every object, and of what has none, rounded: objects by id, `None` for the rest.
 fn positions(store: &Path) -> BTreeMap<Option<i64>, Vec<String>> {
-    let mut transaction = Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap();
+    let mut transaction =
+        Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap();
     let geometry = &mut transaction.kinds[0];
     let mut found: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
     for v in geometry.everything().unwrap() {
@@ -63,8 +64,10 @@ fn what_is_moved_away_and_back_is_where_it_was() {
         let store = Unpacked::new(id);
         let before = positions(store.path());
         let all = json!({"all": true});
-        let there = json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
-        let back = json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
+        let there =
+            json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
+        let back =
+            json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
         assert_eq!(run(store.path(), &[there]).unwrap()["head"], 1, "{id}");
         assert_ne!(positions(store.path()), before, "{id}");
         assert_eq!(run(store.path(), &[back]).unwrap()["head"], 2, "{id}");
@@ -119,7 +122,9 @@ fn faults_have_a_class_and_a_line_and_change_nothing() {
         (json!({"op": "commit"}), Class::InvalidArgument),
     ];
     for (line, class) in cases {
-        let error = run(store.path(), &[json!({"op": "object.remove", "objects": [1]}), line.clone()]).unwrap_err();
+        let error =
+            run(store.path(), &[json!({"op": "object.remove", "objects": [1]}), line.clone()])
+                .unwrap_err();
         assert_eq!((error.class, error.line), (class, Some(2)), "{line}");
         assert!(archives::tree(store.path()) == before, "{line}");
     }
@@ -131,17 +136,21 @@ fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
     let journal = Arc::new(Journal::beside(store.path()));
     let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
     let before = positions(store.path());
-    let mut writers: Vec<Transaction> = (0..3).map(|_| Transaction::begin(&journal, Path::new(".")).unwrap()).collect();
+    let mut writers: Vec<Transaction> =
+        (0..3).map(|_| Transaction::begin(&journal, Path::new(".")).unwrap()).collect();
     for (writer, object) in writers.iter_mut().zip([0, 1, 0]) {
         writer.apply(&shift(object)).unwrap();
     }
-    let mut done = writers.into_iter().map(|writer| crate::script::commit(&journal, writer, &CommitOptions::default()));
+    let mut done = writers
+        .into_iter()
+        .map(|writer| crate::script::commit(&journal, writer, &CommitOptions::default()));
     assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 1);
     assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 2);
     let error = done.next().unwrap().unwrap_err();
     assert_eq!((error.class, error.conflicts), (Class::Conflict, vec!["object:0".to_owned()]));
     let after = positions(store.path());
-    let changed: Vec<i64> = before.iter().filter(|(id, list)| after[id] != **list).filter_map(|(id, _)| *id).collect();
+    let changed: Vec<i64> =
+        before.iter().filter(|(id, list)| after[id] != **list).filter_map(|(id, _)| *id).collect();
     assert_eq!(changed, [0, 1]);
 }
 
@@ -156,7 +165,11 @@ fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
     let keys = journal.stage(&txid, &plan.changes, &plan.before).unwrap();
     // A writer that dies here was never there.
     assert!(positions(store.path()).contains_key(&Some(0)));
-    assert!(journal.append(1, &json!({"seq": 1, "txid": txid, "keys": keys, "report": plan.report})).unwrap());
+    assert!(
+        journal
+            .append(1, &json!({"seq": 1, "txid": txid, "keys": keys, "report": plan.report}))
+            .unwrap()
+    );
     // And one that dies here has committed.
     assert_eq!(journal.pending().unwrap(), [1]);
     drop(hold_for_reading(store.path()).unwrap());

@@ -99,35 +99,60 @@ impl Transaction {
     /// Begins on the store in a folder, at its head.
     pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
         let snap = Rc::new(Snapshot::now(journal)?);
-        let root = read_doc(&snap, "")?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{}: there is no store", journal.store.root().display())))?;
+        let root = read_doc(&snap, "")?.ok_or_else(|| {
+            EditError::new(
+                zvf_format::Class::NotFound,
+                format!("{}: there is no store", journal.store.root().display()),
+            )
+        })?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
-            return Err(EditError::invalid(format!("{}: this is no Zarr Vectors store; its attributes have no zarr_vectors", journal.store.root().display())));
+            return Err(EditError::invalid(format!(
+                "{}: this is no Zarr Vectors store; its attributes have no zarr_vectors",
+                journal.store.root().display()
+            )));
         }
         let version = zv["zv_version"].as_str().unwrap_or_default();
         let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
-            return Err(EditError::unsupported(format!("stores of format {version} are not edited; write it again with \"zvf migrate\"")));
+            return Err(EditError::unsupported(format!(
+                "stores of format {version} are not edited; write it again with \"zvf migrate\""
+            )));
         }
         let parametric = children_named(&snap, "parametric")?;
         if parametric {
             return Err(EditError::unsupported("stores with parametric objects are not edited"));
         }
-        let tokens: Vec<&str> = zv["geometry_types"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        let tokens: Vec<&str> = zv["geometry_types"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Json::as_str)
+            .collect();
         let mut kinds = Vec::new();
         for (i, token) in tokens.iter().enumerate() {
-            let kind: Kind = token.parse().map_err(|_unknown| EditError::unsupported(format!("the kind {token:?} is not edited")))?;
+            let kind: Kind = token.parse().map_err(|_unknown| {
+                EditError::unsupported(format!("the kind {token:?} is not edited"))
+            })?;
             let path = if i == 0 { "0".to_owned() } else { format!("0/{token}") };
             if i > 0 && read_doc(&snap, &path)?.is_none() {
-                return Err(EditError::unsupported(format!("{path}: stores with several kinds in the reference's own form are not edited")));
+                return Err(EditError::unsupported(format!(
+                    "{path}: stores with several kinds in the reference's own form are not edited"
+                )));
             }
             kinds.push(Geometry::open(&snap, &root, kind, &path)?);
         }
         if kinds.is_empty() {
-            return Err(EditError::unsupported("the store has no kind of geometry yet; make it with \"zvf create\""));
+            return Err(EditError::unsupported(
+                "the store has no kind of geometry yet; make it with \"zvf create\"",
+            ));
         }
         let groups = Groups::open(&snap)?;
-        let highest = kinds.iter().filter_map(|kind| kind.objects.as_ref()).flat_map(|objects| objects.list.iter().map(|object| object.id)).max();
+        let highest = kinds
+            .iter()
+            .filter_map(|kind| kind.objects.as_ref())
+            .flat_map(|objects| objects.list.iter().map(|object| object.id))
+            .max();
         let stored = root["attributes"]["zvf"]["next_id"].as_i64();
         let next_id = stored.unwrap_or(0).max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
         Ok(Self {
@@ -164,7 +189,10 @@ impl Transaction {
         let Some(fields) = operation.as_object() else {
             return Err(EditError::invalid("the line is no JSON object"));
         };
-        let name = fields.get("op").and_then(Json::as_str).ok_or_else(|| EditError::invalid("the field \"op\" is missing"))?;
+        let name = fields
+            .get("op")
+            .and_then(Json::as_str)
+            .ok_or_else(|| EditError::invalid("the field \"op\" is missing"))?;
         let done = self.dispatch(name, fields)?;
         self.operations.push(operation.clone());
         Ok(done)
@@ -209,7 +237,8 @@ impl Transaction {
         match token {
             None => Ok(0),
             Some(token) => {
-                let found = self.kinds.iter().position(|kind| Some(kind.kind.token()) == token.as_str());
+                let found =
+                    self.kinds.iter().position(|kind| Some(kind.kind.token()) == token.as_str());
                 found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token}")))
             }
         }
@@ -251,11 +280,23 @@ impl Transaction {
         let id = match asked {
             None => self.next_id,
             Some(id) => {
-                let known = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).any(|objects| objects.by_id.contains_key(&id));
-                let highest = self.kinds.iter().filter_map(|kind| kind.objects.as_ref()).flat_map(|objects| objects.by_id.keys().copied()).max();
+                let known = self
+                    .kinds
+                    .iter()
+                    .filter_map(|kind| kind.objects.as_ref())
+                    .any(|objects| objects.by_id.contains_key(&id));
+                let highest = self
+                    .kinds
+                    .iter()
+                    .filter_map(|kind| kind.objects.as_ref())
+                    .flat_map(|objects| objects.by_id.keys().copied())
+                    .max();
                 let forgotten = id < self.next_id && highest.is_none_or(|highest| id > highest);
                 if known || forgotten {
-                    return Err(EditError::invalid(format!("the id {id} was used before; leave it out, or take {} or more", self.next_id)));
+                    return Err(EditError::invalid(format!(
+                        "the id {id} was used before; leave it out, or take {} or more",
+                        self.next_id
+                    )));
                 }
                 id
             }
@@ -315,8 +356,10 @@ impl Transaction {
             };
             let geometry = &self.kinds[*kind];
             let place = |v: &Vid| {
-                let (chunk, row) = rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[*v as usize]);
-                (geometry.alive[*v as usize] && chunk != NONE).then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
+                let (chunk, row) =
+                    rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[*v as usize]);
+                (geometry.alive[*v as usize] && chunk != NONE)
+                    .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
             };
             named.insert(name.clone(), Named::Rows(*kind, list.iter().filter_map(place).collect()));
         }
@@ -325,14 +368,26 @@ impl Transaction {
         let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
         let [added, removed, moved, changed] = tally.vertices;
         let strip = |prefix: &str| -> Vec<String> {
-            let mut list: Vec<String> = written.iter().filter_map(|item| item.strip_prefix(prefix)).map(|rest| rest.split(':').next().unwrap_or_default().to_owned()).collect();
+            let mut list: Vec<String> = written
+                .iter()
+                .filter_map(|item| item.strip_prefix(prefix))
+                .map(|rest| rest.split(':').next().unwrap_or_default().to_owned())
+                .collect();
             list.dedup();
             list
         };
-        let mut group_list: Vec<u64> = strip("group:").into_iter().chain(strip("member:")).filter_map(|text| text.parse().ok()).collect();
+        let mut group_list: Vec<u64> = strip("group:")
+            .into_iter()
+            .chain(strip("member:"))
+            .filter_map(|text| text.parse().ok())
+            .collect();
         group_list.sort_unstable();
         group_list.dedup();
-        let columns: Vec<String> = written.iter().filter_map(|item| item.strip_prefix("column:")).map(str::to_owned).collect();
+        let columns: Vec<String> = written
+            .iter()
+            .filter_map(|item| item.strip_prefix("column:"))
+            .map(str::to_owned)
+            .collect();
         let report = json!({
             "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
             "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
@@ -354,7 +409,8 @@ impl Transaction {
             if !own.is_object() {
                 continue;
             }
-            own["vertex_count"] = geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
+            own["vertex_count"] =
+                geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
             for name in ["edge_count", "face_count", "link_count"] {
                 if let (Some(family), true) = (&geometry.links, own.get(name).is_some()) {
                     own[name] = family.doc["attributes"]["num_links"].clone();
@@ -368,13 +424,22 @@ impl Transaction {
     }
 
     /// Leaves out what is already there, and keeps what was there of the rest.
-    fn drop_same(&self, changes: &mut Changes, before: &mut HashMap<String, Option<Bytes>>) -> Result<()> {
+    fn drop_same(
+        &self,
+        changes: &mut Changes,
+        before: &mut HashMap<String, Option<Bytes>>,
+    ) -> Result<()> {
         let mut same = Vec::new();
         for (key, bytes) in &*changes {
             if !before.contains_key(key) {
                 let old = self.snap.get(key)?;
                 let equal = match (&old, bytes) {
-                    (Some(old), Some(new)) => old == new || key.ends_with("zarr.json") && serde_json::from_slice::<Json>(old).ok() == serde_json::from_slice::<Json>(new).ok(),
+                    (Some(old), Some(new)) => {
+                        old == new
+                            || key.ends_with("zarr.json")
+                                && serde_json::from_slice::<Json>(old).ok()
+                                    == serde_json::from_slice::<Json>(new).ok()
+                    }
                     (None, None) => true,
                     _ => false,
                 };
@@ -401,9 +466,13 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
-        let outside = old_low.is_none_or(|old| *low < old) || old_high.is_none_or(|old| *high > old);
+        let outside =
+            old_low.is_none_or(|old| *low < old) || old_high.is_none_or(|old| *high > old);
         if outside && refuse {
-            let text = format!("a vertex lies outside the bounds of the store on axis {axis}: {low} to {high}, expected {} to {}; commit with bounds \"grow\"", bounds[0][axis], bounds[1][axis]);
+            let text = format!(
+                "a vertex lies outside the bounds of the store on axis {axis}: {low} to {high}, expected {} to {}; commit with bounds \"grow\"",
+                bounds[0][axis], bounds[1][axis]
+            );
             return Err(EditError::invalid(text));
         }
         if old_low.is_none_or(|old| *low < old) {

@@ -38,13 +38,18 @@ impl Transaction {
                 }
             }
         }
-        Ok(Done { selected: selection.vertices.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+        Ok(Done {
+            selected: selection.vertices.len() as u64,
+            changed: changed.len() as u64,
+            ids: Vec::new(),
+        })
     }
 
     fn set_vertex(&mut self, kind: usize, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
         let geometry = &mut self.kinds[kind];
         let size = row.len();
-        let differs = geometry.columns[column].data[v as usize * size..(v as usize + 1) * size] != *row;
+        let differs =
+            geometry.columns[column].data[v as usize * size..(v as usize + 1) * size] != *row;
         if differs {
             geometry.set_value(column, v, row)?;
         }
@@ -52,24 +57,37 @@ impl Transaction {
     }
 
     /// A value of a script, as the column holds it.
-    pub(crate) fn vertex_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<(usize, Vec<u8>)> {
+    pub(crate) fn vertex_value(
+        &mut self,
+        kind: usize,
+        name: &str,
+        value: &Json,
+    ) -> Result<(usize, Vec<u8>)> {
         let geometry = &mut self.kinds[kind];
         self.read.insert(format!("column:vertex:{name}:{}", geometry.kind));
         let column = geometry.columns.iter().position(|column| column.name == name);
-        let column = column.ok_or_else(|| EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind)))?;
+        let column = column.ok_or_else(|| {
+            EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind))
+        })?;
         let ty = &mut geometry.columns[column].ty;
         let row = ty.encode(value).map_err(|error| error.within(name))?;
         let row = match row {
             Some(row) => row,
             None if ty.scalar.is_float() && ty.categories.is_none() => ty.sentinel(),
-            None => return Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name()))),
+            None => {
+                return Err(EditError::invalid(format!(
+                    "{name}: {} has no value for absent",
+                    ty.scalar.name()
+                )));
+            }
         };
         Ok((column, row))
     }
 
     pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["vertices", "to", "by", "affine"])?;
-        let ways = ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
+        let ways =
+            ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
         if ways != 1 {
             return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
         }
@@ -79,14 +97,21 @@ impl Transaction {
         let vector = |value: &Json, name: &str| -> Result<Vec<f64>> {
             let vector = fields::floats(value, name)?;
             if vector.len() != axes {
-                return Err(EditError::invalid(format!("{name}: {} values, expected {axes}", vector.len())));
+                return Err(EditError::invalid(format!(
+                    "{name}: {} values, expected {axes}",
+                    vector.len()
+                )));
             }
             Ok(vector)
         };
         let mut targets: Vec<Vec<f64>> = Vec::with_capacity(selection.vertices.len());
         if let Some(to) = fields.get("to") {
             let nested = to.as_array().is_some_and(|list| list.iter().any(Json::is_array));
-            if nested || to.as_array().is_some_and(|list| list.is_empty() && selection.vertices.is_empty()) {
+            if nested
+                || to
+                    .as_array()
+                    .is_some_and(|list| list.is_empty() && selection.vertices.is_empty())
+            {
                 for value in one_each(to, selection.vertices.len(), "to")? {
                     targets.push(vector(value, "to")?);
                 }
@@ -97,17 +122,31 @@ impl Transaction {
         } else if let Some(by) = fields.get("by") {
             let by = vector(by, "by")?;
             for v in &selection.vertices {
-                targets.push(self.kinds[kind].decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect());
+                targets.push(
+                    self.kinds[kind]
+                        .decimal_position(*v)
+                        .iter()
+                        .zip(&by)
+                        .map(|(x, d)| x + d)
+                        .collect(),
+                );
             }
         } else if let Some(affine) = fields::map(fields, "affine")? {
             fields::only(affine, &["matrix", "offset"])?;
-            let rows = fields::list(affine, "matrix")?.ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
-            let rows: Result<Vec<Vec<f64>>> = rows.iter().map(|row| vector(row, "affine.matrix")).collect();
+            let rows = fields::list(affine, "matrix")?
+                .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
+            let rows: Result<Vec<Vec<f64>>> =
+                rows.iter().map(|row| vector(row, "affine.matrix")).collect();
             let rows = rows?;
             if rows.len() != axes {
-                return Err(EditError::invalid(format!("affine.matrix: {} rows, expected {axes}", rows.len())));
+                return Err(EditError::invalid(format!(
+                    "affine.matrix: {} rows, expected {axes}",
+                    rows.len()
+                )));
             }
-            let offset = affine.get("offset").map_or_else(|| Ok(vec![0.0; axes]), |offset| vector(offset, "affine.offset"))?;
+            let offset = affine
+                .get("offset")
+                .map_or_else(|| Ok(vec![0.0; axes]), |offset| vector(offset, "affine.offset"))?;
             for v in &selection.vertices {
                 let x = self.kinds[kind].decimal_position(*v);
                 let image = rows.iter().zip(&offset).map(|(row, offset)| {
@@ -146,8 +185,14 @@ impl Transaction {
     }
 
     /// New vertices of an object or without one, with their values.
-    pub(crate) fn make_vertices(&mut self, kind: usize, owner: u32, fields: &Fields) -> Result<Vec<Vid>> {
-        let positions = fields::list(fields, "positions")?.ok_or_else(|| EditError::invalid("the field \"positions\" is missing"))?;
+    pub(crate) fn make_vertices(
+        &mut self,
+        kind: usize,
+        owner: u32,
+        fields: &Fields,
+    ) -> Result<Vec<Vid>> {
+        let positions = fields::list(fields, "positions")?
+            .ok_or_else(|| EditError::invalid("the field \"positions\" is missing"))?;
         let attributes = fields::map(fields, "attributes")?;
         let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         for (name, list) in attributes.into_iter().flatten() {
@@ -166,8 +211,15 @@ impl Transaction {
         }
         let geometry = &self.kinds[kind];
         for (i, column) in geometry.columns.iter().enumerate() {
-            if !column.ty.scalar.is_float() && !rows.iter().any(|(at, _)| *at == i) && !positions.is_empty() {
-                return Err(EditError::invalid(format!("attributes: column {:?} of type {} must be given", column.name, column.ty.scalar.name())));
+            if !column.ty.scalar.is_float()
+                && !rows.iter().any(|(at, _)| *at == i)
+                && !positions.is_empty()
+            {
+                return Err(EditError::invalid(format!(
+                    "attributes: column {:?} of type {} must be given",
+                    column.name,
+                    column.ty.scalar.name()
+                )));
             }
         }
         let mut made = Vec::with_capacity(positions.len());
@@ -180,7 +232,8 @@ impl Transaction {
         for (i, column) in geometry.columns.iter_mut().enumerate() {
             let size = column.ty.size();
             for (n, v) in made.iter().enumerate() {
-                let given = rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
+                let given =
+                    rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
                 let row = given.unwrap_or_else(|| column.ty.sentinel());
                 column.data[*v as usize * size..(*v as usize + 1) * size].copy_from_slice(&row);
             }
@@ -189,13 +242,18 @@ impl Transaction {
     }
 
     pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "positions", "attributes", "at", "parents", "as", "kind"])?;
+        fields::only(
+            fields,
+            &["object", "positions", "attributes", "at", "parents", "as", "kind"],
+        )?;
         let id = fields::int(fields, "object")?;
         let kind = match (id, fields.get("kind")) {
             (Some(id), None) => self.need_object(id)?.0,
             (_, token) => {
                 if self.kinds.len() > 1 && token.is_none() {
-                    return Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""));
+                    return Err(EditError::invalid(
+                        "the store has several kinds: say \"kind\" or \"object\"",
+                    ));
                 }
                 self.kind_named(token)?
             }
@@ -209,10 +267,14 @@ impl Transaction {
             return Err(EditError::invalid("the field \"object\" is missing"));
         }
         if fields.contains_key("at") && !geometry.is_ordered() {
-            return Err(EditError::invalid(format!("\"at\" needs an order, which a {what} has not")));
+            return Err(EditError::invalid(format!(
+                "\"at\" needs an order, which a {what} has not"
+            )));
         }
         if fields.contains_key("parents") != (what == Kind::Skeleton) {
-            return Err(EditError::invalid("\"parents\" belongs to skeletons, one for each vertex"));
+            return Err(EditError::invalid(
+                "\"parents\" belongs to skeletons, one for each vertex",
+            ));
         }
         let Some(id) = id else {
             let made = self.make_vertices(kind, NONE, fields)?;
@@ -225,7 +287,10 @@ impl Transaction {
         }
         self.write_item(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
-        let before = self.kinds[kind].object(object).map(|object| object.vertices.clone()).unwrap_or_default();
+        let before = self.kinds[kind]
+            .object(object)
+            .map(|object| object.vertices.clone())
+            .unwrap_or_default();
         let mut parents: Vec<std::result::Result<Vid, usize>> = Vec::new(); // a vertex, or the number of a new one
         if let Some(list) = fields::list(fields, "parents")? {
             for parent in list {
@@ -234,7 +299,11 @@ impl Transaction {
                 let index = own.filter(|own| own.len() == 1).and_then(|own| own.get("index"));
                 parents.push(match (new, index) {
                     (Some(new), _) if (new as usize) < parents.len() => Err(new as usize),
-                    (Some(new), _) => return Err(EditError::invalid(format!("parents: new vertex {new} does not come earlier"))),
+                    (Some(new), _) => {
+                        return Err(EditError::invalid(format!(
+                            "parents: new vertex {new} does not come earlier"
+                        )));
+                    }
                     (None, Some(index)) => match crate::select::pick(&before, index)?[..] {
                         [one] => Ok(one),
                         _ => return Err(EditError::invalid("parents: one index is meant")),
@@ -252,7 +321,11 @@ impl Transaction {
         let made = self.make_vertices(kind, object, fields)?;
         if what == Kind::Skeleton {
             if parents.len() != made.len() {
-                return Err(EditError::invalid(format!("parents: {} for {} vertices", parents.len(), made.len())));
+                return Err(EditError::invalid(format!(
+                    "parents: {} for {} vertices",
+                    parents.len(),
+                    made.len()
+                )));
             }
             for (v, parent) in made.iter().zip(parents) {
                 self.kinds[kind].parent[*v as usize] = match parent {
@@ -266,9 +339,16 @@ impl Transaction {
             Some(Json::String(word)) if word == "end" => before.len(),
             Some(Json::String(word)) if word == "start" => 0,
             Some(value) => {
-                let i = value.as_i64().ok_or_else(|| EditError::invalid(format!("at: expected \"start\", \"end\" or a number, found {value}")))?;
+                let i = value.as_i64().ok_or_else(|| {
+                    EditError::invalid(format!(
+                        "at: expected \"start\", \"end\" or a number, found {value}"
+                    ))
+                })?;
                 let i = if i < 0 { i + before.len() as i64 } else { i };
-                usize::try_from(i).ok().filter(|i| *i <= before.len()).ok_or_else(|| EditError::invalid(format!("at: {value} of {}", before.len())))?
+                usize::try_from(i)
+                    .ok()
+                    .filter(|i| *i <= before.len())
+                    .ok_or_else(|| EditError::invalid(format!("at: {value} of {}", before.len())))?
             }
         };
         let state = self.kinds[kind].object_mut(object)?;
@@ -325,7 +405,8 @@ impl Transaction {
         for (owner, _) in by_owner {
             if owner == NONE {
                 let geometry = &mut self.kinds[kind];
-                let free: Vec<Vid> = gone.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE).collect();
+                let free: Vec<Vid> =
+                    gone.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE).collect();
                 for v in free {
                     geometry.alive[v as usize] = false;
                     geometry.free_changed.insert(v);
@@ -335,7 +416,8 @@ impl Transaction {
             self.kinds[kind].touch(owner)?;
             let geometry = &mut self.kinds[kind];
             let state = geometry.object(owner).cloned().unwrap_or_default();
-            let kept: Vec<Vid> = state.vertices.iter().copied().filter(|v| !gone.contains(v)).collect();
+            let kept: Vec<Vid> =
+                state.vertices.iter().copied().filter(|v| !gone.contains(v)).collect();
             if kept.is_empty() {
                 self.remove_object(kind, owner)?;
                 continue;
@@ -357,7 +439,11 @@ impl Transaction {
         if !geometry.has_links() {
             return Ok(());
         }
-        let chunks: HashSet<u32> = gone.iter().map(|v| geometry.home[*v as usize].0).filter(|chunk| *chunk != NONE).collect();
+        let chunks: HashSet<u32> = gone
+            .iter()
+            .map(|v| geometry.home[*v as usize].0)
+            .filter(|chunk| *chunk != NONE)
+            .collect();
         let chunks: Vec<u32> = chunks.into_iter().collect();
         geometry.load_links(&chunks)?;
         let mut ends: Vec<Vid> = Vec::new();
@@ -366,7 +452,11 @@ impl Transaction {
                 for number in family.records_at(*v) {
                     let record = &mut family.records[number as usize];
                     record.alive = false;
-                    ends.extend(record.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None }));
+                    ends.extend(
+                        record.ends.iter().filter_map(|end| {
+                            if let End::Vertex(v) = end { Some(*v) } else { None }
+                        }),
+                    );
                 }
             }
         }
@@ -391,7 +481,9 @@ impl Transaction {
         let mut above = parent;
         while above != NONE {
             if above == v {
-                return Err(EditError::invalid("the parent is below the vertex: that would be a circle"));
+                return Err(EditError::invalid(
+                    "the parent is below the vertex: that would be a circle",
+                ));
             }
             above = geometry.parent[above as usize];
         }
@@ -421,7 +513,9 @@ impl Geometry {
             parents.push((*v, parent));
         }
         if roots > 1 {
-            return Err(EditError::invalid(format!("the object would have {roots} roots; split it first")));
+            return Err(EditError::invalid(format!(
+                "the object would have {roots} roots; split it first"
+            )));
         }
         for (v, parent) in parents {
             self.parent[v as usize] = parent;
@@ -432,7 +526,9 @@ impl Geometry {
 
 /// A list with one entry for each.
 pub(crate) fn one_each<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
-    let list = list.as_array().ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
+    let list = list
+        .as_array()
+        .ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
     if list.len() != count {
         return Err(EditError::invalid(format!("{name}: {} entries for {count}", list.len())));
     }

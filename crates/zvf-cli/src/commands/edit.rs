@@ -90,7 +90,9 @@ impl Edit {
         let mut editor = Editor::open(Path::new(&self.store), &folder, options)?;
         let mut lines: Box<dyn io::BufRead> = match self.script.as_str() {
             "-" => Box::new(BufReader::new(io::stdin())),
-            file => Box::new(BufReader::new(std::fs::File::open(file).with_context(|| format!("cannot open {file}"))?)),
+            file => Box::new(BufReader::new(
+                std::fs::File::open(file).with_context(|| format!("cannot open {file}"))?,
+            )),
         };
         let done = self.go_through(&mut editor, &mut lines, out)?;
         let report = editor.report(done.as_ref().err());
@@ -98,13 +100,25 @@ impl Edit {
             true => writeln!(out, "{report}")?,
             false => print(&report, out)?,
         }
-        session.tell(out, report["notices"].as_array().into_iter().flatten().filter_map(|notice| notice["text"].as_str().map(str::to_owned)))?;
+        session.tell(
+            out,
+            report["notices"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|notice| notice["text"].as_str().map(str::to_owned)),
+        )?;
         out.flush()?;
         done.map(|()| Outcome::Clean).map_err(anyhow::Error::from)
     }
 
     /// Does line after line; the inner fault is one of the script.
-    fn go_through(&self, editor: &mut Editor, lines: &mut dyn io::BufRead, out: &mut dyn Write) -> anyhow::Result<Result<()>> {
+    fn go_through(
+        &self,
+        editor: &mut Editor,
+        lines: &mut dyn io::BufRead,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Result<()>> {
         let mut text = String::new();
         let mut number = 0;
         loop {
@@ -129,7 +143,12 @@ impl Edit {
 pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::Result<()> {
     let commits = report["commits"].as_array().cloned().unwrap_or_default();
     for commit in &commits {
-        let count = |part: &str, name: &str| commit[part][name].as_u64().or_else(|| commit[part][name].as_array().map(|list| list.len() as u64)).unwrap_or(0);
+        let count = |part: &str, name: &str| {
+            commit[part][name]
+                .as_u64()
+                .or_else(|| commit[part][name].as_array().map(|list| list.len() as u64))
+                .unwrap_or(0)
+        };
         writeln!(
             out,
             "{} {}: vertices +{} -{} moved {} changed {}; links +{} -{}; objects +{} -{} changed {}; {} keys, {} bytes",
@@ -158,7 +177,12 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
 }
 
 /// Prints the report of a command that is one commit.
-pub(crate) fn finish(done: std::result::Result<serde_json::Value, EditError>, store: &str, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn finish(
+    done: std::result::Result<serde_json::Value, EditError>,
+    store: &str,
+    session: &Session,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let report = match &done {
         Ok(report) => report.clone(),
         Err(error) => zvf::edit::failure(Path::new(store), error),

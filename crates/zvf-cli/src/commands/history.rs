@@ -35,11 +35,21 @@ impl Log {
             writeln!(out, "nothing was committed")?;
             return Ok(Outcome::Clean);
         }
-        let mut rows = Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
+        let mut rows =
+            Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
         for entry in &list {
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            let count = |name: &str| entry["objects"][name].as_array().map_or(0, Vec::len).to_string();
-            rows.row(vec![entry["head"].to_string(), text(&entry["time"]), text(&entry["writer"]), count("added"), count("removed"), count("changed"), text(&entry["message"])]);
+            let count =
+                |name: &str| entry["objects"][name].as_array().map_or(0, Vec::len).to_string();
+            rows.row(vec![
+                entry["head"].to_string(),
+                text(&entry["time"]),
+                text(&entry["writer"]),
+                count("added"),
+                count("removed"),
+                count("changed"),
+                text(&entry["message"]),
+            ]);
         }
         rows.print("", out)?;
         Ok(Outcome::Clean)
@@ -67,7 +77,11 @@ impl Show {
         }
         for name in ["head", "txid", "time", "writer", "message", "undoes"] {
             if !commit[name].is_null() {
-                writeln!(out, "{name:8} {}", commit[name].as_str().map_or_else(|| commit[name].to_string(), str::to_owned))?;
+                writeln!(
+                    out,
+                    "{name:8} {}",
+                    commit[name].as_str().map_or_else(|| commit[name].to_string(), str::to_owned)
+                )?;
             }
         }
         for name in ["vertices", "links", "objects"] {
@@ -77,7 +91,13 @@ impl Show {
             writeln!(out, "{operation}")?;
         }
         for entry in commit["keys"].as_array().into_iter().flatten() {
-            writeln!(out, "{} {} -> {} bytes", entry["key"].as_str().unwrap_or_default(), entry["before"], entry["after"])?;
+            writeln!(
+                out,
+                "{} {} -> {} bytes",
+                entry["key"].as_str().unwrap_or_default(),
+                entry["before"],
+                entry["after"]
+            )?;
         }
         Ok(Outcome::Clean)
     }
@@ -111,7 +131,11 @@ impl Undo {
             Some(head) => zvf::edit::Undo::To(head),
             None => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is what people mean
         };
-        let options = CommitOptions { message: self.message, dry_run: self.dry_run, ..CommitOptions::default() };
+        let options = CommitOptions {
+            message: self.message,
+            dry_run: self.dry_run,
+            ..CommitOptions::default()
+        };
         let done = zvf::edit::undo(Path::new(&self.store), what, &options);
         finish(done, &self.store, session, out)
     }

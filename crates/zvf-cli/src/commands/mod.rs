@@ -34,7 +34,7 @@ pub(crate) mod rearrange;
 #[cfg(feature = "render")]
 pub(crate) mod render;
 pub(crate) mod repair;
-pub(crate) mod tensor;
-pub(crate) mod validate;
 #[cfg(feature = "edit")]
 pub(crate) mod stores;
+pub(crate) mod tensor;
+pub(crate) mod validate;

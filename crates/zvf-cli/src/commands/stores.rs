@@ -60,11 +60,22 @@ pub(crate) struct Gc {
 impl Gc {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let what = || -> Result<edit::Collect, EditError> {
-            Ok(edit::Collect { grace: edit::parse_duration(&self.grace)?, keep: self.keep, vacuum: self.vacuum, dry_run: self.dry_run })
+            Ok(edit::Collect {
+                grace: edit::parse_duration(&self.grace)?,
+                keep: self.keep,
+                vacuum: self.vacuum,
+                dry_run: self.dry_run,
+            })
         };
         let done = what().and_then(|what| edit::gc(Path::new(&self.store), what));
         if let (false, Ok(report)) = (session.json(), &done) {
-            writeln!(out, "{} {} files, {} bytes of the journal", if self.dry_run { "would remove" } else { "removed" }, report["removed"]["files"], report["removed"]["bytes"])?;
+            writeln!(
+                out,
+                "{} {} files, {} bytes of the journal",
+                if self.dry_run { "would remove" } else { "removed" },
+                report["removed"]["files"],
+                report["removed"]["bytes"]
+            )?;
         }
         finish(done, &self.store, session, out)
     }
@@ -137,7 +148,8 @@ impl Merge {
             dry_run: self.dry_run,
             ..CommitOptions::default()
         };
-        let done = edit::merge(Path::new(&self.into), &self.from, ids, self.group_by_source, &options);
+        let done =
+            edit::merge(Path::new(&self.into), &self.from, ids, self.group_by_source, &options);
         finish(done, &self.into, session, out)
     }
 }
@@ -168,7 +180,9 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let corner = |text: &str| -> Option<Vec<f64>> { text.split(',').map(|x| x.trim().parse().ok()).collect() };
+        let corner = |text: &str| -> Option<Vec<f64>> {
+            text.split(',').map(|x| x.trim().parse().ok()).collect()
+        };
         let by = match self.by.as_str() {
             "group" => Division::Groups,
             "object" => Division::Objects,
@@ -176,17 +190,27 @@ impl Split {
             "box" => {
                 let mut boxes = Vec::new();
                 for text in &self.boxes {
-                    let corners = text.split_once(':').and_then(|(low, high)| Some([corner(low)?, corner(high)?]));
-                    boxes.push(corners.ok_or_else(|| Usage::new(format!("--box {text}: LO:HI is wanted, such as 0,0:10,10")))?);
+                    let corners = text
+                        .split_once(':')
+                        .and_then(|(low, high)| Some([corner(low)?, corner(high)?]));
+                    boxes.push(corners.ok_or_else(|| {
+                        Usage::new(format!("--box {text}: LO:HI is wanted, such as 0,0:10,10"))
+                    })?);
                 }
                 Division::Boxes(boxes)
             }
             other => match other.strip_prefix("attribute:") {
                 Some(name) => Division::Attribute(name.to_owned()),
-                None => return Err(Usage::new(format!("--by {other}: group, object, attribute:NAME or box is wanted")).into()),
+                None => {
+                    return Err(Usage::new(format!(
+                        "--by {other}: group, object, attribute:NAME or box is wanted"
+                    ))
+                    .into());
+                }
             },
         };
-        let done = edit::split(Path::new(&self.store), &self.folder, &by, self.half_open, self.dry_run);
+        let done =
+            edit::split(Path::new(&self.store), &self.folder, &by, self.half_open, self.dry_run);
         if let (false, Ok(report)) = (session.json(), &done) {
             for part in report["stores"].as_array().into_iter().flatten() {
                 writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;
@@ -249,7 +273,11 @@ impl Attach {
             replace: self.replace,
             strict: self.unmatched == Unmatched::Error,
         };
-        let options = CommitOptions { message: self.message, dry_run: self.dry_run, ..CommitOptions::default() };
+        let options = CommitOptions {
+            message: self.message,
+            dry_run: self.dry_run,
+            ..CommitOptions::default()
+        };
         let done = edit::attach(Path::new(&self.store), &self.table, &join, &options);
         finish(done, &self.store, session, out)
     }

@@ -2,7 +2,8 @@
 
 use crate::rule::Rule;
 
-pub(crate) const ALL: &[&Rule] = &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11, &P12, &P13];
+pub(crate) const ALL: &[&Rule] =
+    &[&P1, &P2, &P3, &P4, &P5, &P6, &P7, &P8, &P9, &P10, &P11, &P12, &P13];
 
 pub(crate) const P1: Rule =
     Rule::note("P1", "all", "There is one level: nothing to compare.", "Nothing to do.");
