@@ -21,7 +21,7 @@ use zvf_metadata::{Family, GroupDoc, Node, Object};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore};
+use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore, chunk_folder};
 use crate::notice::Notice;
 use crate::shared::Shared;
 
@@ -141,11 +141,16 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.
-        let is_array = matches!(shared.node(key).await?.as_deref(), Some(Node::Array(_)));
+        let node = shared.node(key).await?;
+        let is_chunks = |name: &str| match node.as_deref() {
+            Some(Node::Array(doc)) => match chunk_folder(doc.chunk_key_encoding) {
+                Some(folder) => name == folder,
+                None => name.parse::<u64>().is_ok(),
+            },
+            Some(Node::Group(_)) | None => false,
+        };
         let children = shared.source.children(key).await?;
-        let nodes = children
-            .into_iter()
-            .filter(|child| child.is_dir && !(is_array && child.name == CHUNKS));
+        let nodes = children.into_iter().filter(|child| child.is_dir && !is_chunks(&child.name));
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
     shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
@@ -218,5 +223,3 @@ fn odd(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
 
 /// Layouts of an object index whose manifests are rows.
 const VLEN_MANIFESTS: [&str; 2] = ["vlen_manifests_v1", "vlen_manifests_v2"];
-/// The name below an array under which its chunks lie.
-const CHUNKS: &str = "c";

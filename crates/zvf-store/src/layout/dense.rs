@@ -25,8 +25,8 @@ use super::grid::{Grid, bytes_of, filled};
 use super::packed::PackedDense;
 use super::shard::Shards;
 use super::tiny::flat;
-use super::zarr::{Stored, ZarrArray};
-use crate::codec::{Coding, Packing, swap, untranspose};
+use super::zarr::{Place, Stored, ZarrArray};
+use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
@@ -123,7 +123,8 @@ impl DenseCore {
                     ));
                 };
                 let shards = Shards::of(doc, coding.index)?;
-                let array = ZarrArray { key: key.clone(), chain: coding.chain, shards };
+                let (key, names) = (key.clone(), doc.chunk_key_encoding);
+                let array = ZarrArray { key, names, chain: coding.chain, shards };
                 Ok(Chunked { array, id: shared.new_id(), order, big_endian })
             })
             .map_err(|error| error.with_key(key));
@@ -276,9 +277,17 @@ impl Dense {
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
             return Err(self.past_the_end(past.saturating_add(1)));
         }
+        if let Body::Chunked(Ok(chunked)) = &self.core.body
+            && self.is_read_by_range(chunked)
+            && self.core.grid.chunk_bytes().is_some_and(|bytes| bytes > WORTH_A_WHOLE_READ)
+        {
+            return self.take_by_range(chunked, places, row).await;
+        }
         let mut out = Vec::with_capacity(to_usize(total.unwrap_or(0)));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
-        let step = self.core.grid.chunk_rows().max(1);
+        // The rows of a chunk, or as many of them as may be held at once.
+        let most = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
+        let step = self.core.grid.chunk_rows().min(most).max(1);
         for &place in places {
             let start = place.saturating_sub(place.checked_rem(step).unwrap_or(0));
             let bytes = match &held {
@@ -424,15 +433,12 @@ impl Dense {
             return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
         let few = bytes.saturating_mul(4) < chunk_bytes.saturating_mul(to_u64(touched.len()));
-        if few
-            && self.core.grid.is_row_wise()
-            && chunked.order.is_none()
-            && chunked.array.chain.is_empty()
-        {
+        let too_large = chunk_bytes > self.shared.chunk_cap();
+        if (few || too_large) && self.is_read_by_range(chunked) {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
         }
-        let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
         if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
+            let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
             let [Ok(Some(chunk))] = chunks.as_slice() else {
                 return match chunks.into_iter().next() {
                     Some(Err(error)) => Err(error),
@@ -446,12 +452,78 @@ impl Dense {
             return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
         }
         let mut out = filled(bytes, &self.core.fill);
-        for (index, chunk) in touched.iter().zip(chunks) {
-            if let Some(chunk) = chunk? {
-                self.core.grid.paste(&chunk, index, range, &mut out);
+        // Chunks may hold much beside the rows asked for.
+        let most = self.shared.chunk_cap().checked_div(chunk_bytes).unwrap_or(u64::MAX);
+        for some in touched.chunks(to_usize(most).max(1)) {
+            for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
+                if let Some(chunk) = chunk? {
+                    self.core.grid.paste(&chunk, index, range, &mut out);
+                }
             }
         }
         Ok(out.into())
+    }
+
+    /// Whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
+    fn is_read_by_range(&self, chunked: &Chunked) -> bool {
+        self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
+    }
+
+    /// The rows at `places`, each by its range: of large chunks that are stored as they are.
+    async fn take_by_range(
+        &self,
+        chunked: &Chunked,
+        places: &[u64],
+        row: u64,
+    ) -> Result<Bytes, StoreError> {
+        let grid = &self.core.grid;
+        let step = grid.chunk_rows().max(1);
+        let mut touched: Vec<u64> = places.iter().map(|place| place / step).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let beside = vec![0; grid.shape.len().saturating_sub(1)]; // a chunk holds whole rows
+        let indexes: Vec<Vec<u64>> =
+            touched.iter().map(|first| [&[*first], beside.as_slice()].concat()).collect();
+        let found = chunked.array.places(&self.shared.source, &indexes).await;
+        let mut gets = Vec::with_capacity(places.len());
+        let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
+        for place in places {
+            let at = touched.binary_search(&(place / step)).ok().and_then(|at| found.get(at));
+            let chunk = match at {
+                Some(Ok(chunk)) => chunk.as_ref(),
+                Some(Err(error)) => return Err(error.clone()),
+                None => None,
+            };
+            if let Some(chunk) = chunk {
+                let start = (place % step).saturating_mul(row); // inside the chunk
+                let get = chunk.part(&(start..start.saturating_add(row)));
+                gets.push(get.ok_or_else(|| self.short_chunk(chunk))?);
+            }
+            asked.push(chunk);
+        }
+        let mut answers = self.shared.source.read_many(&gets).await.into_iter();
+        let mut out = Vec::with_capacity(places.len().saturating_mul(to_usize(row)));
+        for chunk in asked {
+            let got = chunk.and_then(|chunk| Some((chunk, answers.next()?)));
+            match got.map(|(chunk, got)| Ok::<_, StoreError>((chunk, got?))).transpose()? {
+                Some((chunk, Some(got))) => {
+                    let expected = grid.chunk_bytes().unwrap_or(u64::MAX);
+                    self.check_len(&chunk.key, to_usize(chunk.total(&got)), expected)?;
+                    out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
+                }
+                Some((_, None)) | None => out.extend_from_slice(&filled(row, &self.core.fill)),
+            }
+        }
+        Ok(out.into())
+    }
+
+    /// The fault of a chunk that is shorter than its shape says.
+    fn short_chunk(&self, place: &Place) -> StoreError {
+        let expected = self.core.grid.chunk_bytes().unwrap_or(u64::MAX);
+        let (class, what) = (Class::CountMismatch, "bytes of a chunk");
+        let expected = Expected::Exactly(expected.into());
+        let found = Found::Text("fewer");
+        place.blame(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
     /// What each of the chunks holds, little-endian and in C order, through the cache.
@@ -466,7 +538,9 @@ impl Dense {
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
+            // The shape says how much each chunk holds, and the caller asks for few enough of them.
             let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
+            let caps = Caps { batch: u64::MAX, ..caps };
             let chunks = chunked.array.chunks(&self.shared.source, &wanted, caps).await;
             chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
         };
@@ -527,18 +601,7 @@ impl Dense {
         for (place, index) in places.iter().zip(touched) {
             let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
             let get: Option<Get> = place.part(&part(index));
-            gets.push(get.ok_or_else(|| {
-                let what = "bytes of a chunk";
-                let expected = Expected::Exactly(chunk_bytes.into());
-                let found = Found::Text("fewer");
-                place.blame(StoreError::refused(
-                    Class::CountMismatch,
-                    Op::Decode,
-                    what,
-                    expected,
-                    found,
-                ))
-            })?);
+            gets.push(get.ok_or_else(|| self.short_chunk(place))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
         let mut out = filled(bytes, &self.core.fill);
@@ -605,6 +668,8 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
+/// A chunk of more bytes than this is not read for single rows of it.
+const WORTH_A_WHOLE_READ: u64 = 8 << 20;
 /// Chunks that one read may touch.
 const MOST_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.

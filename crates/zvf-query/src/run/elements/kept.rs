@@ -150,16 +150,22 @@ impl Context {
                 }
             }
         }
-        if self.kind == Kind::Skeleton && self.implies_parents() {
+        if self.implies_parents() {
             implied(chunks, &children, &mut test)?;
         }
         Ok(test.kept)
     }
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
-    fn implies_parents(&self) -> bool {
-        self.warm.level.links_convention().known() != Some(LinksConvention::Explicit)
-            && self.conditions.link_holds(&[], 0)
+    pub(super) fn implies_parents(&self) -> bool {
+        let convention = self.warm.level.links_convention().known();
+        let by_order = match self.kind {
+            Kind::Skeleton => convention != Some(LinksConvention::Explicit),
+            // Without a word about it, a graph has the edges that are stored.
+            Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
+            _ => false,
+        };
+        by_order && self.conditions.link_holds(&[], 0)
     }
 }
 
