@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use zvf::format::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Ladder, LevelReport, Method, OfKind, Options, Reference, Rule, Step, Strategy, build,
-    build_reference,
+    Ladder, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, Rule, Step, Strategy,
+    build_reference, build_with_notices,
 };
 use zvf::store::BuildOptions;
 
@@ -119,9 +119,13 @@ impl Pyramid {
         }
         let how = BuildOptions::default();
         let progress = session.progress("building levels");
-        let told = |report: &LevelReport| progress.set(report.to_string());
+        let mut notices = Vec::new();
+        let on_event = |event: PyramidEvent<'_>| match event {
+            PyramidEvent::Notice(notice) => notices.push(notice.to_string()),
+            event => progress.set(event.to_string()),
+        };
         let built = if self.reference.is_empty() {
-            build(&self.store, &self.options(session), &how, told).await
+            build_with_notices(&self.store, &self.options(session), &how, on_event).await
         } else {
             build_reference(&self.store, &self.as_reference(), &how).await
         };
@@ -132,7 +136,12 @@ impl Pyramid {
         let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
-            let built = json!({ "store": self.store, "additive": additive, "levels": levels });
+            let built = json!({
+                "store": self.store,
+                "additive": additive,
+                "levels": levels,
+                "notices": notices,
+            });
             serde_json::to_writer(&mut *out, &built)?;
             writeln!(out)?;
         } else {
@@ -147,12 +156,13 @@ impl Pyramid {
                 )?;
             }
             match self.levels {
-                _ if !built.is_empty() => {}
+                _ if !built.is_empty() || !notices.is_empty() => {}
                 Some(_) => writeln!(out, "no levels but the first")?,
                 None => {
                     writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
                 }
             }
+            session.tell(out, notices)?;
         }
         Ok(Outcome::Clean)
     }

@@ -127,6 +127,12 @@ impl Folder {
         documents.iter().map(|document| key.below(document.as_str())).collect()
     }
 
+    /// Removes the files of the node at `key` and of all below it.
+    pub(crate) fn remove(&self, key: &Key) -> Result<(), StoreError> {
+        let removed = self.disk.remove_all(&self.store.join(key.as_str()));
+        removed.map_err(|error| write(error).with_key(key))
+    }
+
     /// Gives all files below `from` second names below `to`, but for those that `leave` holds for. Tells the
     /// documents among them.
     fn link_all(

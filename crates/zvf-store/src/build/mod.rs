@@ -19,6 +19,7 @@
 //! Not here: what a payload means, and which arrays a store must have.
 
 mod cells;
+mod declared;
 mod dense;
 #[cfg(feature = "local")]
 mod disk;
@@ -46,8 +47,9 @@ use zvf_format::metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_format::{Class, Expected};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
-pub use self::dense::{DensePlan, DenseReport, DenseSink};
 #[cfg(all(not(feature = "internals"), feature = "local"))]
+use self::declared::Declared;
+pub use self::dense::{DensePlan, DenseReport, DenseSink};
 use self::disk::Disk;
 #[cfg(all(feature = "internals", feature = "local"))]
 pub use self::disk::{Call, Disk};
@@ -135,6 +137,7 @@ struct Inner {
     failure: Mutex<Option<StoreError>>,
     encoders: Mutex<Vec<Encoder>>,
     notices: Notices,
+    declared: Declared,
 }
 
 /// Where the store is being built.
@@ -378,6 +381,7 @@ impl Build {
             failure: Mutex::default(),
             encoders: Mutex::default(),
             notices: Notices::default(),
+            declared: Declared::default(),
         }))
     }
 
@@ -466,7 +470,8 @@ impl Build {
         self.0.room.held()
     }
 
-    /// Waits until everything is stored, then makes the store visible with this root document.
+    /// Waits until everything is stored, then makes the store visible with this root document, which then
+    /// also declares every attribute that was written or taken over.
     ///
     /// # Errors
     ///
@@ -474,7 +479,8 @@ impl Build {
     /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
     /// before. But for the third, nothing is visible.
     pub async fn publish(self, root: &Root) -> Result<(), StoreError> {
-        self.publish_text(root.print()).await
+        let root = self.0.declared.add_to(root).print();
+        self.publish_text(root).await
     }
 
     /// [`publish`](Self::publish) with a root document as it is.
@@ -546,6 +552,7 @@ impl Build {
     /// Writes the document of the array at `key`, which is finished by that.
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
         self.object(document(key)?, vec![doc.print().into()])?;
+        self.0.declared.note(key, doc);
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }

@@ -5,8 +5,8 @@
 //! PARENT/NAME            the store, once it is whole
 //! WORK/                  the caller's folder, on the same file system; it outlives every process
 //!     store/...          the store, under its final names
-//!     store.id           which directory that is, as soon as nothing is missing; when it has changed places
-//!                        with an old store, `store` is that
+//!     store.id           which directory that is and what its root document is, as soon as nothing is
+//!                        missing; when it has changed places with an old store, `store` is that
 //!     old/...            what was replaced, where names cannot change places in one step
 //! ```
 //!
@@ -25,6 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use zvf_format::{Class, Expected};
 
 use super::disk::Disk;
 use super::folder::{check_target, clean_beside, open_dir, resolved, write};
@@ -52,6 +53,12 @@ impl Work {
         sync: bool,
     ) -> Result<Self, StoreError> {
         let target = resolved(target).map_err(write)?;
+        if is_gone(&target, work).map_err(write)? {
+            let rule = "the one of the plan: remove the folder of the plan to begin anew";
+            let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
+            let found = "another: it was published, and removed or replaced since";
+            return Err(StoreError::refused(class, Op::Open, "store of tasks", expected, found));
+        }
         if !is_published(&disk, &target, work).map_err(write)? {
             check_target(&target, replace)?;
             disk.make_dirs(&work.join(STORE)).map_err(write)?;
@@ -147,10 +154,16 @@ fn is_published(disk: &Disk, target: &Path, work: &Path) -> io::Result<bool> {
 /// The same, without putting anything in order.
 pub(super) fn is_built_in(target: &Path, work: &Path) -> io::Result<bool> {
     let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-    if !target.join(ROOT).exists() {
-        return Ok(false);
-    }
-    Ok(if known.is_empty() { !work.join(STORE).exists() } else { identity(target)? == known })
+    Ok(target.join(ROOT).exists() && identity(target)? == known)
+}
+
+/// Whether a store was finished in `work` and is neither there any more nor at `target`: it was published,
+/// and then removed or replaced. What lies in `work` under its name is another one.
+pub(super) fn is_gone(target: &Path, work: &Path) -> io::Result<bool> {
+    let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+    let store = work.join(STORE);
+    let kept = store.join(ROOT).exists() && identity(&store)? == known;
+    Ok(!kept && !is_built_in(target, work)?)
 }
 
 /// Removes names of files that dead processes did not finish.
@@ -166,17 +179,19 @@ fn clear_names(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What tells one directory of a file system from another, whatever its name and whichever machine asks.
+/// What tells one store from another, whatever its name and whichever machine asks: the number of its
+/// directory, which the next directory may get when it is removed, and its root document.
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(path)?.ino().to_string())
+    let root = crc32c::crc32c(&fs::read(path.join(ROOT))?);
+    Ok(format!("{} {root:08x}", fs::metadata(path)?.ino()))
 }
 
-/// Elsewhere nothing does, and names do not change places in one step: which of them are there tells enough.
+/// Elsewhere directories have no number, and names do not change places in one step.
 #[cfg(not(unix))]
-fn identity(_path: &Path) -> io::Result<String> {
-    Ok(String::new())
+fn identity(path: &Path) -> io::Result<String> {
+    Ok(format!("{:08x}", crc32c::crc32c(&fs::read(path.join(ROOT))?)))
 }
 
 /// What tells this process from all others that write here.
@@ -261,6 +276,30 @@ mod tests {
         publish(&place.join(true).unwrap(), b"newest");
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
         assert_eq!(fs::read(place.at("work/store/zarr.json")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_store_that_went_after_it_was_published_is_gone() {
+        let place = Place::new();
+        let gone = || is_gone(&place.at("a.zv"), &place.at("work")).unwrap();
+        fs::create_dir(place.at("a.zv")).unwrap();
+        fs::write(place.at("a.zv/zarr.json"), "old").unwrap();
+        let work = place.join(true).unwrap();
+        put(&work, "0/c/0", b"cell");
+        assert!(!gone(), "it is being built");
+        fs::write(place.at("work/store/zarr.json"), "new").unwrap();
+        fs::write(place.at("work/store.id"), identity(&place.at("work/store")).unwrap()).unwrap();
+        assert!(!gone(), "killed before it was published");
+        publish(&work, b"new");
+        assert!(!gone(), "it is published");
+        fs::write(place.at("a.zv/zarr.json"), "another one in the same directory").unwrap();
+        assert!(gone(), "the store that it replaced is in its place");
+        assert_eq!(place.join(true).unwrap_err().class(), Class::FileChanged);
+        fs::remove_dir_all(place.at("a.zv")).unwrap();
+        assert!(gone());
+        fs::remove_dir_all(place.at("work/store")).unwrap();
+        fs::create_dir(place.at("work/store")).unwrap();
+        assert!(gone(), "an empty directory, perhaps of the same number");
     }
 
     #[test]
