@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use zvf_blosc::{Blosc2Settings, Chunk, Compressor, Encoder};
-use zvf_format::caterva::{Filter, FilterSlot};
+use zvf_b2nd::{Filter, FilterSlot};
 
 fuzz_target!(|input: ([u8; 6], &[u8])| {
     let (choice, bytes) = input;

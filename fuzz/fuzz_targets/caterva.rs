@@ -3,7 +3,7 @@
 
 use hostile::Kind;
 use libfuzzer_sys::fuzz_target;
-use zvf_format::caterva::{BlockTable, ChunkHeader, Metalayer, MetalayerName};
+use zvf_b2nd::{BlockTable, ChunkHeader, Metalayer, MetalayerName};
 
 fuzz_target!(|blob: &[u8]| {
     zvf_fuzz::decode(&Kind::Frame, blob);

@@ -21,13 +21,14 @@ docs/benchmarks.md is written with its plots. --quick takes smaller data and fiv
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
 side is built with the feature of that name.
-With --loops: every bench of zvf-format whose name contains FILTER.",
+With --loops: every bench of zvf-format and zvf-tet whose name contains FILTER.",
     run,
 };
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--loops") {
-        let bench = ["bench", "-p", "zvf-format", "--all-features", "--bench", "*", "--"];
+        let bench =
+            ["bench", "-p", "zvf-format", "-p", "zvf-tet", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
     // Levels are built and files are read by the command, in a process of its own; built together, both

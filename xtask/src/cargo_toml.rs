@@ -124,7 +124,7 @@ mod tests {
     fn knows_this_workspace() {
         let members = members(&House::find().unwrap()).unwrap();
         let format = members.iter().find(|member| member.name == "zvf-format").unwrap();
-        assert!(format.published && format.features.contains(&"metadata".to_owned()));
+        assert!(format.published && format.features.contains(&"alloc".to_owned()));
         let xtask = members.iter().find(|member| member.name == "xtask").unwrap();
         assert!(!xtask.published && xtask.dependencies.iter().any(|entry| entry.name == "anyhow"));
     }

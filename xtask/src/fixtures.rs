@@ -6,12 +6,13 @@
 use std::fs;
 
 use anyhow::{Context, ensure};
-use zvf_format::caterva::{Metalayer, Partition};
+use zvf_b2nd::{Metalayer, Partition};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::link::{self, Body, Element, LinkRecord, Permutation, RowShape};
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::tet::{self, Codec, DatasetSpec, Geometry, Layout, MemoryBudget};
 use zvf_format::{ragged, shard, vlen};
+use zvf_tet as tet;
+use zvf_tet::{Codec, DatasetSpec, Geometry, Layout, MemoryBudget};
 
 use crate::Command;
 use crate::args::Args;

@@ -4,6 +4,7 @@
 //! needs the network, but for `docs` and `fuzz` when they are told to install something, which they
 //! are not. Heavy work lives in programs of its own (`conformance`, `torture`), started from here.
 
+mod api;
 mod args;
 mod bench;
 mod cargo_toml;
@@ -79,7 +80,7 @@ fn usage() -> anyhow::Result<()> {
     Ok(())
 }
 
-const COMMANDS: [&Command; 15] = [
+const COMMANDS: &[&Command] = &[
     &test::COMMAND,
     &ci::COMMAND,
     &clippy::COMMAND,
@@ -88,6 +89,7 @@ const COMMANDS: [&Command; 15] = [
     &deny::COMMAND,
     &fixtures::COMMAND,
     &tidy::COMMAND,
+    &api::COMMAND,
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,

@@ -1,4 +1,4 @@
-//! `miri`: the tests of zvf-format in an interpreter that notices undefined behaviour, on the host
+//! `miri`: the tests of the crates of bytes in an interpreter that notices undefined behaviour, on the host
 //! and on a target of the other byte order; and the vector code of zvf-blosc.
 
 use anyhow::ensure;
@@ -9,7 +9,7 @@ use crate::house::House;
 
 pub(crate) const COMMAND: Command = Command {
     name: "miri",
-    help: "interpret the tests of zvf-format, little- and big-endian
+    help: "interpret the tests of the crates of bytes, little- and big-endian
 
 usage: cargo xtask miri [FILTERS AND OPTIONS OF THE TESTS]
 
@@ -27,7 +27,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     );
     let words: Vec<_> = args.rest().collect();
     for target in [None, Some("s390x-unknown-linux-gnu")] {
-        let mut miri = house.nightly("", &["miri", "test", "-p", "zvf-format", "--lib"]);
+        let mut miri = house.nightly("", &["miri", "test", "--lib"]).args(&PACKAGES);
         miri = miri.args(&["--all-features"]);
         if let Some(target) = target {
             miri = miri.args(&["--target", target]);
@@ -60,6 +60,10 @@ fn filters(house: &House) -> anyhow::Result<()> {
         .env("RUSTFLAGS", vectors)
         .run()
 }
+
+/// What is interpreted.
+const PACKAGES: [&str; 8] =
+    ["-p", "zvf-format", "-p", "zvf-metadata", "-p", "zvf-tet", "-p", "zvf-b2nd"];
 
 /// A document of a million values: hours of interpretation, of code that smaller ones show as well.
 const ENDLESS: &str = "hostile_documents_are_refused_early";

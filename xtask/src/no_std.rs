@@ -1,4 +1,4 @@
-//! `no-std`: the format crate where there is no operating system, and on an emulated one.
+//! `no-std`: the crates of bytes where there is no operating system, and on an emulated one.
 
 use std::fs;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
     name: "no-std",
-    help: "build zvf-format for bare metal and wasm, and run the firmware
+    help: "build the crates of bytes for bare metal and wasm, run firmware
 
 usage: cargo xtask no-std [--run]
 
-Builds without std for thumbv7em-none-eabihf and wasm32-unknown-unknown, with each set of
-features. --run also builds the firmware example, reports its size, and runs it on an emulated
+Builds zvf-format, zvf-metadata, zvf-tet and zvf-b2nd without std for thumbv7em-none-eabihf and
+wasm32-unknown-unknown, with each set of features. --run also builds the firmware example, reports its size, and runs it on an emulated
 Cortex-M4 when qemu-system-arm is installed.",
     run,
 };
@@ -27,8 +27,8 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     args.end()?;
     for target in [BARE_METAL, "wasm32-unknown-unknown"] {
         require(house, target)?;
-        for features in ["", "alloc", "metadata"] {
-            let build = ["build", "-p", "zvf-format", "--no-default-features", "--target", target];
+        for (package, features) in BUILDS {
+            let build = ["build", "-p", package, "--no-default-features", "--target", target];
             house.cargo(&build).args(&["--features", features]).run()?;
         }
     }
@@ -63,6 +63,17 @@ fn firmware(house: &House) -> anyhow::Result<()> {
     let run = house.program(EMULATOR).args(&machine).args(&semihosting).args(&[&image]);
     run.run_within(Duration::from_secs(60))
 }
+
+/// Packages without an operating system, each with and without an allocator where it can do without.
+const BUILDS: [(&str, &str); 7] = [
+    ("zvf-format", ""),
+    ("zvf-format", "alloc"),
+    ("zvf-metadata", ""),
+    ("zvf-tet", ""),
+    ("zvf-tet", "alloc"),
+    ("zvf-b2nd", ""),
+    ("zvf-b2nd", "alloc"),
+];
 
 const BARE_METAL: &str = "thumbv7em-none-eabihf";
 const EMULATOR: &str = "qemu-system-arm";

@@ -19,11 +19,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, anyhow, ensure};
 use futures_executor::block_on;
 use serde_json::{Value, json};
-use zvf_format::tet::Element;
 use zvf_store::OpenOptions;
 use zvf_tensor::{
     BlockArray, Compression, Memory, NewFile, NewTensor, Slice, TensorFile, TetWriter,
 };
+use zvf_tet::Element;
 
 use crate::clock::{ENOUGH, repeated};
 use crate::contest::{Contender, Cost, Role, Row, Turn, contest};

@@ -10,7 +10,7 @@ use std::path::Path;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_format::metadata::Family;
+use zvf_metadata::Family;
 use zvf_migrate::{Migration, Plan};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate_at};

@@ -8,15 +8,15 @@ use std::fmt;
 use std::hint::black_box;
 
 use anyhow::{Context, bail};
-use zvf_format::caterva::{Metalayer, MetalayerName};
+use zvf_b2nd::{Metalayer, MetalayerName};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::link::{Body, Element, LinkCell, RowShape};
 use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;
-use zvf_format::tet;
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, FormatError, Hint};
+use zvf_tet as tet;
 
 use crate::corpus::{Case, Stage};
 use crate::document::Document;

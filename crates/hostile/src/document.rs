@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hint::black_box;
 
-use zvf_format::metadata::{ArrayDoc, GroupDoc, Level, MetadataError, Root, validate};
+use zvf_metadata::{ArrayDoc, GroupDoc, Level, MetadataError, Root, validate};
 
 /// Which document it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::ops::Range;
 
+use zvf_b2nd::{BlockTable, ChunkHeader, ChunkPlace, Container, Frame, FrameTrailer};
 use zvf_format::FormatError;
-use zvf_format::caterva::{BlockTable, ChunkHeader, ChunkPlace, Container, Frame, FrameTrailer};
 
 /// Chunks looked at: a header of a few bytes may promise any number of them.
 const CHUNKS: u64 = 1000;

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 use zvf_format::Class;
-use zvf_format::tet::{Codec, DECODED_CAP, Row};
+use zvf_tet::{Codec, DECODED_CAP, Row};
 
 use crate::decode::Fault;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
+use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
     Build, BuildOptions, Caching, CellPlan, Codecs, OpenOptions, RowPlan, Store, StoreError,
 };

@@ -3,14 +3,14 @@
 //! For kinds without a naive decoder, only what must hold for any input is checked: strict accepts
 //! nothing that default refuses, and walking a view ends.
 
-use zvf_format::caterva::{Axes, Metalayer, MetalayerName};
+use zvf_b2nd::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::link::{Body, Element, LinkCell, RowShape};
 use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
 use zvf_format::ragged::{self, Ragged};
 use zvf_format::shard::ShardIndex;
-use zvf_format::tet::{Codec, Index};
 use zvf_format::vlen::VlenRows;
+use zvf_tet::{Codec, Index};
 
 use crate::naive::{self, Read};
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::Context;
 use hostile::{Document, Kind};
-use zvf_format::caterva::MetalayerName;
+use zvf_b2nd::MetalayerName;
 
 use crate::mutate::{Compare, Golden};
 use crate::{compare, testdata};

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use zvf_format::caterva::ChunkHeader;
+use zvf_b2nd::ChunkHeader;
 
 use crate::decode::Decoder;
 use crate::error::BloscError;

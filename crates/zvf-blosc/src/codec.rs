@@ -5,7 +5,7 @@
 //! limit: no decoder here writes past it or allocates for what the data claims. Zstandard decodes in one
 //! go, so that not even a window takes memory.
 
-use zvf_format::caterva::Codec;
+use zvf_b2nd::Codec;
 
 use crate::blosclz;
 use crate::error::BloscError;

@@ -11,7 +11,7 @@
 
 use core::ops::Range;
 
-use zvf_format::caterva::{Body, Filter, FilterSlot, Special};
+use zvf_b2nd::{Body, Filter, FilterSlot, Special};
 use zvf_format::{Class, Expected};
 
 use crate::codec::Codecs;

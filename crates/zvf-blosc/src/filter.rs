@@ -11,7 +11,7 @@ mod truncate;
 pub(crate) use self::shuffle::undo_part as undo_shuffle_part;
 pub(crate) use self::truncate::cut_precision;
 
-use zvf_format::caterva::{Filter, FilterSlot};
+use zvf_b2nd::{Filter, FilterSlot};
 
 /// What filters want to know of a block.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@
 //!
 //! A layout owns what it needs, so it can be kept while the bytes it was read from are not.
 //!
-//! Not here: the meaning of header fields and table entries (`zvf_format::caterva`).
+//! Not here: the meaning of header fields and table entries (`zvf_b2nd`).
 
 use core::ops::Range;
 
-use zvf_format::caterva::{BlockSpans, BlockTable, Body, ChunkHeader, Special};
+use zvf_b2nd::{BlockSpans, BlockTable, Body, ChunkHeader, Special};
 use zvf_format::{Class, Expected, FormatError};
 
 use crate::error::BloscError;

@@ -10,7 +10,7 @@
 //!
 //! Little-endian, one after the other, all of the same decoded length. Blosc 1 knows only n above 0.
 
-use zvf_format::caterva::ChunkHeader;
+use zvf_b2nd::ChunkHeader;
 use zvf_format::{Class, Expected};
 
 use crate::codec::Codecs;

@@ -14,7 +14,7 @@ use crate::table::Table;
 ///
 /// ```
 /// use zvf_convert::CsvWriter;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
@@ -95,7 +95,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts};
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Edges and faces as a table of their own, for formats that hold one table a file.
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
 
 use crate::ConvertError;
@@ -10,7 +10,7 @@ use crate::ConvertError;
 ///
 /// ```
 /// use zvf_convert::{CsvWriter, elements_as_rows};
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Elements, Kind};
 ///
 /// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;

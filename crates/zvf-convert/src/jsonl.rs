@@ -21,7 +21,7 @@ use crate::table::{Table, shortest};
 ///
 /// ```
 /// use zvf_convert::JsonlWriter;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
@@ -173,7 +173,7 @@ fn json(value: Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Elements, Kind, ObjectId, Parts};
 
     use super::*;

@@ -16,7 +16,7 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Batch;
 
 use crate::ConvertError;
@@ -27,7 +27,7 @@ use crate::table::Table;
 /// ```
 /// use std::io::Cursor;
 /// use zvf_convert::NpyWriter;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.0_f32, 2.0].map(f32::to_le_bytes).concat();

@@ -10,7 +10,7 @@
 
 use std::io::Write;
 
-use zvf_format::metadata::DtypeKind;
+use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
 use crate::ConvertError;
@@ -20,7 +20,7 @@ use crate::table::{Scalar, Source, Table};
 ///
 /// ```
 /// use zvf_convert::write_ply;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0, 3.0].map(f32::to_le_bytes).concat();
@@ -225,7 +225,7 @@ const EXACT_IN_DOUBLE: u128 = 1 << 53;
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;

@@ -1,7 +1,7 @@
 //! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
 //! every attribute, then the part and the object a vertex belongs to.
 
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
 use crate::ConvertError;

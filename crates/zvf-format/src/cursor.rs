@@ -11,7 +11,7 @@ use crate::num;
 
 /// A position in a blob that is being parsed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     part: Part,
     rest: &'a [u8],
     at: u64, // bytes consumed
@@ -19,38 +19,36 @@ pub(crate) struct Cursor<'a> {
 
 /// Items taken from a blob, and where they started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Items<'a, T> {
-    pub(crate) items: &'a [T],
-    pub(crate) at: u64,
+pub struct Items<'a, T> {
+    /// The items, borrowed from the blob.
+    pub items: &'a [T],
+    /// Bytes from the start of the blob to the first of them.
+    pub at: u64,
 }
 
 impl<'a> Cursor<'a> {
     /// Starts at the front of `blob`.
-    pub(crate) const fn new(part: Part, blob: &'a [u8]) -> Self {
+    pub const fn new(part: Part, blob: &'a [u8]) -> Self {
         Self { part, rest: blob, at: 0 }
     }
 
     /// Bytes consumed so far.
-    pub(crate) const fn at(&self) -> u64 {
+    pub const fn at(&self) -> u64 {
         self.at
     }
 
     /// Bytes not consumed yet.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
+    pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// How many bytes are left.
-    pub(crate) const fn left(&self) -> u64 {
+    pub const fn left(&self) -> u64 {
         num::to_u64(self.rest.len())
     }
 
     /// The next `n` items of a type without alignment or invalid bit patterns.
-    pub(crate) fn array<T>(
-        &mut self,
-        field: &'static str,
-        n: u64,
-    ) -> Result<Items<'a, T>, FormatError>
+    pub fn array<T>(&mut self, field: &'static str, n: u64) -> Result<Items<'a, T>, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
@@ -74,7 +72,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next item.
-    pub(crate) fn one<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
+    pub fn one<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
@@ -85,7 +83,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes.
-    pub(crate) fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
+    pub fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
         let cut = num::index(n).and_then(|n| self.rest.split_at_checked(n));
         let Some((taken, rest)) = cut else {
             return Err(self.short(field, self.at, n));
@@ -96,7 +94,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Refuses bytes after the end.
-    pub(crate) fn end(&self) -> Result<(), FormatError> {
+    pub fn end(&self) -> Result<(), FormatError> {
         match self.trailing() {
             Some(error) => Err(error),
             None => Ok(()),
@@ -104,7 +102,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The fault of having bytes after the end, where that is only a lint.
-    pub(crate) fn trailing(&self) -> Option<FormatError> {
+    pub fn trailing(&self) -> Option<FormatError> {
         if self.rest.is_empty() {
             return None;
         }
@@ -113,7 +111,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An error in this part.
-    pub(crate) fn refuse(
+    pub fn refuse(
         &self,
         class: Class,
         field: &'static str,
@@ -131,7 +129,7 @@ impl<'a> Cursor<'a> {
 
 impl<'a, T> Items<'a, T> {
     /// The items, each with the offset it was found at.
-    pub(crate) fn with_offsets(&self) -> impl Iterator<Item = (u64, &'a T)> + use<'a, T> {
+    pub fn with_offsets(&self) -> impl Iterator<Item = (u64, &'a T)> + use<'a, T> {
         let (at, size) = (self.at, num::to_u64(size_of::<T>()));
         (0_u64..).zip(self.items).map(move |(i, item)| {
             (at.saturating_add(i.saturating_mul(size)), item) // inside a slice: cannot saturate

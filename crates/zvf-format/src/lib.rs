@@ -12,7 +12,7 @@
 //!
 //! # Features
 //!
-//! `alloc` (default) adds encoders and owned tables; `metadata` adds the JSON documents as types.
+//! `alloc` (default) adds encoders and owned tables.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -31,11 +31,10 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(any(feature = "std", test))]
+#[cfg(test)]
 extern crate std;
 
-pub mod caterva;
-mod cursor;
+pub mod cursor;
 mod error;
 pub mod fragment;
 pub mod grid;
@@ -43,14 +42,9 @@ pub mod key;
 pub mod link;
 mod lint;
 pub mod manifest;
-#[cfg(feature = "metadata")]
-pub mod metadata;
-mod num;
-pub mod pack;
-mod plain;
+pub mod num;
 pub mod ragged;
 pub mod shard;
-pub mod tet;
 pub mod vlen;
 
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};

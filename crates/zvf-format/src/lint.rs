@@ -52,7 +52,7 @@ impl Lints {
     }
 
     /// Adds one lint.
-    pub(crate) fn push(&mut self, lint: FormatError) {
+    pub fn push(&mut self, lint: FormatError) {
         self.found = self.found.saturating_add(1);
         if let Some(free) = self.kept.iter_mut().find(|slot| slot.is_none()) {
             *free = Some(lint);

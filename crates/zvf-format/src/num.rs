@@ -6,26 +6,26 @@
 #![expect(clippy::as_conversions, reason = "this module is where the casts are")]
 
 /// A count or length of things in memory. `usize` is at most 64 bits wide on every target of Rust.
-pub(crate) const fn to_u64(n: usize) -> u64 {
+pub const fn to_u64(n: usize) -> u64 {
     n as u64
 }
 
 /// An index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
-pub(crate) const fn to_usize(n: u32) -> usize {
+pub const fn to_usize(n: u32) -> usize {
     n as usize
 }
 
 const _: () = assert!(usize::BITS >= u32::BITS, "zvf-format needs pointers of 32 bits or more");
 
 /// An offset that was already compared with the bytes present, and so fits; `None` otherwise.
-pub(crate) const fn index(n: u64) -> Option<usize> {
+pub const fn index(n: u64) -> Option<usize> {
     let small = n as usize;
     if small as u64 == n { Some(small) } else { None }
 }
 
 /// The largest integer not above `x`, or `None` where that is no `i64`: NaN, infinities, and what
 /// lies outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them the cast is exact.
-pub(crate) fn floor_i64(x: f64) -> Option<i64> {
+pub fn floor_i64(x: f64) -> Option<i64> {
     const LOW: f64 = -9_223_372_036_854_775_808.0;
     const HIGH: f64 = 9_223_372_036_854_775_808.0;
     if !(LOW..HIGH).contains(&x) {
@@ -36,7 +36,7 @@ pub(crate) fn floor_i64(x: f64) -> Option<i64> {
 }
 
 /// The nearest `f64`: exact below 2^53, rounded to even above, never infinite.
-pub(crate) const fn to_f64(n: i64) -> f64 {
+pub const fn to_f64(n: i64) -> f64 {
     n as f64
 }
 

@@ -6,8 +6,8 @@
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::arrays::{Column, Fragments, Vertices};
-use zvf_format::metadata::{CellEncoding, Object, Token};
+use zvf_metadata::arrays::{Column, Fragments, Vertices};
+use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 

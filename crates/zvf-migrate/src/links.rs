@@ -18,8 +18,8 @@ use rayon::slice::ParallelSliceMut as _;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Element, Endpoint, Family, LinkRecord, Store as Stored, encode};
-use zvf_format::metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
-use zvf_format::metadata::{GroupDoc, LinkStore, Object};
+use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
 use zvf_store::{Caching, CellSink};
 

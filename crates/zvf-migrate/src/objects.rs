@@ -1,7 +1,7 @@
 //! Object indexes: whichever layout becomes manifests by row, with a column of ids.
 
-use zvf_format::metadata::arrays::ObjectIndex;
-use zvf_format::metadata::{Dtype, GroupDoc};
+use zvf_metadata::arrays::ObjectIndex;
+use zvf_metadata::{Dtype, GroupDoc};
 use zvf_model::ModelError;
 use zvf_store::{DensePlan, RowPlan};
 

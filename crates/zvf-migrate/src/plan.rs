@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use zvf_format::key::Delta;
-use zvf_format::metadata::Family;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Family;
 use zvf_model::{Level, LevelReader, ModelError};
 use zvf_store::{Op, Store, StoreError};
 
@@ -264,7 +264,7 @@ const KNOWN: &str = "0.9.2";
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Version;
+    use zvf_metadata::Version;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 //! Old stores say by a byte for each row which values are present. New ones have a value for that, the
 //! fill value, and it must be one that no present row has: the usual one of the type where that is free.
 
-use zvf_format::metadata::arrays::Rows as Doc;
-use zvf_format::metadata::{Dtype, DtypeKind, FillValue, Object};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::Rows as Doc;
+use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
 use zvf_model::{ModelError, Parametric, RowAttribute};
 use zvf_store::{Build, Dense, DensePlan, RowPlan, Rows, Store};
 

@@ -1,7 +1,7 @@
 //! Doing it: level by level, part by part, the root document last.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{GroupDoc, Ome, Root, Version};
+use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, CellPlan, Codecs, Store};
 

@@ -17,7 +17,7 @@ use crate::{Column, Field, Kind, ObjectId};
 /// Some geometry.
 ///
 /// ```
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind, ObjectId, Parts};
 ///
 /// let points = [0.0_f32, 0.0, 1.0, 1.0, 5.0, 5.0].map(f32::to_le_bytes).concat();
@@ -323,7 +323,7 @@ pub enum BadBatch {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
 

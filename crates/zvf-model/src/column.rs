@@ -9,14 +9,14 @@
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable};
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::Value;
 
 /// Values of one type.
 ///
 /// ```
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Column, Value};
 ///
 /// let bytes = [1.0_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
@@ -147,7 +147,7 @@ impl Column {
 /// Puts rows together, each copied once.
 ///
 /// ```
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Column, ColumnBuilder};
 ///
 /// let ids = Column::new(Dtype::INT64, 1, [7_i64, 8, 9].map(i64::to_le_bytes).concat().into())?;

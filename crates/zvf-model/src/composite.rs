@@ -7,8 +7,8 @@
 //! ```
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::arrays::{GeometryIndex, Vertices};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::{GeometryIndex, Vertices};
 use zvf_store::{Caching, Cells, Dense, KeyTable};
 
 use crate::level::CellRows;
@@ -31,7 +31,7 @@ pub struct Geometry {
     name: String,
     vertices: Cells,
     links: Option<Dense>,
-    dtype: zvf_format::metadata::Dtype,
+    dtype: zvf_metadata::Dtype,
     width: u32,
 }
 

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, Expected, FormatError, Found, Hint};
+use zvf_metadata::MetadataError;
 use zvf_store::StoreError;
 
 use crate::{BadCode, BadColumn, ObjectId};

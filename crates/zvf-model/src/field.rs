@@ -9,7 +9,7 @@ use crate::{Column, Value};
 /// A named column.
 ///
 /// ```
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Categories, Column, Field, Value};
 ///
 /// let codes = Column::new(Dtype::parse("int8").unwrap(), 1, vec![1, 0, 0xff].into())?;
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn whole_columns_are_checked_like_single_codes() {
         let column = |dtype, bytes: &[u8]| {
-            let dtype = zvf_format::metadata::Dtype::parse(dtype).unwrap();
+            let dtype = zvf_metadata::Dtype::parse(dtype).unwrap();
             Column::new(dtype, 1, bytes::Bytes::copy_from_slice(bytes)).unwrap()
         };
         let two = |missing| Categories::new(vec![Value::Int(10), Value::Int(20)], missing);

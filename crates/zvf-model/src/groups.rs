@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use zvf_format::metadata::arrays::Groups as Doc;
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::Groups as Doc;
 use zvf_store::{Listing, Rows, Store};
 
 use crate::num::{int64s, to_u64};

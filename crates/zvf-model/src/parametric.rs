@@ -9,9 +9,9 @@
 //! headers/<format>                   a group whose attributes are the header
 //! ```
 
-use zvf_format::metadata::Object;
-use zvf_format::metadata::arrays::ParametricTypes;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Object;
+use zvf_metadata::arrays::ParametricTypes;
 use zvf_store::{Dense, Listing, Store};
 
 use crate::num::to_usize;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::arrays::{Absence, Rows as Doc};
-use zvf_format::metadata::{Dtype, DtypeKind};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::{Absence, Rows as Doc};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::Dense;
 
 use crate::num::{to_u64, to_usize};
@@ -56,7 +56,7 @@ struct Inner {
 /// Values of some rows, of which some may be absent.
 ///
 /// ```
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Column, RowValues, Value};
 ///
 /// let bytes = [7_i64, 0].map(i64::to_le_bytes).concat();

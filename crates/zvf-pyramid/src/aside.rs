@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
-use zvf_format::metadata::Level as Document;
+use zvf_metadata::Level as Document;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};

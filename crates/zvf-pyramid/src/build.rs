@@ -3,7 +3,7 @@
 //! Each level is read back from what was written of it, so a level is made of what a reader will find. Links
 //! between levels are written when all levels are, and then the root.
 
-use zvf_format::metadata::LinksConvention;
+use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::PairFolder;
@@ -99,7 +99,7 @@ async fn anew(
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
-) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let store = Store::open(address, ladder.options().opening()).await?;
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::of(&store).finish()));
@@ -118,7 +118,7 @@ async fn all(
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
-) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
     let (kinds, mut known) = (ladder.kinds(), Vec::new());

@@ -269,8 +269,7 @@ impl Objects {
         writer.declare_objects(&new);
         if told {
             let bytes: Vec<u8> = self.kept.iter().flat_map(|id| id.to_le_bytes()).collect();
-            let column =
-                zvf_model::Column::new(zvf_format::metadata::Dtype::INT64, 1, bytes.into())?;
+            let column = zvf_model::Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into())?;
             writer.object_fields(&new, &[Field::new(source_id, column)])?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;

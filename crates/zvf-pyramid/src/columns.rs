@@ -1,7 +1,7 @@
 //! Positions as floats and back, and columns put together.
 
 use bytes::Bytes;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;

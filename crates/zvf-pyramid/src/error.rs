@@ -4,8 +4,8 @@
 //! setting that means nothing, and a store that cannot have such levels.
 
 use thiserror::Error;
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, FormatError};
+use zvf_metadata::MetadataError;
 use zvf_model::{BadBatch, BadColumn, ModelError};
 use zvf_query::QueryError;
 use zvf_store::StoreError;

@@ -3,7 +3,7 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
-use zvf_format::metadata::{Family, Root};
+use zvf_metadata::{Family, Root};
 use zvf_model::Kind;
 use zvf_store::{Build, BuildOptions, Key, Store};
 

@@ -18,9 +18,9 @@ use rayon::prelude::*;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
-use zvf_format::metadata::arrays::{LinkSegment, LinksFamily};
-use zvf_format::metadata::{CrossLevelStorage, GroupDoc, LinkStore};
 use zvf_format::ragged;
+use zvf_metadata::arrays::{LinkSegment, LinksFamily};
+use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
 use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId, Parts};
 use zvf_store::{Build, CellPlan, CellSink, Codecs, Store};
 use zvf_write::{KindWriter, LevelWriter, PairFolder, PairSorter, Pairs};
@@ -103,7 +103,7 @@ impl Taking {
     /// those of coarse ones.
     pub(crate) async fn finish(
         self,
-        says: impl FnMut(Kind, &mut zvf_format::metadata::Level),
+        says: impl FnMut(Kind, &mut zvf_metadata::Level),
     ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>), PyramidError> {
         let Some(folder) = self.folder else {
             return Ok((self.writer.finish(says).await?, Vec::new()));
@@ -429,7 +429,7 @@ const HELD: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::{Axis, Dtype};
+    use zvf_metadata::{Axis, Dtype};
     use zvf_model::Column;
     use zvf_store::{BuildOptions, OpenOptions};
     use zvf_write::{Schema, WriteOptions, Writer};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
 

@@ -4,9 +4,7 @@
 //! they are written.
 
 use serde_json::json;
-use zvf_format::metadata::{
-    Capability, CrossLevelStorage, Dataset, Level, Root as Document, Token,
-};
+use zvf_metadata::{Capability, CrossLevelStorage, Dataset, Level, Root as Document, Token};
 use zvf_store::Store;
 
 /// The root document, being made.

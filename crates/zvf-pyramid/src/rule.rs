@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zvf_format::metadata::DtypeKind;
+use zvf_metadata::DtypeKind;
 use zvf_model::Field;
 
 use crate::PyramidError;

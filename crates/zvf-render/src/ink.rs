@@ -3,7 +3,7 @@
 //! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only mixing
 //! along an edge and the last step differ.
 
-use zvf_format::metadata::DtypeKind;
+use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Field, ObjectId, Value};
 
 use crate::colour::{PLAIN, Rgb, UNKNOWN, of_identity, of_text};
@@ -156,7 +156,7 @@ fn numbers(field: &Field) -> Vec<Ink> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Categories, Column, Kind, Parts};
 
     use super::*;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
 use zvf_query::{Query, Reader};
 use zvf_render::{ColourBy, ColourMap, Ground, Options, Picture, Size, View, render};

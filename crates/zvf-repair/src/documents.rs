@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zvf_format::metadata::{Node, Object};
+use zvf_metadata::{Node, Object};
 use zvf_store::{Store, StoreError};
 
 /// The documents that are changed, by the node they are of.

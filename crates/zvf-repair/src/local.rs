@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, Offsets};
-use zvf_format::metadata::{ArrayDoc, Codec, Node, Ome};
 use zvf_format::vlen::encode_cell;
+use zvf_metadata::{ArrayDoc, Codec, Node, Ome};
 use zvf_store::{Cells, Store, StoreError};
 use zvf_validate::Finding;
 
@@ -283,10 +283,10 @@ fn index_document(links: &ArrayDoc, keys: &[ChunkKey]) -> ArrayDoc {
     let mut doc = ArrayDoc::new(
         links.shape.clone(),
         vec![1; links.shape.len()],
-        zvf_format::metadata::DataType::variable_length_bytes(),
+        zvf_metadata::DataType::variable_length_bytes(),
     );
     doc.codecs = vec![Codec::vlen_bytes()];
-    doc.fill_value = zvf_format::metadata::FillValue::empty();
+    doc.fill_value = zvf_metadata::FillValue::empty();
     let mut sorted = keys.to_vec();
     sorted.sort_unstable_by(ChunkKey::cmp_string);
     doc.nonempty_chunks = Some(sorted.iter().map(ToString::to_string).collect());

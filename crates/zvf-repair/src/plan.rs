@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 

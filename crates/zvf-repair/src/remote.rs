@@ -17,7 +17,7 @@ use object_store::path::Path;
 use object_store::{
     Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};

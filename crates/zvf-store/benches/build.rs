@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, Root, ZarrVectors};
+use zvf_metadata::{Axis, Root, ZarrVectors};
 use zvf_store::{Build, BuildOptions, CellPlan, StoreError};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,7 +6,7 @@
 //! ```
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, Dataset, Dtype, FillValue, GroupDoc, Root, ZarrVectors};
+use zvf_metadata::{Axis, Dataset, Dtype, FillValue, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
     BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, Codecs, DensePlan,
     RowPlan, StoreError,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 
 use crate::error::StoreError;
 use crate::key::Key;

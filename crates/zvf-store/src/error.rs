@@ -17,8 +17,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, Expected, FormatError, Found, Hint};
+use zvf_metadata::MetadataError;
 
 use crate::key::Key;
 
@@ -514,7 +514,7 @@ const QUOTED: usize = 61;
 mod tests {
     use super::*;
     use zvf_format::Part;
-    use zvf_format::metadata::Root;
+    use zvf_metadata::Root;
 
     fn key() -> Key {
         Key::root().below("0/vertices/c/3/1/0").unwrap()

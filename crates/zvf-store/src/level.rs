@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use zvf_format::metadata::{GroupDoc, Level, Node};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{GroupDoc, Level, Node};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;

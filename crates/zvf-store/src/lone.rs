@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
 
 use crate::budget::Budget;
 use crate::codec::{Caps, Coding, Packing, swap, untranspose};

@@ -16,8 +16,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zvf_format::metadata::{Family, GroupDoc, Node, Object};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{Family, GroupDoc, Node, Object};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;

@@ -18,8 +18,8 @@ use std::sync::atomic::AtomicU32;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_format::metadata::{Family, GroupDoc, Node, Root, Version};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{Family, GroupDoc, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;

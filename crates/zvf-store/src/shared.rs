@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zvf_format::metadata::{Family, Node, Root};
+use zvf_metadata::{Family, Node, Root};
 
 use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Keep};

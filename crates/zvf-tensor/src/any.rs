@@ -11,11 +11,11 @@
 //! Not here: writing them in another form (`convert`).
 
 use bytes::Bytes;
-use zvf_format::caterva::{Geometry, Partition};
-use zvf_format::metadata::{Dtype, DtypeKind};
-use zvf_format::tet::{Element, MemoryBudget};
+use zvf_b2nd::{Geometry, Partition};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
+use zvf_tet::{Element, MemoryBudget};
 
 use crate::b2nd::BlockArray;
 use crate::error::TensorError;

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
-use zvf_format::tet::{Element, StridedView};
 use zvf_store::RangedFile;
+use zvf_tet::{Element, StridedView};
 
 /// A number that elements can be.
 ///
 /// ```
-/// use zvf_format::tet::Element;
+/// use zvf_tet::Element;
 /// use zvf_tensor::Value;
 ///
 /// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (Element::F32, 1.5));

@@ -17,10 +17,10 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use zvf_b2nd::{Filter, FilterSlot, Geometry, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
-use zvf_format::caterva::{Filter, FilterSlot, Geometry, Partition};
-use zvf_format::metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_store::{BloscSettings, Build, BuildOptions, Codecs};
 
 use crate::any::{AnyArray, TEXT_UNIT, element_of};

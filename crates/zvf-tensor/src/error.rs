@@ -7,9 +7,9 @@ use std::error::Error;
 use std::fmt;
 
 use zvf_blosc::BloscError;
-use zvf_format::tet::{EscapedName, Rule};
 use zvf_format::{Class, Expected, FormatError};
 use zvf_store::{Op, Seen, StoreError};
+use zvf_tet::{EscapedName, Rule};
 
 /// A fault of a container, of a file, or of a request.
 ///

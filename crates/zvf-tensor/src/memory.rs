@@ -7,7 +7,7 @@
 //! Shares are of what the system says is free, or of a fixed amount where it says nothing. What a file wishes
 //! for can only lower what the host allows. Views of a map do not count.
 
-use zvf_format::tet::MemoryBudget;
+use zvf_tet::MemoryBudget;
 
 /// The limits of one read.
 ///

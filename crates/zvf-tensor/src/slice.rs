@@ -11,7 +11,7 @@
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
-use zvf_format::tet::Axis;
+use zvf_tet::Axis;
 
 use crate::error::TensorError;
 

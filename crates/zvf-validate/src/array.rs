@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Family, Node};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Family, Node};
 use zvf_store::{Cells, KeyTable, LevelNode};
 
 use crate::finding::{Finding, is_content};

@@ -3,8 +3,8 @@
 //! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
 //! as a level is; here is only what it has to do with the others.
 
-use zvf_format::metadata::Token;
-use zvf_format::metadata::arrays::GeometryIndex;
+use zvf_metadata::Token;
+use zvf_metadata::arrays::GeometryIndex;
 
 use crate::array::ChunkArray;
 use crate::cells::of_cell;

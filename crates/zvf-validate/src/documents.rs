@@ -1,7 +1,7 @@
 //! Level 2: what the documents of root and levels say, by the rules of the format crate, and what they say
 //! about each other.
 
-use zvf_format::metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
+use zvf_metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
 
 use crate::array::shown;
 use crate::finding::Finding;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, FormatError};
+use zvf_metadata::MetadataError;
 use zvf_store::StoreError;
 
 use crate::rule::{Rule, Severity};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zvf_format::metadata::{GeometryType, Token};
+use zvf_metadata::{GeometryType, Token};
 use zvf_store::LevelNode;
 
 use crate::array::ChunkArray;

@@ -1,7 +1,7 @@
 //! Parametric objects, which lie beside the levels.
 
-use zvf_format::metadata::Family;
-use zvf_format::metadata::arrays::ParametricTypes;
+use zvf_metadata::Family;
+use zvf_metadata::arrays::ParametricTypes;
 
 use crate::array::lost;
 use crate::finding::Finding;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use zvf_format::metadata::{Capability, CrossLevelStorage, Token};
+use zvf_metadata::{Capability, CrossLevelStorage, Token};
 
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};

@@ -14,7 +14,7 @@
 //!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
-use zvf_format::metadata::{Capability, GeometryType, Token};
+use zvf_metadata::{Capability, GeometryType, Token};
 use zvf_store::{Store, StoreError};
 
 use crate::finding::Finding;

@@ -8,7 +8,7 @@
 //! S1, S2, S11 and S12 keep a store from opening: see [`unopened`](crate::unopened).
 
 use zvf_format::key::Delta;
-use zvf_format::metadata::{Capability, Family, Node, Version};
+use zvf_metadata::{Capability, Family, Node, Version};
 
 use crate::array::{ChunkArray, group_files};
 use crate::composite;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
-use zvf_format::metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
-use zvf_format::metadata::{CellEncoding, Dtype, Object};
+use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
+use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, Codecs};
 
 use crate::WriteError;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_format::metadata::arrays::Dictionary;
-use zvf_format::metadata::{AttributeSpec, Dtype, DtypeKind};
+use zvf_metadata::arrays::Dictionary;
+use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;

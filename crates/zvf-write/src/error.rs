@@ -7,8 +7,8 @@
 use std::io;
 
 use thiserror::Error;
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, FormatError};
+use zvf_metadata::MetadataError;
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
 use zvf_store::StoreError;
 

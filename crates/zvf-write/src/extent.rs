@@ -1,7 +1,7 @@
 //! The box around positions, and which of them lie in one.
 
 use rayon::prelude::*;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
 use crate::num::place;

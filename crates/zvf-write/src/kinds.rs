@@ -18,8 +18,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zvf_format::metadata::arrays::{GeometryEntry, GeometryIndex};
-use zvf_format::metadata::{GroupDoc, Level};
+use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
+use zvf_metadata::{GroupDoc, Level};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
@@ -164,7 +164,8 @@ async fn finish(
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-/// use zvf_format::{grid::ChunkShape, metadata::{Axis, Dtype}};
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_metadata::{Axis, Dtype};
 /// use zvf_model::{Batch, Column, Kind};
 /// use zvf_write::{Schema, Writer};
 ///

@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, Store, encode};
-use zvf_format::metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
-use zvf_format::metadata::{CellEncoding, GroupDoc, LinkStore};
+use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
 use zvf_model::Column;
 use zvf_store::CellSink;
 
@@ -265,7 +265,7 @@ impl Links {
             let mut array =
                 LinkAttribute::segment(name, written.dtype, steps, 0, shape, Vec::new());
             if let Some(dictionary) = &written.dictionary {
-                let encoding = zvf_format::metadata::Token::from(CellEncoding::Dictionary);
+                let encoding = zvf_metadata::Token::from(CellEncoding::Dictionary);
                 array.extras.insert("encoding".to_owned(), encoding.into());
                 array.extras.insert("categories".to_owned(), dictionary.categories.clone().into());
                 if let Some(missing) = dictionary.missing {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
-use zvf_format::metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
+use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
+use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
 use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 

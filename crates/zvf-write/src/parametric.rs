@@ -2,8 +2,8 @@
 //!
 //! They lie outside the levels, in `parametric`.
 
-use zvf_format::metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
-use zvf_format::metadata::{Dtype, DtypeKind, GroupDoc};
+use zvf_metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
+use zvf_metadata::{Dtype, DtypeKind, GroupDoc};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;

@@ -304,7 +304,7 @@ pub(crate) fn check_rows(rows: usize) -> Result<(), WriteError> {
 #[cfg(test)]
 mod tests {
     use zvf_format::grid::ChunkShape;
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
 

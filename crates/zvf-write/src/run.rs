@@ -269,7 +269,7 @@ pub(crate) fn only(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadC
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
     use crate::num::to_u32;

@@ -9,7 +9,7 @@
 
 use serde_json::Value as Json;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
+use zvf_metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
 use zvf_model::{Bounds, Kind, Value};
 use zvf_store::Codecs;
 
@@ -19,7 +19,7 @@ use crate::WriteError;
 ///
 /// ```
 /// use zvf_format::grid::ChunkShape;
-/// use zvf_format::metadata::Axis;
+/// use zvf_metadata::Axis;
 /// use zvf_model::Kind;
 /// use zvf_write::Schema;
 ///
@@ -95,7 +95,8 @@ impl Schema {
     /// the reference implementation takes links of a level for faces where it knows of a mesh.
     ///
     /// ```
-    /// # use zvf_format::{grid::ChunkShape, metadata::Axis};
+    /// # use zvf_format::grid::ChunkShape;
+    /// # use zvf_metadata::Axis;
     /// # use zvf_model::Kind;
     /// # use zvf_write::Schema;
     /// # let (axes, chunk) = (Axis::spatial(3).unwrap(), ChunkShape::new(&[100.0; 3])?);

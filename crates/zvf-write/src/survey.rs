@@ -13,7 +13,7 @@
 use std::fmt;
 
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::Axis;
+use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
 
 use crate::extent::Extent;
@@ -23,7 +23,7 @@ use crate::{Schema, WriteError};
 /// What was seen of the data.
 ///
 /// ```
-/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_metadata::{Axis, Dtype};
 /// use zvf_model::{Batch, Column, Kind};
 /// use zvf_write::Survey;
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
-use zvf_format::metadata::{
+use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, Level, Object, ObjectIndexConvention, Ome,
     Root, Version, ZarrVectors,
 };
@@ -29,7 +29,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 ///
 /// use object_store::memory::InMemory;
 /// use zvf_format::grid::ChunkShape;
-/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_metadata::{Axis, Dtype};
 /// use zvf_model::{Batch, Column, Field, Kind, Level, LevelReader};
 /// use zvf_store::{OpenOptions, Store};
 /// use zvf_write::{Schema, WriteOptions, Writer};
@@ -121,7 +121,8 @@ impl Writer {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-    /// use zvf_format::{grid::ChunkShape, metadata::{Axis, Dtype}};
+    /// use zvf_format::grid::ChunkShape;
+    /// use zvf_metadata::{Axis, Dtype};
     /// use zvf_model::{Batch, Column, Kind};
     /// use zvf_write::{Schema, WriteError, Writer};
     ///
@@ -251,7 +252,7 @@ impl Writer {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use zvf_format::grid::ChunkShape;
-/// # use zvf_format::metadata::{Axis, Dtype, Root, ZarrVectors};
+/// # use zvf_metadata::{Axis, Dtype, Root, ZarrVectors};
 /// # use zvf_model::{Batch, Column, Kind};
 /// # use zvf_store::{Build, BuildOptions, Store};
 /// use zvf_write::{LevelWriter, Schema, WriteOptions};

@@ -14,8 +14,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use zvf_format::metadata::MetadataError;
 use zvf_format::{Class, FormatError, Hint};
+use zvf_metadata::MetadataError;
 use zvf_model::{BadBounds, ModelError, UnknownKind};
 use zvf_store::StoreError;
 

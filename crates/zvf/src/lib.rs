@@ -61,7 +61,9 @@ pub mod left;
 mod near;
 
 pub use error::Error;
+pub use zvf_b2nd as b2nd;
 pub use zvf_format as format;
+pub use zvf_metadata as metadata;
 pub use zvf_model as model;
 pub use zvf_model::{
     Batch, Bounds, Categories, Column, Elements, Field, Kind, Level, LevelReader, ObjectId, Part,
@@ -89,6 +91,7 @@ pub use zvf_render as render;
 pub use zvf_repair as repair;
 #[cfg(feature = "tensor")]
 pub use zvf_tensor as tensor;
+pub use zvf_tet as tet;
 #[cfg(feature = "validate")]
 pub use zvf_validate as validate;
 #[cfg(feature = "write")]

@@ -57,24 +57,36 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("zvf-format", &[]),
-    ("zvf-blosc", &["zvf-format"]),
-    ("zvf-store", &["zvf-format", "zvf-blosc"]),
-    ("zvf-model", &["zvf-format", "zvf-store"]),
-    ("zvf-query", &["zvf-format", "zvf-store", "zvf-model"]),
-    ("zvf-write", &["zvf-format", "zvf-store", "zvf-model"]),
-    ("zvf-pyramid", &["zvf-format", "zvf-store", "zvf-model", "zvf-query", "zvf-write"]),
-    ("zvf-validate", &["zvf-format", "zvf-store"]),
-    ("zvf-repair", &["zvf-format", "zvf-store", "zvf-validate"]),
-    ("zvf-migrate", &["zvf-format", "zvf-store", "zvf-model"]),
-    ("zvf-tensor", &["zvf-format", "zvf-blosc", "zvf-store"]),
-    ("zvf-convert", &["zvf-format", "zvf-store", "zvf-model"]),
-    ("zvf-render", &["zvf-format", "zvf-model", "zvf-query"]),
+    ("zvf-metadata", &["zvf-format"]),
+    ("zvf-tet", &["zvf-format"]),
+    ("zvf-b2nd", &["zvf-format"]),
+    ("zvf-blosc", &["zvf-format", "zvf-b2nd"]),
+    ("zvf-store", &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-blosc"]),
+    ("zvf-model", &["zvf-format", "zvf-metadata", "zvf-store"]),
+    ("zvf-query", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    ("zvf-write", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    (
+        "zvf-pyramid",
+        &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model", "zvf-query", "zvf-write"],
+    ),
+    ("zvf-validate", &["zvf-format", "zvf-metadata", "zvf-store"]),
+    ("zvf-repair", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-validate"]),
+    ("zvf-migrate", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    (
+        "zvf-tensor",
+        &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-b2nd", "zvf-blosc", "zvf-store"],
+    ),
+    ("zvf-convert", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    ("zvf-render", &["zvf-format", "zvf-metadata", "zvf-model", "zvf-query"]),
     (
         "zvf",
         &[
             "zvf-format",
+            "zvf-metadata",
+            "zvf-tet",
+            "zvf-b2nd",
             "zvf-blosc",
             "zvf-store",
             "zvf-model",
@@ -89,7 +101,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "zvf-render",
         ],
     ),
-    ("zvf-cli", &["zvf", "zvf-convert"]),
+    ("zvf-cli", &["zvf"]),
 ];
 
 #[cfg(test)]

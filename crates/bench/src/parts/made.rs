@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures_executor::block_on;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Bounds, Column, Field, Kind, ObjectId, Parts};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 

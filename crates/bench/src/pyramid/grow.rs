@@ -5,7 +5,7 @@
 use std::fs;
 
 use anyhow::Context as _;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
 use super::{fresh, timed, zvf};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
 use crate::parts::made::walks;

@@ -21,7 +21,7 @@ use anyhow::Context;
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::Axis;
+use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};

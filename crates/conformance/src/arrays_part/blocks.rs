@@ -12,8 +12,8 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use zvf_b2nd::{Filter, FilterSlot};
 use zvf_blosc::{Blosc2Settings, Compressor};
-use zvf_format::caterva::{Filter, FilterSlot};
 use zvf_store::OpenOptions;
 use zvf_tensor::{BlockArray, BlockEdit, BlockFile, NewBlocks, Slice};
 

@@ -1,7 +1,7 @@
 //! The documents of a store: its root, and one for each level.
 
 use serde_json::{Value, json};
-use zvf_format::metadata::{Level, Root, bins_per_chunk};
+use zvf_metadata::{Level, Root, bins_per_chunk};
 use zvf_store::{LevelNode, Store};
 
 use crate::report::Report;
@@ -45,7 +45,7 @@ fn root_fact(root: &Root, store: &Store, name: &str) -> Option<Value> {
     })
 }
 
-fn axis(axis: &zvf_format::metadata::Axis) -> Value {
+fn axis(axis: &zvf_metadata::Axis) -> Value {
     let mut fact = json!({"name": axis.name, "type": axis.kind});
     if let Some(unit) = &axis.unit {
         fact["unit"] = json!(unit);

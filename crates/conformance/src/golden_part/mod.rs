@@ -28,7 +28,7 @@ use std::path::Path;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_format::metadata::Family;
+use zvf_metadata::Family;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};

@@ -23,7 +23,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Reference, build_reference};
 use zvf_store::BuildOptions;
 

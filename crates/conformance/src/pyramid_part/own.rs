@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_pyramid::{LevelReport, Method, OfKind, Options, Strategy, build as build_levels};
 use zvf_store::{BuildOptions, OpenOptions, Store};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::Value;
-use zvf_format::metadata::{ArrayDoc, Node};
+use zvf_metadata::{ArrayDoc, Node};
 use zvf_store::{Caching, OpenOptions, Store};
 
 use super::Case;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype, LinkStore};
+use zvf_metadata::{Axis, Dtype, LinkStore};
 use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, Value};
 use zvf_store::Codecs;
 use zvf_write::{Schema, WriteOptions, Writer};

@@ -7,7 +7,7 @@ use anyhow::Context;
 use object_store::memory::InMemory;
 use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Dtype, Node};
+use zvf_metadata::{Dtype, Node};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelReader, ObjectId, Parts};
 use zvf_store::{Caching, OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};

@@ -15,7 +15,7 @@
 //!
 //! Not here: dictionaries, and filters and codecs that need a library of their own.
 
-use zvf_format::caterva::{
+use zvf_b2nd::{
     ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
 };
 use zvf_format::{Class, Expected};
@@ -217,7 +217,7 @@ impl Encoder {
 ///
 /// ```
 /// use zvf_blosc::{Blosc2Settings, Chunk, constant_chunk};
-/// use zvf_format::caterva::Special;
+/// use zvf_b2nd::Special;
 ///
 /// let settings = Blosc2Settings { typesize: 2, ..Blosc2Settings::default() };
 /// let chunk = constant_chunk(Special::Value(2), b"ab", 6, &settings)?;
@@ -229,7 +229,7 @@ impl Encoder {
 /// # Errors
 ///
 /// `LimitExceeded` for more bytes than a chunk can have, and as
-/// [`ChunkHeader::new`](zvf_format::caterva::ChunkHeader::new) when the value does not fit.
+/// [`ChunkHeader::new`](zvf_b2nd::ChunkHeader::new) when the value does not fit.
 pub fn constant_chunk(
     special: Special,
     value: &[u8],

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::format::grid::ChunkShape;
-use zvf::format::metadata::Axis;
+use zvf::metadata::Axis;
 use zvf::validate::{Observer, Options, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
 use zvf::{Bounds, Kind, OpenOptions, Query, Reader};

@@ -8,7 +8,7 @@ use clap::Args;
 use zvf::Kind;
 use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
 use zvf::create::Recipe;
-use zvf::format::metadata::Dtype;
+use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
 use zvf::write::WriteOptions;
 use zvf::{OpenOptions, Timeouts};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use zvf::format::metadata::CrossLevelStorage;
+use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Ladder, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, Rule, Step, Strategy,

@@ -10,9 +10,9 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use zvf::format::Class;
-use zvf::format::tet::{Codec, EscapedName};
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
+use zvf::tet::{Codec, EscapedName};
 use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
@@ -195,7 +195,7 @@ fn info(
         .filter_map(|(at, row)| Some((at, row, of_dataset(row.dataset_id())?)))
         .collect();
     let most = if which.rows == 0 { listed.len() } else { which.rows };
-    let coords = |row: &zvf::format::tet::Row, rank: usize| -> Vec<u64> {
+    let coords = |row: &zvf::tet::Row, rank: usize| -> Vec<u64> {
         row.chunk_index().into_iter().take(rank).collect()
     };
     if session.json() {
@@ -205,23 +205,22 @@ fn info(
                 json!({
                     "id": tensor.id(),
                     "name": tensor.name(),
-                    "dtype": tensor.element().map_or("?", zvf::format::tet::Element::name),
+                    "dtype": tensor.element().map_or("?", zvf::tet::Element::name),
                     "shape": tensor.shape(),
                     "chunk_shape": tensor.chunk_shape(),
                 })
             })
             .collect();
-        let chunk =
-            |(_, row, tensor): &(usize, &zvf::format::tet::Row, &zvf::tensor::Tensor<'_>)| {
-                json!({
-                    "dataset_id": row.dataset_id(),
-                    "chunk_index": coords(row, tensor.shape().len()),
-                    "payload_offset": row.payload_offset(),
-                    "raw_byte_len": row.raw_byte_len(),
-                    "stored_byte_len": row.stored_byte_len(),
-                    "codec": codec(row),
-                })
-            };
+        let chunk = |(_, row, tensor): &(usize, &zvf::tet::Row, &zvf::tensor::Tensor<'_>)| {
+            json!({
+                "dataset_id": row.dataset_id(),
+                "chunk_index": coords(row, tensor.shape().len()),
+                "payload_offset": row.payload_offset(),
+                "raw_byte_len": row.raw_byte_len(),
+                "stored_byte_len": row.stored_byte_len(),
+                "codec": codec(row),
+            })
+        };
         let superblock = parsed.superblock();
         let listed: Vec<Value> =
             if chunks { listed.iter().map(chunk).collect() } else { Vec::new() };
@@ -261,7 +260,7 @@ fn info(
         table.row(vec![
             tensor.id().to_string(),
             EscapedName(tensor.name()).to_string(),
-            tensor.element().map_or("?", zvf::format::tet::Element::name).to_owned(),
+            tensor.element().map_or("?", zvf::tet::Element::name).to_owned(),
             table::vector(tensor.shape()),
             table::vector(tensor.chunk_shape()),
             table::count(chunks),
@@ -293,7 +292,7 @@ fn info(
     Ok(())
 }
 
-fn codec(row: &zvf::format::tet::Row) -> &'static str {
+fn codec(row: &zvf::tet::Row) -> &'static str {
     match row.codec() {
         Codec::Raw => "raw",
         Codec::Zstd => "zstd",

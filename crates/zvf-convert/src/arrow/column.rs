@@ -13,7 +13,7 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as Named};
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
 use super::refused;

@@ -21,7 +21,7 @@ use crate::ConvertError;
 ///
 /// ```
 /// use zvf_convert::ArrowWriter;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
@@ -123,7 +123,7 @@ fn broken() -> ConvertError {
 ///
 /// ```
 /// use zvf_convert::ParquetWriter;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
@@ -241,7 +241,7 @@ const ROW_GROUP: usize = 64 << 20;
 #[cfg(test)]
 mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
     use super::*;

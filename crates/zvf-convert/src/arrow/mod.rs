@@ -29,7 +29,7 @@ use crate::{ConvertError, elements_as_rows};
 ///
 /// ```
 /// use zvf_convert::record_batch;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Kind};
 ///
 /// let points = [1.5_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
@@ -51,7 +51,7 @@ pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
 ///
 /// ```
 /// use zvf_convert::element_record_batch;
-/// use zvf_format::metadata::Dtype;
+/// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Elements, Kind};
 ///
 /// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;

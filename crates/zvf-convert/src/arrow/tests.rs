@@ -5,7 +5,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int64Type, UInt8Type, UInt16Type,
 };
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Categories, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 
 use super::*;

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
 use super::input::Bytes;

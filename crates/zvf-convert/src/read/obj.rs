@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
 use super::input::Bytes;

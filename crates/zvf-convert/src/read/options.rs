@@ -1,6 +1,6 @@
 //! What a caller may want to be read otherwise.
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 /// How to read a file.

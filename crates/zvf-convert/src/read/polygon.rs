@@ -1,7 +1,7 @@
 //! Edges and faces in the making.
 
 use zvf_format::Class;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 
 use super::roles::MOST_CORNERS;
 use super::values::{NamedValues, Values, take_all};

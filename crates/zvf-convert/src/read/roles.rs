@@ -1,7 +1,7 @@
 //! Records of named fields: which field is what, and vertices from a block of them.
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Kind, ObjectId, Value};
 
 use super::record::{Slot, Vertices};

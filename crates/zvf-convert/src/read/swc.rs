@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
 use super::input::Bytes;

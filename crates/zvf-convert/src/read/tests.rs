@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use proptest::prelude::*;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Kind};
 
 use super::*;

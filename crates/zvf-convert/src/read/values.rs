@@ -1,6 +1,6 @@
 //! Columns in the making: from text, from bytes as they are stored, from numbers.
 
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Column, Field};
 
 use crate::ConvertError;

@@ -27,11 +27,13 @@ use crate::error::{Class, Expected, FormatError, Part};
 mod cell;
 mod decimal;
 mod delta;
+mod list;
 mod offsets;
 mod path;
 
 pub use cell::CellKey;
 pub use delta::Delta;
+pub use list::count_printed_keys;
 pub use offsets::Offsets;
 pub use path::ChunkPath;
 

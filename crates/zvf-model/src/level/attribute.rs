@@ -15,9 +15,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::arrays::Column as ColumnDoc;
-use zvf_format::metadata::{Dtype, columns};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::Column as ColumnDoc;
+use zvf_metadata::{Dtype, columns};
 use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;

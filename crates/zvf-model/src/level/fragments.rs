@@ -193,7 +193,7 @@ const MOST_BYTES: u64 = 1 << 30;
 #[cfg(test)]
 mod tests {
     use zvf_format::fragment::FragmentIndexBuilder;
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
 

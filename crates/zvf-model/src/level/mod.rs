@@ -25,9 +25,9 @@ use tokio::sync::OnceCell;
 use zvf_format::grid::{Bins, ChunkRange, ChunkShape};
 use zvf_format::key::ChunkKey;
 use zvf_format::key::Delta;
-use zvf_format::metadata::arrays::{GeometryIndex, Vertices};
-use zvf_format::metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::{GeometryIndex, Vertices};
+use zvf_metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Dtype;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Dtype;
-use zvf_format::metadata::arrays::LinkAttribute as Doc;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Dtype;
+use zvf_metadata::arrays::LinkAttribute as Doc;
 use zvf_store::{Caching, Cells, Dense, Listing};
 
 use super::{LinkFamily, LinkRecords};

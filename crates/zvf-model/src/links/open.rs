@@ -6,9 +6,9 @@ use tokio::sync::OnceCell;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
-use zvf_format::metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
-use zvf_format::metadata::{Dtype, DtypeKind, Family as Layout, LinkStore, Token};
 use zvf_format::{Class, Expected};
+use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
+use zvf_metadata::{Dtype, DtypeKind, Family as Layout, LinkStore, Token};
 use zvf_store::Cells;
 
 use super::segment::{Form, LinkSegment};

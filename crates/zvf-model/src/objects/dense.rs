@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::metadata::Dtype;
 use zvf_format::{Class, Expected};
+use zvf_metadata::Dtype;
 use zvf_store::Dense;
 
 use super::ObjectManifest;

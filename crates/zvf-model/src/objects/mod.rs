@@ -26,9 +26,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
-use zvf_format::metadata::ManifestLayout;
-use zvf_format::metadata::arrays::{IdForm, ObjectIndex as Doc};
 use zvf_format::{Class, Expected};
+use zvf_metadata::ManifestLayout;
+use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
 use zvf_store::{Dense, Rows};
 
 pub use follow::{Followed, ObjectRuns, Run};

@@ -9,7 +9,7 @@
 //! Wherever the column does not settle a question, it is left alone and the manifests are asked.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_store::Caching;
 
 use super::table::{ChunkOwners, Owner};

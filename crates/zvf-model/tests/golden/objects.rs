@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use zvf_format::fragment::Fragment;
-use zvf_format::metadata::DtypeKind;
+use zvf_metadata::DtypeKind;
 use zvf_model::{Column, ColumnBuilder, Members, ObjectId, RowAttribute, Value as One};
 use zvf_store::Caching;
 

@@ -19,7 +19,7 @@ mod own;
 mod shares;
 mod whole;
 
-use zvf_format::metadata::{Capability, CrossLevelStorage, Root as RootDocument};
+use zvf_metadata::{Capability, CrossLevelStorage, Root as RootDocument};
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};

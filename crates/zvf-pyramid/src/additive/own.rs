@@ -5,7 +5,7 @@
 //! order in which they were there; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
-use zvf_format::metadata::{Level as Document, Refinement, Token};
+use zvf_metadata::{Level as Document, Refinement, Token};
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{LevelWriter, Outside, WriteOptions};

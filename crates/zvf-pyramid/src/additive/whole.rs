@@ -5,7 +5,7 @@
 //! which are made anew.
 
 use zvf_format::key::Delta;
-use zvf_format::metadata::{Capability, LinksConvention};
+use zvf_metadata::{Capability, LinksConvention};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 

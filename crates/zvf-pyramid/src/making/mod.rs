@@ -13,7 +13,7 @@ mod points;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
-use zvf_format::metadata::{Codec, Level as Document, LinkStore, Node};
+use zvf_metadata::{Codec, Level as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, Level, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, Codecs, Store};

@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
-use zvf_format::metadata::arrays::{LinkSegment, LinksFamily};
-use zvf_format::metadata::{GroupDoc, LinkStore, Root};
 use zvf_format::ragged;
+use zvf_metadata::arrays::{LinkSegment, LinksFamily};
+use zvf_metadata::{GroupDoc, LinkStore, Root};
 use zvf_store::{Build, CellSink};
 
 use super::coarsen::{Level, NONE};
@@ -202,8 +202,8 @@ mod tests {
         let level = |starts: &[usize]| Level { starts: starts.to_vec(), ..Level::default() };
         let (fine, coarse) = (level(&[0, 2, 7]), level(&[0, 2, 2, 5]));
         let root = Root::new(
-            zvf_format::metadata::ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]),
-            zvf_format::metadata::Axis::spatial(1).unwrap(),
+            zvf_metadata::ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]),
+            zvf_metadata::Axis::spatial(1).unwrap(),
         );
         let pair = Pair { root: &root, fine: &fine, coarse: &coarse, at: 0, gap: 1 };
         let parents = [0, 0, 4, NONE, 1, 0, 2];

@@ -19,7 +19,7 @@ mod read;
 mod write;
 
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Level, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
@@ -118,7 +118,7 @@ async fn write_levels(
     store: &Store,
     build: &Build,
     reference: &Reference,
-) -> Result<(Vec<LevelReport>, zvf_format::metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let mut root = Root::of(store);
     let mut source = read::level(store).await?;
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,8 +6,8 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::metadata::arrays::{Fragments, ObjectIndex, Vertices};
-use zvf_format::metadata::{Dtype, FillValue, GroupDoc, Level as Document, Node, Object, Root};
+use zvf_metadata::arrays::{Fragments, ObjectIndex, Vertices};
+use zvf_metadata::{Dtype, FillValue, GroupDoc, Level as Document, Node, Object, Root};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::Level;

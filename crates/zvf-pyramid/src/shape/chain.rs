@@ -123,7 +123,7 @@ fn every(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) 
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Field, Kind, ObjectId};
 
     use super::*;

@@ -140,7 +140,7 @@ impl Joined {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::Field;
 
     use super::*;

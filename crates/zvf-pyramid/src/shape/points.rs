@@ -182,7 +182,7 @@ const DENSE: u64 = 4;
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::{Field, Kind};
 
     use super::*;

@@ -126,7 +126,7 @@ fn nearest(parents: &[u32], heads: &[u32]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::Kind;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zvf_format::metadata::{Capability, CrossLevelStorage, Token};
+use zvf_metadata::{Capability, CrossLevelStorage, Token};
 use zvf_model::{Batch, Column, Elements, Field, Kind, Level, LevelReader, ObjectId};
 use zvf_pyramid::{Method, Options, Rule, Strategy};
 use zvf_query::{LevelRule, Query, Reader};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use zvf_format::metadata::Capability;
+use zvf_metadata::Capability;
 use zvf_model::{Batch, Kind, Level, LevelReader};
 use zvf_pyramid::{Ladder, Method, Options, Reference, Strategy, build_reference};
 

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use futures_util::FutureExt as _;
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelReport, Options, PyramidEvent, PyramidNotice};
 
 use crate::made::{quick, store, walks, with_objects};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, CrossLevelStorage};
+use zvf_metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, Level, Members, ObjectId, Value, VertexRow};
 use zvf_pyramid::{Ladder, LevelReport, Method, OfKind, Options, Reference, build_reference};
 use zvf_query::{PLACES, Query, Reader};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Batch, Elements, Kind, Level, LevelLink, ObjectId, Value, VertexRow};
 use zvf_pyramid::Options;
 use zvf_query::{PLACES, Query, Reader};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, Level, Members, ObjectId, Parts};
 use zvf_pyramid::{LevelReport, Options};
 use zvf_query::{Query, Reader};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, Level, LevelReader, ObjectId};
 use zvf_pyramid::{Method, Options, Rule, Strategy};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zvf_format::metadata::CrossLevelStorage;
+use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Options, PyramidError, Reference, build_reference};
 
 use crate::made::{build, level, open, quick, store, walks, with_objects};
@@ -78,7 +78,7 @@ async fn a_store_in_shards_gets_levels_in_shards() {
     let dir = tempfile::tempdir().unwrap();
     let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
     let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
-    let axes = zvf_format::metadata::Axis::spatial(3).unwrap();
+    let axes = zvf_metadata::Axis::spatial(3).unwrap();
     let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
     let schema = schema.sharded(&[4; 3]).unwrap().with_codecs(zvf_store::Codecs::zstd(3));
     let options = zvf_write::WriteOptions { build: quick(), ..Default::default() };
@@ -91,7 +91,7 @@ async fn a_store_in_shards_gets_levels_in_shards() {
     let store = open(&address).await;
     for report in &reports {
         let node = store.node(&format!("{}/vertices", report.level)).await.unwrap();
-        let Some(zvf_format::metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
+        let Some(zvf_metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
         assert!(doc.sharding().is_some(), "{report}");
         assert_eq!(level(&address, report.level).await.parts().len(), 6);
     }

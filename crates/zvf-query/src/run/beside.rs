@@ -5,7 +5,7 @@
 //! that comes first in the index counts, among those that are asked for.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
 use zvf_store::Caching;
 

@@ -3,7 +3,7 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
 use super::held::Held;

@@ -1,6 +1,6 @@
 //! Edges and faces cut at the boundary of a region, and the values at the cuts.
 
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use super::chain::Place;

@@ -76,7 +76,7 @@ pub(crate) fn ranges<'a>(
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
 

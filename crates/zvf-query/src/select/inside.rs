@@ -86,12 +86,12 @@ impl<'a> Test<'a> {
 pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
     let bytes = column.row(row);
     match (column.dtype().kind, column.dtype().size) {
-        (zvf_format::metadata::DtypeKind::Float, 4) => {
+        (zvf_metadata::DtypeKind::Float, 4) => {
             for (x, bytes) in point.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *x = f32::from_le_bytes(*bytes).into();
             }
         }
-        (zvf_format::metadata::DtypeKind::Float, 8) => {
+        (zvf_metadata::DtypeKind::Float, 8) => {
             for (x, bytes) in point.iter_mut().zip(bytes.as_chunks::<8>().0) {
                 *x = f64::from_le_bytes(*bytes);
             }
@@ -183,7 +183,7 @@ const AXES: usize = Bounds::MAX_AXES;
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
 
     use super::*;
 
@@ -192,7 +192,7 @@ mod tests {
         let bytes: Vec<u8> = values
             .iter()
             .flat_map(|x| match (dtype.kind, dtype.size) {
-                (zvf_format::metadata::DtypeKind::Int, 4) => (*x as i32).to_le_bytes().to_vec(),
+                (zvf_metadata::DtypeKind::Int, 4) => (*x as i32).to_le_bytes().to_vec(),
                 (_, 4) => (*x as f32).to_le_bytes().to_vec(),
                 _ => x.to_le_bytes().to_vec(),
             })

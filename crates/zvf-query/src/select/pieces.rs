@@ -5,7 +5,7 @@
 //! read.
 
 use bytes::Bytes;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::Column;
 
 use super::held::Held;

@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::metadata::{ArrayDoc, Codec, DataType, KeyList, Object};
 use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Codec, DataType, KeyList, Object};
 
 use super::room::Kept;
 use super::shards::{Shards, Whole};

@@ -14,7 +14,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
-use zvf_format::metadata::{ArrayDoc, AttributeSpec, AttributeSpecs, Dtype, Object, Root};
+use zvf_metadata::{ArrayDoc, AttributeSpec, AttributeSpecs, Dtype, Object, Root};
 
 use crate::key::Key;
 
@@ -105,7 +105,7 @@ fn spec(attributes: &Object) -> Option<AttributeSpec> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use zvf_format::metadata::{Axis, DataType, ZarrVectors};
+    use zvf_metadata::{Axis, DataType, ZarrVectors};
 
     use super::*;
 

@@ -10,8 +10,8 @@
 //! Not here: what an item means; which value stands for "absent".
 
 use bytes::Bytes;
-use zvf_format::metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue, Object};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
 use super::room::Growing;
@@ -24,7 +24,7 @@ use crate::num::{to_u64, to_usize};
 /// What a standalone array of items will be.
 ///
 /// ```
-/// use zvf_format::metadata::{Dtype, FillValue};
+/// use zvf_metadata::{Dtype, FillValue};
 /// use zvf_store::DensePlan;
 ///
 /// let ids = DensePlan::new(Dtype::INT64);
@@ -77,7 +77,7 @@ impl DensePlan {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
 /// // One object with id 0: nothing but the fill value, so nothing is stored.
-/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_format::metadata::Dtype::INT64))?;
+/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_metadata::Dtype::INT64))?;
 /// ids.push(&0_i64.to_le_bytes())?;
 /// let report = ids.finish(|_| ()).await?;
 /// assert_eq!((report.rows, report.objects), (1, 0));
@@ -100,7 +100,7 @@ pub struct DenseReport {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
-/// # use zvf_format::metadata::{Dtype, FillValue};
+/// # use zvf_metadata::{Dtype, FillValue};
 /// # use zvf_store::{Build, BuildOptions, DensePlan};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;

@@ -5,8 +5,8 @@
 //!
 //! Only in a directory of this machine: object stores have neither second names nor such a step.
 
-use zvf_format::metadata::{ArrayDoc, Root};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Root};
 
 use super::Build;
 #[cfg(feature = "local")]
@@ -22,7 +22,7 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
@@ -61,7 +61,7 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
@@ -118,7 +118,7 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
@@ -230,7 +230,7 @@ fn documents_in(
 
 #[cfg(feature = "local")]
 fn array(text: &[u8]) -> Option<ArrayDoc> {
-    use zvf_format::metadata::Node;
+    use zvf_metadata::Node;
     match Node::parse(text) {
         Ok(Node::Array(doc)) => Some(*doc),
         _ => None,

@@ -43,8 +43,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_format::metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
 #[cfg(all(not(feature = "internals"), feature = "local"))]
@@ -109,7 +109,7 @@ impl Default for BuildOptions {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::metadata::{Axis, Level, Root, ZarrVectors};
+/// use zvf_metadata::{Axis, Level, Root, ZarrVectors};
 /// use zvf_store::{Build, BuildOptions, CellPlan, Store};
 ///
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
@@ -196,7 +196,7 @@ impl Build {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
     /// use zvf_format::key::ChunkKey;
-    /// use zvf_format::metadata::{Axis, Root, ZarrVectors};
+    /// use zvf_metadata::{Axis, Root, ZarrVectors};
     /// use zvf_store::{Build, BuildOptions, CellPlan};
     ///
     /// let (work, plan) = (dir.path().join("work"), CellPlan::new(vec![0], vec![9]));

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, Codec, DataTypeKind, Family, GroupDoc, Node};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Codec, DataTypeKind, Family, GroupDoc, Node};
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};

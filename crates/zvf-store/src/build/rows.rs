@@ -10,7 +10,7 @@
 //!
 //! Not here: what a row holds.
 
-use zvf_format::metadata::{ArrayDoc, Codec, DataType, Object};
+use zvf_metadata::{ArrayDoc, Codec, DataType, Object};
 
 use super::Build;
 use super::room::Growing;

@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use proptest::prelude::*;
 use serde_json::json;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, Dtype, FillValue, Object, ZarrVectors};
+use zvf_metadata::{Axis, Dtype, FillValue, Object, ZarrVectors};
 
 use super::*;
 use crate::{Caching, Codecs, Store};
@@ -16,11 +16,7 @@ use crate::{Caching, Codecs, Store};
 fn root() -> Root {
     let block = ZarrVectors::new(vec![10.0, 10.0], [vec![-10.0, 0.0], vec![19.0, 9.0]]);
     let mut root = Root::new(block, Axis::spatial(2).unwrap());
-    root.multiscales[0].datasets.push(zvf_format::metadata::Dataset::new(
-        "0",
-        vec![1.0; 2],
-        vec![5.0; 2],
-    ));
+    root.multiscales[0].datasets.push(zvf_metadata::Dataset::new("0", vec![1.0; 2], vec![5.0; 2]));
     root
 }
 

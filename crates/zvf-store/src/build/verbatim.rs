@@ -12,8 +12,8 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use zvf_format::metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
 use super::shards::{Shards, Whole};
 use super::{Build, locked};

@@ -1,11 +1,11 @@
 //! The codec list of an array document, as what a reader has to do.
 //!
-//! Not here: the spelling of codecs (`zvf_format::metadata`).
+//! Not here: the spelling of codecs (`zvf_metadata`).
 
 use std::sync::Arc;
 
-use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, Sharding};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Codec, CodecKind, Sharding};
 
 use super::{Chain, Step};
 use crate::error::{Op, StoreError};

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
-use zvf_format::metadata::{Blosc, Codec, CodecKind};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{Blosc, Codec, CodecKind};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};

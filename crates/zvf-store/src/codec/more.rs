@@ -19,8 +19,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zarrs::array::{BytesRepresentation, BytesToBytesCodecTraits, Codec as Known, CodecOptions};
 use zarrs::metadata::v3::MetadataV3;
-use zvf_format::metadata::Codec;
 use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_metadata::Codec;
 
 use crate::error::StoreError;
 
@@ -88,7 +88,7 @@ impl Eq for More {}
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use zvf_format::metadata::ArrayDoc;
+    use zvf_metadata::ArrayDoc;
 
     use super::*;
 

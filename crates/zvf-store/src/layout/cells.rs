@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, Family, Object};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, Family, Object};
 
 use super::native::{Body, Native, Wanted};
 use super::packed::PackedCells;

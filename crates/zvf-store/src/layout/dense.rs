@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, GroupDoc, Object};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, GroupDoc, Object};
 
 use super::fill::fill_item;
 use super::grid::{Grid, bytes_of, filled};

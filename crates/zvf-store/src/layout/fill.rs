@@ -1,6 +1,6 @@
 //! The item that stands for what was never stored, as bytes.
 
-use zvf_format::metadata::{Dtype, Fill};
+use zvf_metadata::{Dtype, Fill};
 
 use crate::num::to_usize;
 
@@ -34,7 +34,7 @@ fn float_item(value: f64, size: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::DtypeKind;
+    use zvf_metadata::DtypeKind;
 
     use super::*;
 

@@ -17,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::metadata::KeyList;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
+use zvf_metadata::KeyList;
 
 use super::packed::PackedCells;
 use super::table::KeyTable;

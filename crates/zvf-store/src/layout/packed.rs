@@ -17,9 +17,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
-use zvf_format::pack::CellTable;
-use zvf_format::tet::Axis;
 use zvf_format::{Class, Expected, Found};
+use zvf_tet::Axis;
+use zvf_tet::pack::CellTable;
 
 use super::grid::Grid;
 use super::part;

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::metadata::{ArrayDoc, GroupDoc, Object};
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
+use zvf_metadata::{ArrayDoc, GroupDoc, Object};
 
 use super::packed::{PackedCells, coordinate};
 use super::shard::Shards;

@@ -17,9 +17,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
-use zvf_format::metadata::ArrayDoc;
 use zvf_format::shard::{IndexLocation, ShardIndex};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::ArrayDoc;
 
 use crate::codec::IndexCoding;
 use crate::error::{Op, StoreError};

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 
 use super::table::KeyTable;
 use crate::codec::{Coding, Job, Packing, undo_many};

@@ -13,8 +13,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_format::pack::{Contents, Documents, PackedArray};
 use zvf_format::{Class, Expected};
+use zvf_tet::pack::{Contents, Documents, PackedArray};
 
 use super::{ByteRange, Child, Get, Got, IoStats, Version};
 use crate::docs::document;

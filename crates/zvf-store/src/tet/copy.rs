@@ -3,7 +3,7 @@
 //! A run is side by side in the result and `stride` bytes apart in the tile. Whole runs are one copy;
 //! the others go element by element, in a loop for each size there is.
 
-use zvf_format::tet::{Run, Runs};
+use zvf_tet::{Run, Runs};
 
 use crate::num::to_usize;
 

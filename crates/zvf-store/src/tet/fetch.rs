@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_format::tet::{Codec, DECODED_CAP, Plan, Row, Runs, Touched};
 use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_tet::{Codec, DECODED_CAP, Plan, Row, Runs, Touched};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, undo_many};
@@ -124,7 +124,7 @@ async fn flush(
 fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
     let whole = touched.row().payload_offset()..touched.row().payload_end();
     let start = touched.row().payload_offset();
-    let span = |run: zvf_format::tet::Run| {
+    let span = |run: zvf_tet::Run| {
         let first = start.saturating_add(run.src);
         first..first.saturating_add(reach(run.count, run.stride, size))
     };
@@ -137,7 +137,7 @@ fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
 
 /// Copies those runs that lie in this part of the tile.
 fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u8]) {
-    let here = |run: &zvf_format::tet::Run| {
+    let here = |run: &zvf_tet::Run| {
         let end = run.src.saturating_add(reach(run.count, run.stride, size));
         run.src >= part.start && end <= part.end
     };

@@ -20,11 +20,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use zvf_format::tet::{
+use zvf_format::FormatError;
+use zvf_tet as tet;
+use zvf_tet::{
     Axis, Directory, Element, File, Geometry, Index, Lookup, MemoryBudget, Need, Open, Places,
     Plan, Superblock,
 };
-use zvf_format::{FormatError, tet};
 
 use crate::error::StoreError;
 use crate::file::RangedFile;
@@ -36,7 +37,7 @@ use crate::num::{to_u64, to_usize};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
-/// use zvf_format::tet::Axis;
+/// use zvf_tet::Axis;
 /// use zvf_store::{OpenOptions, RangedFile, TetFile};
 ///
 /// let file = TetFile::open(RangedFile::open(path, &OpenOptions::default()).await?).await?;

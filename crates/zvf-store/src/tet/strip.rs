@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use zvf_format::tet::{Codec, Row, Span};
 use zvf_format::{Class, Expected, Found};
+use zvf_tet::{Codec, Row, Span};
 
 use super::{TetDataset, TetFile, fetch};
 use crate::error::{Op, StoreError};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Family;
+use zvf_metadata::Family;
 use zvf_store::{Caching, Cells, Dense, Rows, Store};
 
 use crate::walk::{Found, Kind, arrays};

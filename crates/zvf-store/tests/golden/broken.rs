@@ -4,7 +4,7 @@ use object_store::path::Path;
 use serde_json::Value;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::Family;
+use zvf_metadata::Family;
 use zvf_store::{Caching, Key, Notice, OpenOptions, Store, StoreError};
 
 use crate::walk::{Found, Kind, arrays};

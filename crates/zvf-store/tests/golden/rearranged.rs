@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archives::{Unpacked, files, ids, in_memory};
 use object_store::memory::InMemory;
 use zvf_format::Class;
-use zvf_format::metadata::{Family, Node};
+use zvf_metadata::{Family, Node};
 use zvf_store::{
     Arrange, BloscSettings, Build, BuildOptions, Caching, Codecs, Moved, OpenOptions,
     Rearrangement, Store,

@@ -14,7 +14,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use zarrs::array::{Array, ArrayBytes};
 use zarrs::storage::store::MemoryStore;
 use zarrs::storage::{StoreKey, WritableStorageTraits as _};
-use zvf_format::metadata::Family;
+use zvf_metadata::Family;
 use zvf_store::{
     Arrange, BloscSettings, Build, BuildOptions, Caching, Codecs, OpenOptions, Rearrangement, Store,
 };

@@ -6,7 +6,7 @@ use fault_store::{Fault, FaultStore};
 use object_store::ObjectStore;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{Axis, Dataset, Root, ZarrVectors};
+use zvf_metadata::{Axis, Dataset, Root, ZarrVectors};
 use zvf_store::{
     Build, BuildOptions, Caching, CellPlan, Notice, OpenOptions, RowPlan, Store, StoreError,
 };
@@ -22,7 +22,7 @@ fn root() -> Root {
 async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>, StoreError> {
     let store: Arc<dyn ObjectStore> = backend.clone();
     let build = Build::in_object_store(store, "s", BuildOptions::default()).await?;
-    let level = zvf_format::metadata::GroupDoc::parse(
+    let level = zvf_metadata::GroupDoc::parse(
         br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": []}}}"#,
     );
     build.group("0", &level?).await?;

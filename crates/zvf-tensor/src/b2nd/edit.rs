@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use zvf_format::caterva::{ChunkPlace, Frame};
+use zvf_b2nd::{ChunkPlace, Frame};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::OpenOptions;
 

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_blosc::{Decoder, Layout, Stored};
-use zvf_format::caterva::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 

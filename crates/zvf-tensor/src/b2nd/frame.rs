@@ -5,13 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_b2nd::{ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer, Geometry};
 use zvf_blosc::{Chunk, Decoder, Layout, Stored};
-use zvf_format::caterva::{
-    ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer, Geometry,
-};
-use zvf_format::tet::MemoryBudget;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
+use zvf_tet::MemoryBudget;
 
 use super::fetch;
 use super::lent::{Decoders, Lent};
@@ -307,7 +305,7 @@ impl BlockArray {
         let frame = self.frame()?;
         let own = frame.metalayer().name().text().as_bytes();
         let entries = frame.header().metalayers().filter(|entry| entry.name != own);
-        let entry = |entry: zvf_format::caterva::Entry<'_>| {
+        let entry = |entry: zvf_b2nd::Entry<'_>| {
             (entry.name.to_vec(), self.0.header.slice_ref(entry.content))
         };
         Ok(entries.map(entry).collect())
@@ -331,7 +329,7 @@ impl BlockArray {
         let at = |from: u64| self.0.start.saturating_add(from);
         let bytes = self.0.file.read(at(range.start)..at(range.end)).await?;
         let trailer = FrameTrailer::parse(&bytes)?;
-        let entry = |entry: zvf_format::caterva::Entry<'_>| {
+        let entry = |entry: zvf_b2nd::Entry<'_>| {
             (entry.name.to_vec(), Bytes::copy_from_slice(entry.content))
         };
         Ok(trailer.entries().map(entry).collect())

@@ -11,7 +11,7 @@
 //!
 //! Arrays are written whole or chunk by chunk, and changed by writing a new one beside: see `write` and `edit`.
 //!
-//! Not here: the bytes of the format (`zvf_format::caterva`), blocks (`zvf-blosc`).
+//! Not here: the bytes of the format (`zvf_b2nd`), blocks (`zvf-blosc`).
 
 mod edit;
 mod fetch;

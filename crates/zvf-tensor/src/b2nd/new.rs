@@ -3,11 +3,11 @@
 //! Not here: the chunks (`write`).
 
 use bytes::Bytes;
-use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
-use zvf_format::caterva::{
+use zvf_b2nd::{
     FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind, Geometry, Metalayer,
     MetalayerName, Partition,
 };
+use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
 use zvf_format::{Class, Expected};
 
 use super::frame::BlockArray;

@@ -16,11 +16,11 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-use zvf_blosc::{Encoder, constant_chunk};
-use zvf_format::caterva::{
+use zvf_b2nd::{
     Body, ChunkFile, ChunkHeader, ChunkPart, ChunkPlace, FrameKind, FrameTrailer, Special,
     encode_offsets,
 };
+use zvf_blosc::{Encoder, constant_chunk};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::{Op, StoreError};
 

@@ -11,7 +11,7 @@
 //! many. So a store of any version is packed, as it is, and unpacked into the same documents and contents.
 //! Bytes that were compressed are compressed again, which another library may do differently.
 //!
-//! Not here: where the datasets lie and what they are called (`zvf_format::pack`), and reading a pack
+//! Not here: where the datasets lie and what they are called (`zvf_tet::pack`), and reading a pack
 //! (`zvf_store::Store` opens it like any store).
 
 mod plan;

@@ -4,11 +4,11 @@
 //! read when they are written.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, DtypeKind};
-use zvf_format::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
-use zvf_format::tet::{Element, Geometry};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
 use zvf_store::{Cells, Dense, Key, Rows, Store, StoreError};
+use zvf_tet::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
+use zvf_tet::{Element, Geometry};
 
 use super::write::PackOptions;
 use crate::error::TensorError;

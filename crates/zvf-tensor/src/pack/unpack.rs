@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::metadata::{ArrayDoc, DataTypeKind, Node};
 use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Node};
 use zvf_store::{Build, Caching, Dense, Key, Rows, Store, StoreError, VerbatimArray};
 
 use super::plan::is_cells;

@@ -6,11 +6,11 @@
 use std::io::{Seek, Write};
 
 use bytes::Bytes;
-use zvf_format::metadata::Node;
-use zvf_format::pack::encode_documents;
-use zvf_format::tet::MemoryBudget;
 use zvf_format::{Class, Expected, Found};
+use zvf_metadata::Node;
 use zvf_store::{Caching, Dense, Op, Store, StoreError};
+use zvf_tet::MemoryBudget;
+use zvf_tet::pack::encode_documents;
 
 use super::plan::{self, Content, Part};
 use crate::error::TensorError;

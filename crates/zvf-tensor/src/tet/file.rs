@@ -14,9 +14,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_format::tet::{Axis, Element, MemoryBudget, Plan};
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
+use zvf_tet::{Axis, Element, MemoryBudget, Plan};
 
 use crate::array::{Array, View};
 use crate::error::TensorError;

@@ -1,6 +1,6 @@
 //! `.tet` files: list, slice, view, check and write.
 //!
-//! Not here: the bytes of the format (`zvf_format::tet`), and how ranges become elements
+//! Not here: the bytes of the format (`zvf_tet`), and how ranges become elements
 //! (`zvf_store::TetFile`).
 
 mod file;

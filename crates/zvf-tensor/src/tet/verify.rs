@@ -1,7 +1,7 @@
 //! Everything there is to say about a `.tet` file: its rules, and on request every payload.
 //!
 //! ```text
-//! O1 to O9, V1 to V6, F1 to F8    structure, by zvf_format::tet
+//! O1 to O9, V1 to V6, F1 to F8    structure, by zvf_tet
 //! R1                              a zstd payload decodes, to exactly the bytes of its chunk
 //! Z1                              zone maps say of each chunk what its elements are
 //! ```
@@ -12,7 +12,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use zvf_format::tet::{Codec, DECODED_CAP, Severity};
+use zvf_tet::{Codec, DECODED_CAP, Severity};
 
 use super::file::TensorFile;
 use crate::error::TensorError;

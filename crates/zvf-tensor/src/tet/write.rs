@@ -15,12 +15,12 @@ use std::io::{Seek, SeekFrom, Write};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use serde_json::json;
-use zvf_format::tet::{
+use zvf_format::{Class, Expected, Found};
+use zvf_store::{Op, StoreError};
+use zvf_tet::{
     Codec, DatasetSpec, Element, Geometry, Layout, MemoryBudget, Run, Selection, Tile,
     encode_footer,
 };
-use zvf_format::{Class, Expected, Found};
-use zvf_store::{Op, StoreError};
 
 use super::file::TensorFile;
 use super::metadata::Metadata;
@@ -30,7 +30,7 @@ use crate::num::{to_u64, to_usize};
 /// A tensor to be written.
 ///
 /// ```
-/// use zvf_format::tet::Element;
+/// use zvf_tet::Element;
 /// use zvf_tensor::{Compression, NewTensor};
 ///
 /// let grid = NewTensor::new("grid", Element::F32, &[7, 5], &[3, 2])?.compressed(Compression::Zstd(3));
@@ -123,7 +123,7 @@ impl NewTensor {
 ///
 /// ```
 /// use std::io::Cursor;
-/// use zvf_format::tet::Element;
+/// use zvf_tet::Element;
 /// use zvf_tensor::{Memory, NewTensor, Slice, TensorFile, TetWriter};
 ///
 /// let counts = NewTensor::new("counts", Element::U8, &[5], &[3])?;
@@ -383,7 +383,7 @@ impl<'g> Ahead<'g> {
     }
 
     fn next(&mut self) -> Option<Tile> {
-        let mut coords = [0; zvf_format::tet::MAX_RANK];
+        let mut coords = [0; zvf_tet::MAX_RANK];
         let mut rest = self.at;
         for (c, count) in coords.iter_mut().zip(self.geometry.counts()).rev() {
             *c = rest.checked_rem(*count)?;

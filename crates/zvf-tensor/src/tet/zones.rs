@@ -10,7 +10,7 @@
 //! not wrong, and nothing is ever answered from a zone map.
 
 use serde::Deserialize;
-use zvf_format::tet::Element;
+use zvf_tet::Element;
 
 use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archives::Unpacked as Archived;
 use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
-use zvf_format::metadata::{DataTypeKind, Node};
+use zvf_metadata::{DataTypeKind, Node};
 use zvf_store::{Build, BuildOptions, Caching, OpenOptions, RangedFile, Store};
 use zvf_tensor::{Compression, Memory, PackOptions, TensorFile, Weight, pack, unpack};
 

@@ -11,12 +11,12 @@ use object_store::memory::InMemory;
 use proptest::prelude::*;
 use serde_json::Value;
 use zvf_format::Class;
-use zvf_format::tet::{Element, Rule};
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tensor::{
     Bound, Compression, Cut, Memory, Metadata, NewFile, NewTensor, Slice, Tensor, TensorAbout,
     TensorFile, TetWriter, Weight,
 };
+use zvf_tet::{Element, Rule};
 
 use super::sha256;
 
@@ -336,7 +336,7 @@ proptest! {
             TetWriter::new(Cursor::new(Vec::new()), vec![tensor], Default::default()).unwrap();
         writer.put_tensor(&elements).unwrap();
         let bytes = writer.finish(None).unwrap().into_inner();
-        prop_assert!(zvf_format::tet::File::parse_strict(&bytes).is_ok());
+        prop_assert!(zvf_tet::File::parse_strict(&bytes).is_ok());
 
         let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
         let cuts: Vec<Cut> = axes.iter().map(|(extent, _, step, (a, b))| {

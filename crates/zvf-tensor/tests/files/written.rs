@@ -5,9 +5,9 @@ use std::io::Cursor;
 use std::path::Path;
 
 use proptest::prelude::*;
+use zvf_b2nd::{Filter, FilterSlot};
 use zvf_blosc::{Blosc2Settings, Compressor};
 use zvf_format::Class;
-use zvf_format::caterva::{Filter, FilterSlot};
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tensor::{
     BlockArray, BlockEdit, BlockFile, BlockWriter, Constant, Memory, NewBlocks, Slice,

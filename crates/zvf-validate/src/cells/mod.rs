@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::GeometryType;
+use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
 pub(crate) use self::look::of_cell;

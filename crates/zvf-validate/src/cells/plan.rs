@@ -1,8 +1,8 @@
 //! What to look for in the cells of one level: everything that documents say, worked out once.
 
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::metadata::arrays::{Column, Vertices};
-use zvf_format::metadata::{CellEncoding, Dtype, GeometryType, Token};
+use zvf_metadata::arrays::{Column, Vertices};
+use zvf_metadata::{CellEncoding, Dtype, GeometryType, Token};
 
 use super::values::Positions;
 use crate::array::ChunkArray;
@@ -136,7 +136,7 @@ fn positions(
     }
 }
 
-fn bins(level: &LevelState, root: &zvf_format::metadata::Root, chunk: &[f64]) -> Option<Bins> {
+fn bins(level: &LevelState, root: &zvf_metadata::Root, chunk: &[f64]) -> Option<Bins> {
     let bin = level.node.meta().effective_bin_shape(root, &level.name)?;
     Bins::new(&ChunkShape::new(chunk).ok()?, &bin).ok()
 }

@@ -4,7 +4,7 @@
 //! extent is that of the others.
 
 use half::f16;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::num::{float, float_of, to_u64, to_usize};
 

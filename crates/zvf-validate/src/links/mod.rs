@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::{Family, Store as Stored};
-use zvf_format::metadata::{Family as Layout, GeometryType};
+use zvf_metadata::{Family as Layout, GeometryType};
 use zvf_store::Cells;
 
 use self::look::{LinkChunk, LinkLooked, look};

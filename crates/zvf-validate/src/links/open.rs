@@ -10,10 +10,8 @@
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
-use zvf_format::metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_format::metadata::{
-    Capability, Family as Layout, LinkStore, MetadataError, Node, Object, Token,
-};
+use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::{Capability, Family as Layout, LinkStore, MetadataError, Node, Object, Token};
 
 use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;

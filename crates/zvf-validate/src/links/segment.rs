@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use zvf_format::key::{CellKey, ChunkKey, Offsets};
 use zvf_format::link::{Body, Element, Family, RowShape};
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::Store as Stored;
-use zvf_format::metadata::Family as Layout;
+use zvf_metadata::Family as Layout;
 
 use super::look::{LinkLooked, first_row_of};
 use super::open::Opened;

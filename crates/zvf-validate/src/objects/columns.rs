@@ -1,6 +1,6 @@
 //! Attributes of objects and groups: a row for each, of the type that is said.
 
-use zvf_format::metadata::arrays::Rows;
+use zvf_metadata::arrays::Rows;
 
 use crate::array::lost;
 use crate::finding::Finding;
@@ -10,7 +10,7 @@ use crate::rules::metadata::{M19, M20};
 use crate::rules::structure::S17;
 use crate::run::{Run, Stop};
 use zvf_format::Class;
-use zvf_format::metadata::validate_attribute_name;
+use zvf_metadata::validate_attribute_name;
 
 /// C23, C2, M19: every array below `group`, for `rows` rows.
 pub(crate) async fn check(

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_store::{Dense, StoreError};
 
 use super::look::Entry;

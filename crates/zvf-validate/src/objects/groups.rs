@@ -1,6 +1,6 @@
 //! Groups: rows of ids, and ranges of ids.
 
-use zvf_format::metadata::arrays::Groups;
+use zvf_metadata::arrays::Groups;
 
 use super::columns;
 use crate::array::lost;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zvf_format::metadata::arrays::{IdForm, ObjectIndex};
-use zvf_format::metadata::{Capability, Dtype, Family, ManifestLayout, Node};
+use zvf_metadata::arrays::{IdForm, ObjectIndex};
+use zvf_metadata::{Capability, Dtype, Family, ManifestLayout, Node};
 use zvf_store::{Rows, StoreError};
 
 use super::dense::Table;

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zvf_format::metadata::GeometryType;
+use zvf_metadata::GeometryType;
 
 use self::index::Index;
 use self::look::{Entry, RowsLooked, Sought, look};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use zvf_format::metadata::{Dtype, GeometryType, Level, LinksConvention, Vocabulary};
+use zvf_metadata::{Dtype, GeometryType, Level, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
 

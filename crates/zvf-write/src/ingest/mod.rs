@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
 
 use crate::buffer::Buffer;

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use zvf_format::manifest::{Manifest, ManifestBuilder};
-use zvf_format::metadata::arrays::ObjectIndex;
-use zvf_format::metadata::{Dtype, GroupDoc};
+use zvf_metadata::arrays::ObjectIndex;
+use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 
 use super::cells::ENTRY;

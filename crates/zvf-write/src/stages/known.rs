@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use super::file::open;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, encode};
-use zvf_format::metadata::arrays::Fragments;
+use zvf_metadata::arrays::Fragments;
 use zvf_store::{Build, CellSink};
 
 use super::cells::Part;

@@ -32,7 +32,7 @@ mod sorted;
 use std::path::{Path, PathBuf};
 
 use zvf_format::key::Offsets;
-use zvf_format::metadata::Level;
+use zvf_metadata::Level;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};

@@ -17,7 +17,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::Field;
 
 use super::file::{Output, Written};

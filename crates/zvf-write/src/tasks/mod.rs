@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
-use zvf_format::metadata::Ome;
+use zvf_metadata::Ome;
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
@@ -67,7 +67,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 /// # let dir = tempfile::tempdir()?;
 /// # let address = dir.path().join("points.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::grid::ChunkShape;
-/// use zvf_format::metadata::{Axis, Dtype};
+/// use zvf_metadata::{Axis, Dtype};
 /// use zvf_model::{Batch, Column, Kind};
 /// use zvf_write::{Schema, SlicePlan, Stage, TaskPlan, Tasks, WriteOptions};
 ///
@@ -401,7 +401,8 @@ impl Tasks {
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
-/// use zvf_format::{grid::ChunkShape, metadata::Axis};
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_metadata::Axis;
 /// use zvf_model::Kind;
 /// use zvf_write::{Schema, SlicePlan, TaskPlan, Tasks, WriteOptions};
 ///

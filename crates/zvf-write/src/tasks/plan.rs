@@ -16,7 +16,8 @@ use crate::{Schema, WriteError};
 /// How a store is built by many processes.
 ///
 /// ```
-/// use zvf_format::{grid::ChunkShape, metadata::Axis};
+/// use zvf_format::grid::ChunkShape;
+/// use zvf_metadata::Axis;
 /// use zvf_model::Kind;
 /// use zvf_write::{Schema, SlicePlan, TaskPlan};
 ///

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::ObjectStoreExt as _;
 use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind};
 
 use super::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use archives::tree;
 use proptest::prelude::*;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Elements, Kind, Parts};
 
 use super::*;

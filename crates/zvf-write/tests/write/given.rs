@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 use zvf_store::{Caching, OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};

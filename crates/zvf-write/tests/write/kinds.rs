@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype, LinkStore};
+use zvf_metadata::{Axis, Dtype, LinkStore};
 use zvf_model::{
     Batch, Column, Elements, Kind, Level, LevelReader, Members, ObjectId, Parts, Value,
 };

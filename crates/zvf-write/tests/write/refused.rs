@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
 use zvf_write::{Outside, Schema, WriteError, WriteOptions, Writer};
 

@@ -1,7 +1,7 @@
 //! Random geometry of every kind comes back as it was.
 
 use proptest::prelude::*;
-use zvf_format::metadata::LinkStore;
+use zvf_metadata::LinkStore;
 use zvf_model::Kind;
 use zvf_store::Codecs;
 use zvf_write::WriteOptions;

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use zvf_b2nd::{ChunkHeader, Container, Frame};
 use zvf_blosc::Chunk;
-use zvf_format::caterva::{ChunkHeader, Container, Frame};
-use zvf_format::tet::{File, Index, Row, Severity};
+use zvf_tet::{File, Index, Row, Severity};
 
 use super::{Finding, Report, Settings};
 use crate::Error;

@@ -144,7 +144,7 @@ fn unsaid(batch: &Batch) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::metadata::Dtype;
+    use zvf_metadata::Dtype;
     use zvf_model::Column;
 
     use super::*;

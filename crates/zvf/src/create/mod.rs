@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
 use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
-use zvf_format::metadata::{Axis, Dtype};
+use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
 use zvf_store::{Build, Codecs};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
-use zvf_format::metadata::{Codec, Dtype};
+use zvf_metadata::{Codec, Dtype};
 use zvf_model::Kind;
 use zvf_store::Codecs;
 use zvf_write::{Schema, SlicePlan, WriteOptions};

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, Family, Node};
+use zvf_metadata::{ArrayDoc, Family, Node};
 use zvf_store::Store;
 
 use super::summary::Stored;

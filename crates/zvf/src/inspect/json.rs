@@ -1,7 +1,7 @@
 //! Values as JSON, for people: a float that JSON has no number for is a text.
 
 use serde_json::Value as Json;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
 
 /// A value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its

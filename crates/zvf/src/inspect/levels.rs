@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_format::metadata::Node;
+use zvf_metadata::Node;
 use zvf_model::{Level, LevelReader};
 use zvf_store::{LevelNode, Store};
 

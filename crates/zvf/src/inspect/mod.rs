@@ -29,7 +29,7 @@ pub use objects::ObjectView;
 pub use summary::{AxisSummary, Stored, Summary};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::metadata::{ArrayDoc, Codec, CodecKind, DataType, DataTypeKind};
+use zvf_metadata::{ArrayDoc, Codec, CodecKind, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
 /// The chain of an array in words: what decodes first comes last. The step that only turns items into

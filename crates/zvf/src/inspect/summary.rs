@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use zvf_format::metadata::{Object, Token, Vocabulary};
+use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
 use super::levels::LevelSummary;

@@ -23,7 +23,7 @@ use std::process::Command;
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_format::tet::Element;
+use zvf_tet::Element;
 
 use super::{Effort, limited};
 use crate::peers::{self, Talk};

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zvf_format::tet::Element;
 use zvf_store::OpenOptions;
 use zvf_tensor::{
     AnyArray, ArrayForm, Compression, ConvertOptions, Metadata, NewFile, NewTensor, Slice,
     TensorFile, TetWriter, convert,
 };
+use zvf_tet::Element;
 
 use super::super::{Case, memory};
 use super::{ELEMENTS, Stock};

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zvf_format::tet::Element;
 use zvf_store::OpenOptions;
 use zvf_tensor::{Bound, Cut, Slice, TensorFile, Weight};
+use zvf_tet::Element;
 
 use super::super::{Case, memory};
 use super::ours::{MOST_LABELS, labels};

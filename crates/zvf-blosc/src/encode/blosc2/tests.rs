@@ -1,7 +1,7 @@
 //! Chunks typed by hand, every refusal, and round trips of everything that can be asked for.
 
 use proptest::prelude::*;
-use zvf_format::caterva::Body;
+use zvf_b2nd::Body;
 
 use super::super::tests::ALL;
 use super::*;

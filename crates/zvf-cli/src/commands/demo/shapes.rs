@@ -1,6 +1,6 @@
 //! Geometry to show: something of every kind in a cube of 100, the same every time.
 
-use zvf::format::metadata::Dtype;
+use zvf::metadata::Dtype;
 use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 
 /// A batch of that kind.

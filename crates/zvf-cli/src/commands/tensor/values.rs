@@ -12,8 +12,8 @@ use std::io::{self, Write};
 
 use half::f16;
 use serde_json::Value;
-use zvf::format::tet::Element;
 use zvf::tensor::{Array, BlockValues};
+use zvf::tet::Element;
 
 /// Items of a known or unknown type, and how NumPy calls it.
 pub(super) struct Values<'a> {

@@ -9,7 +9,7 @@
 //! ```
 
 use zvf_format::Class;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 
 use crate::ConvertError;
 use crate::error::Place;

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use crate::NpyWriter;

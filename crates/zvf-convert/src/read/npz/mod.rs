@@ -17,7 +17,7 @@
 mod zip;
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Kind, ObjectId, Value};
 
 use super::input::Bytes;

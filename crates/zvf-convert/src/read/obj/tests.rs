@@ -1,6 +1,6 @@
 //! Meshes, lines and points, and files that are none.
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use crate::read::tests::{told, told_file};

@@ -1,7 +1,7 @@
 //! The body of a PLY file: values as text, or as bytes in either order.
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{Element, Encoding, Property};
 use crate::ConvertError;

@@ -11,7 +11,7 @@
 //! ```
 
 use zvf_format::Class;
-use zvf_format::metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::ConvertError;
 use crate::error::BadInput;

@@ -9,7 +9,7 @@ mod body;
 mod header;
 
 use zvf_format::Class;
-use zvf_format::metadata::DtypeKind;
+use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use self::body::Body;

@@ -1,6 +1,6 @@
 //! Files in each encoding, and files that are none.
 
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
 use crate::read::tests::{told, told_file};

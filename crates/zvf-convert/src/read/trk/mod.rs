@@ -14,7 +14,7 @@ mod header;
 mod world;
 
 use zvf_format::Class;
-use zvf_format::metadata::Dtype;
+use zvf_metadata::Dtype;
 use zvf_model::{Kind, ObjectId};
 
 use self::header::TrkHeader;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use zvf_format::metadata::LinksConvention;
+use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
 use super::marks::Marks;

@@ -1,0 +1,201 @@
+//! The block table of a chunk: where each block starts, and so where it ends.
+//!
+//! ```text
+//! offset      size  field
+//! header      4n    positions, i32, from the start of the chunk, in any order
+//! header+4n   4     dictionary size      only with a dictionary
+//!             size  dictionary
+//!             ...   blocks
+//! ```
+//!
+//! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where
+//! the next higher position begins, or with the chunk. When they do ascend, which is usual, an end is
+//! one look-up; otherwise [`BlockTable::span`] looks through the table, and [`BlockTable::sorted`]
+//! (feature `alloc`) pays for all ends at once.
+//!
+//! Not here: what lies in a span (`zvf-blosc`).
+
+use core::ops::Range;
+
+use zerocopy::little_endian::I32;
+
+use super::chunk::{Body, ChunkHeader};
+use zvf_format::cursor::Cursor;
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// The positions of the blocks of one chunk, borrowed from its front.
+///
+/// ```
+/// use zvf_b2nd::{BlockTable, ChunkHeader};
+///
+/// // Two blocks of 8 bytes, the second written first.
+/// let front = b"\x02\x01\x10\x01\x10\0\0\0\x08\0\0\0\x28\0\0\0\x20\0\0\0\x18\0\0\0";
+/// let table = BlockTable::parse(&ChunkHeader::parse(front)?, front)?;
+/// assert_eq!((table.span(0), table.span(1), table.span(2)), (Some(32..40), Some(24..32), None));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct BlockTable<'a> {
+    positions: &'a [I32], // each from the end of table and dictionary to below cbytes
+    dictionary: (u64, u64), // start and end; empty without one
+    cbytes: u64,
+    ascending: bool, // each position is above the one before it
+}
+
+impl<'a> BlockTable<'a> {
+    /// How many bytes of the chunk [`BlockTable::parse`] needs.
+    #[must_use]
+    pub fn front_len(header: &ChunkHeader) -> u64 {
+        header.table().end.saturating_add(if header.has_dictionary() { 4 } else { 0 })
+    }
+
+    /// Checks the table in the front of the chunk that `header` belongs to.
+    ///
+    /// A chunk without blocks (a raw copy, a special value) has an empty table.
+    ///
+    /// # Errors
+    ///
+    /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or in the
+    /// dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside the chunk.
+    pub fn parse(header: &ChunkHeader, front: &'a [u8]) -> Result<Self, FormatError> {
+        let cbytes = u64::from(header.cbytes());
+        if header.body() != Body::Blocks {
+            return Ok(Self { positions: &[], dictionary: (0, 0), cbytes, ascending: true });
+        }
+        let mut cur = Cursor::new(Part::BloscChunk, front);
+        cur.bytes("header", header.header_len().into())?;
+        let positions = cur.array::<I32>("block positions", header.block_count().into())?;
+        let dictionary = if header.has_dictionary() {
+            parse_dictionary(&mut cur, cbytes)?
+        } else {
+            (cur.at(), cur.at())
+        };
+
+        let (mut ascending, mut last) = (true, 0);
+        let allowed = Expected::Between(dictionary.1.into(), i128::from(cbytes).saturating_sub(1));
+        for (at, position) in positions.with_offsets() {
+            let position = position.get();
+            if !allowed.allows(position.into()) {
+                let class = if position < 0 { Class::Negative } else { Class::OutOfBounds };
+                return Err(cur.refuse(class, "block position", at, allowed, position));
+            }
+            if header.has_varying_blocks() && position <= last {
+                let expected = Expected::AtLeast(i128::from(last).saturating_add(1));
+                let class = Class::NotMonotonic;
+                return Err(cur.refuse(class, "block position", at, expected, position));
+            }
+            ascending &= position > last;
+            last = position;
+        }
+        Ok(Self { positions: positions.items, dictionary, cbytes, ascending })
+    }
+
+    /// The number of blocks in the table.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether the chunk is not stored in blocks, or has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Where block `j` starts in the chunk, or `None` past the last.
+    #[must_use]
+    pub fn start(&self, j: u32) -> Option<u64> {
+        self.positions.get(num::to_usize(j)).map(|position| position.get().unsigned_abs().into())
+    }
+
+    /// The bytes of block `j` in the chunk, or `None` past the last.
+    ///
+    /// Constant time when the positions ascend, else linear in the number of blocks.
+    #[must_use]
+    pub fn span(&self, j: u32) -> Option<Range<u64>> {
+        let start = self.start(j)?;
+        let next = if self.ascending {
+            self.start(j.checked_add(1)?)
+        } else {
+            self.starts().filter(|other| *other > start).min()
+        };
+        Some(start..next.unwrap_or(self.cbytes))
+    }
+
+    /// Whether each block starts after the one before it.
+    #[must_use]
+    pub const fn is_ascending(&self) -> bool {
+        self.ascending
+    }
+
+    /// Where the dictionary lies in the chunk, when there is one.
+    #[must_use]
+    pub const fn dictionary(&self) -> Option<Range<u64>> {
+        let (start, end) = self.dictionary;
+        if start == end { None } else { Some(start..end) }
+    }
+
+    /// All spans at once.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn sorted(&self) -> BlockSpans {
+        let starts = || self.positions.iter().map(|position| position.get().unsigned_abs());
+        let last = u32::try_from(self.cbytes).unwrap_or(u32::MAX); // it is an i32 in the header
+        let mut sorted: alloc::vec::Vec<u32> = starts().collect();
+        sorted.sort_unstable();
+        let span = |start| {
+            let next = sorted.partition_point(|other| *other <= start);
+            (start, sorted.get(next).copied().unwrap_or(last))
+        };
+        BlockSpans { spans: starts().map(span).collect() }
+    }
+
+    fn starts(&self) -> impl Iterator<Item = u64> {
+        self.positions.iter().map(|position| position.get().unsigned_abs().into())
+    }
+}
+
+/// The spans of all blocks of a chunk, by number.
+///
+/// ```
+/// use zvf_b2nd::{BlockTable, ChunkHeader};
+///
+/// let front = b"\x02\x01\x10\x01\x10\0\0\0\x08\0\0\0\x28\0\0\0\x20\0\0\0\x18\0\0\0";
+/// let spans = BlockTable::parse(&ChunkHeader::parse(front)?, front)?.sorted();
+/// assert_eq!(spans.get(0), Some(32..40));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockSpans {
+    spans: alloc::vec::Vec<(u32, u32)>, // start and end
+}
+
+#[cfg(feature = "alloc")]
+impl BlockSpans {
+    /// The bytes of block `j` in the chunk, or `None` past the last.
+    #[must_use]
+    pub fn get(&self, j: u32) -> Option<Range<u64>> {
+        let (start, end) = *self.spans.get(num::to_usize(j))?;
+        Some(start.into()..end.into())
+    }
+}
+
+fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), FormatError> {
+    let at = cur.at();
+    let size = cur.one::<I32>("dictionary size")?.get();
+    let room = cbytes.saturating_sub(cur.at()).min(DICTIONARY_MAX);
+    let allowed = Expected::Between(1, room.into());
+    if !allowed.allows(size.into()) {
+        let class = if size < 0 { Class::Negative } else { Class::OutOfBounds };
+        return Err(cur.refuse(class, "dictionary size", at, allowed, size));
+    }
+    Ok((cur.at(), cur.at().saturating_add(size.unsigned_abs().into())))
+}
+
+/// The largest dictionary.
+const DICTIONARY_MAX: u64 = 131_072;
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests;

@@ -1,0 +1,238 @@
+//! What a chunk header can state: its fields as stored, and what flags, numbers and ids mean.
+//!
+//! Not here: whether the fields fit together ([`ChunkHeader`](super::ChunkHeader)).
+
+use zvf_format::FormatError;
+use zvf_format::cursor::Cursor;
+
+/// How many filters a chunk can name.
+pub const FILTER_SLOTS: usize = 6;
+
+/// The fields of a chunk header, as they are stored.
+///
+/// ```
+/// use zvf_b2nd::{Body, ChunkFields, ChunkHeader, ExtendedFields};
+///
+/// let zeros = ChunkHeader::new(ChunkFields {
+///     version: 5,
+///     codec_version: 1,
+///     flags: 0b101,
+///     typesize: 8,
+///     nbytes: 4096,
+///     blocksize: 512,
+///     cbytes: 32,
+///     extended: Some(ExtendedFields { blosc2_flags: 1 << 4, ..ExtendedFields::default() }),
+/// })?;
+/// assert!(matches!(zeros.body(), Body::Special(_)));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkFields {
+    /// 2 to 6.
+    pub version: u8,
+    /// The version of the codec's own format; 1.
+    pub codec_version: u8,
+    /// Filters of 16-byte headers, raw copy, split, codec.
+    pub flags: u8,
+    /// Bytes of an item, as filters and split see it.
+    pub typesize: u8,
+    /// Bytes when decoded.
+    pub nbytes: i32,
+    /// Bytes of a decoded block.
+    pub blocksize: i32,
+    /// Bytes of the chunk, header included.
+    pub cbytes: i32,
+    /// The second half of a 32-byte header; bits 0 and 2 of the flags say whether there is one.
+    pub extended: Option<ExtendedFields>,
+}
+
+/// The second half of a chunk header of 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtendedFields {
+    /// What was done to each block before compression, first slot first.
+    pub filters: [u8; FILTER_SLOTS],
+    /// The compressor, where the codec in the flags is 6.
+    pub compressor: u8,
+    /// A parameter of the codec.
+    pub codec_meta: u8,
+    /// A parameter for each filter.
+    pub filter_metas: [u8; FILTER_SLOTS],
+    /// Bit 0: blocks of varying length.
+    pub flags2: u8,
+    /// Dictionary, special value.
+    pub blosc2_flags: u8,
+}
+
+/// How blocks are compressed.
+///
+/// ```
+/// use zvf_b2nd::Codec;
+///
+/// assert_eq!(Codec::registered(5), Codec::Zstd);
+/// assert_eq!(Codec::registered(38), Codec::Other(38));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// `BloscLZ`.
+    BloscLz,
+    /// LZ4 blocks, also those of LZ4HC.
+    Lz4,
+    /// Snappy, in Blosc 1 only.
+    Snappy,
+    /// Streams of zlib.
+    Zlib,
+    /// Frames of Zstandard.
+    Zstd,
+    /// Another compressor, by its registered number.
+    Other(u8),
+    /// A code without a meaning.
+    Reserved(u8),
+}
+
+/// What was done to a block before it was compressed.
+///
+/// ```
+/// use zvf_b2nd::Filter;
+///
+/// assert_eq!(Filter::registered(2), Filter::Bitshuffle);
+/// assert_eq!(Filter::registered(34), Filter::Unknown(34));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// Nothing.
+    #[default]
+    None,
+    /// Bytes of equal weight together.
+    Shuffle,
+    /// Bits of equal weight together.
+    Bitshuffle,
+    /// Difference by exclusive or.
+    Delta,
+    /// Mantissas cut short; there is nothing to undo.
+    TruncatePrecision,
+    /// Difference of neighbouring bytes.
+    ByteDelta,
+    /// Integers cut short; there is nothing to undo.
+    TruncateIntegers,
+    /// One that is not read, by its registered number.
+    Unknown(u8),
+}
+
+/// A filter and its parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilterSlot {
+    /// What was done.
+    pub filter: Filter,
+    /// How, where the filter has a parameter.
+    pub meta: u8,
+}
+
+/// What follows the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// One value for all items.
+    Special(Special),
+    /// The decoded bytes as they are, without filters.
+    Raw,
+    /// A block table and blocks.
+    Blocks,
+}
+
+/// A chunk whose items are all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// Zero bytes.
+    Zeros,
+    /// Quiet NaN, of 4 or 8 bytes.
+    Nan,
+    /// The value in the body, of this many bytes.
+    Value(u32),
+    /// Never written: anything; zero bytes for whoever needs one answer.
+    Unwritten,
+}
+
+impl ExtendedFields {
+    pub(super) fn take(cur: &mut Cursor<'_>) -> Result<Self, FormatError> {
+        let filters = *cur.one::<[u8; FILTER_SLOTS]>("filters")?;
+        let [compressor, codec_meta] = *cur.one::<[u8; 2]>("compressor")?;
+        let filter_metas = *cur.one::<[u8; FILTER_SLOTS]>("filter metas")?;
+        let [flags2, blosc2_flags] = *cur.one::<[u8; 2]>("flags 2")?;
+        Ok(Self { filters, compressor, codec_meta, filter_metas, flags2, blosc2_flags })
+    }
+}
+
+impl Codec {
+    /// The codec with this number in frames and in byte 22 of a chunk.
+    #[must_use]
+    pub const fn registered(number: u8) -> Self {
+        match number {
+            0 => Self::BloscLz,
+            1 | 2 => Self::Lz4,
+            4 => Self::Zlib,
+            5 => Self::Zstd,
+            3 => Self::Reserved(number),
+            _ => Self::Other(number),
+        }
+    }
+}
+
+impl Filter {
+    /// The filter with this id.
+    #[must_use]
+    pub const fn registered(id: u8) -> Self {
+        match id {
+            0 => Self::None,
+            1 => Self::Shuffle,
+            2 => Self::Bitshuffle,
+            3 => Self::Delta,
+            4 => Self::TruncatePrecision,
+            35 => Self::ByteDelta,
+            36 => Self::TruncateIntegers,
+            _ => Self::Unknown(id),
+        }
+    }
+
+    /// The id of the filter: the inverse of [`registered`](Self::registered).
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Shuffle => 1,
+            Self::Bitshuffle => 2,
+            Self::Delta => 3,
+            Self::TruncatePrecision => 4,
+            Self::ByteDelta => 35,
+            Self::TruncateIntegers => 36,
+            Self::Unknown(id) => id,
+        }
+    }
+}
+
+pub(super) const SHUFFLE: u8 = 1;
+pub(super) const RAW: u8 = 1 << 1;
+pub(super) const BITSHUFFLE: u8 = 1 << 2;
+pub(super) const DELTA: u8 = 1 << 3;
+pub(super) const NOT_SPLIT: u8 = 1 << 4;
+/// A 32-byte header: no block can be shuffled both ways.
+pub(super) const EXTENDED: u8 = SHUFFLE | BITSHUFFLE;
+
+/// In flags 2: blocks have lengths of their own, and `blocksize` is their number.
+pub(super) const VARYING: u8 = 1;
+pub(super) const DICTIONARY: u8 = 1;
+/// A form that only exists in memory.
+pub(super) const LAZY: u8 = 1 << 3;
+pub(super) const SPECIAL: u8 = 7 << 4;
+pub(super) const INSTRUMENTED: u8 = 1 << 7;
+/// Blosc2 flags without a meaning for readers.
+pub(super) const RESERVED: u8 = 6;
+
+/// The version of Blosc 1 chunks.
+pub(super) const BLOSC1: u8 = 2;
+/// The version in which the last filter slot was not in use yet.
+pub(super) const FIVE_SLOTS: u8 = 3;
+/// The version that allows blocks of varying length.
+pub(super) const VARYING_VERSION: u8 = 6;
+/// Blosc 1 never split larger items.
+pub(super) const BLOSC1_TYPESIZE_MAX: u32 = 16;
+/// Blosc 1 never split blocks of fewer items.
+pub(super) const BLOSC1_ITEMS_MIN: u32 = 128;

@@ -1,0 +1,232 @@
+//! Named byte strings: the metalayers of a frame header, and the vlmetalayers of a trailer.
+//!
+//! ```text
+//! 93  cd <u16 map length>  de <u16 n>      one after the other: n names,
+//! n times { a0+length, name, d2 <i32 offset> }
+//! dc <u16 n>                               then n contents
+//! n times { c6 <i32 length>, content }
+//! ```
+//!
+//! Big-endian. An offset is the position of the `c6` of its entry, from the start of the frame or of the
+//! trailer, which is the start of the blob here. The map length helps writers only; a wrong one, gaps
+//! between contents and another order of contents are lints.
+//!
+//! Not here: what a content means.
+
+use super::msgpack::{self, At};
+use zvf_format::Lints;
+use zvf_format::cursor::Cursor;
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// A named byte string of a frame header or trailer.
+///
+/// ```
+/// use zvf_b2nd::FrameTrailer;
+///
+/// # #[cfg(feature = "alloc")] {
+/// let trailer = FrameTrailer::encode(&[("units", b"mm")])?;
+/// let entry = FrameTrailer::parse(&trailer)?.entries().next().unwrap();
+/// assert_eq!((entry.name, entry.content, entry.at), (&b"units"[..], &b"mm"[..], 28));
+/// # }
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The name, at most 31 bytes.
+    pub name: &'a [u8],
+    /// The content.
+    pub content: &'a [u8],
+    /// Where the content starts in the header or trailer.
+    pub at: u64,
+}
+
+/// The entries of one header or trailer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Metamap<'a> {
+    map: Cursor<'a>, // at the first name; as many entries as `n` can be taken
+    blob: &'a [u8],  // each offset in the map is that of a content inside
+    n: u16,
+    map_len: At<u16>,
+    map_end: u64,
+    contents: u64, // where the first one may start
+}
+
+/// What differs between header and trailer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) part: Part,
+    /// The most entries.
+    pub(super) most: u16,
+    /// Bytes of the section that the map length does not count.
+    pub(super) uncounted: u64,
+}
+
+impl<'a> Metamap<'a> {
+    /// Checks the section of `blob` that starts at `at` and ends with the blob.
+    pub(super) fn parse(form: Form, blob: &'a [u8], at: u64) -> Result<Self, FormatError> {
+        let mut cur = Cursor::new(form.part, blob);
+        cur.bytes("metalayers", at)?;
+        msgpack::marker(&mut cur, "metalayers", 0x93)?;
+        let map_len = msgpack::u16(&mut cur, "map length", 0xcd)?;
+        let n = msgpack::u16(&mut cur, "entries", 0xde)?;
+        if n.value > form.most {
+            let expected = Expected::AtMost(form.most.into());
+            return Err(cur.refuse(Class::LimitExceeded, "entries", n.at, expected, n.value));
+        }
+        let map = cur;
+        for _ in 0..n.value {
+            take_name(&mut cur)?;
+        }
+        let map_end = cur.at();
+        let contents = msgpack::u16(&mut cur, "contents", 0xdc)?;
+        if contents.value != n.value {
+            let (class, expected) = (Class::CountMismatch, Expected::Exactly(n.value.into()));
+            return Err(cur.refuse(class, "contents", contents.at, expected, contents.value));
+        }
+        let parsed = Self { map, blob, n: n.value, map_len, map_end, contents: cur.at() };
+        let mut names = map;
+        for _ in 0..n.value {
+            let (_name, offset) = take_name(&mut names)?;
+            take_content(form.part, blob, cur.at(), offset)?;
+        }
+        Ok(parsed.with_base(form.uncounted.saturating_add(at)))
+    }
+
+    /// The entries, in the order of the map.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let Self { mut map, blob, n, contents, .. } = *self;
+        (0..n).map_while(move |_| {
+            let (name, offset) = take_name(&mut map).ok()?;
+            let (at, content) = take_content(Part::FrameHeader, blob, contents, offset).ok()?;
+            Some(Entry { name, content, at })
+        })
+    }
+
+    /// The first entry of that name.
+    pub(super) fn entry(&self, name: &str) -> Option<Entry<'a>> {
+        self.entries().find(|entry| entry.name == name.as_bytes())
+    }
+
+    /// What a reader need not care about.
+    pub(super) fn lint(&self, part: Part, lints: &mut Lints) {
+        let mut lint = |field, at, expected: u64, found: u64| {
+            let (class, expected) = (Class::NonCanonical, Expected::Exactly(expected.into()));
+            lints.push(FormatError::new(class, part, field, at, expected, found));
+        };
+        if u64::from(self.map_len.value) != self.map_end {
+            lint("map length", self.map_len.at, self.map_end, self.map_len.value.into());
+        }
+        let mut next = self.contents;
+        for entry in self.entries() {
+            let start = entry.at.saturating_sub(CONTENT_HEADER);
+            if start != next {
+                lint("content", start, next, start);
+            }
+            next = entry.at.saturating_add(num::to_u64(entry.content.len()));
+        }
+        let end = num::to_u64(self.blob.len());
+        if next != end {
+            lint("end of contents", next, end, next);
+        }
+    }
+
+    /// Counts the end of the map from where the map length is counted from.
+    const fn with_base(self, base: u64) -> Self {
+        Self { map_end: self.map_end.saturating_sub(base), ..self }
+    }
+}
+
+fn take_name<'a>(cur: &mut Cursor<'a>) -> Result<(&'a [u8], At<i32>), FormatError> {
+    let header = msgpack::byte(cur, "name")?;
+    let Some(len @ 0..=NAME_MAX) = header.value.checked_sub(NAME) else {
+        let expected = Expected::Between(NAME.into(), 0xbf);
+        return Err(cur.refuse(Class::BadTag, "name", header.at, expected, header.value));
+    };
+    let name = cur.bytes("name", len.into())?;
+    Ok((name, msgpack::i32(cur, "offset", 0xd2)?))
+}
+
+/// The content at `offset`, and where its bytes start.
+fn take_content(
+    part: Part,
+    blob: &[u8],
+    contents: u64,
+    offset: At<i32>,
+) -> Result<(u64, &[u8]), FormatError> {
+    let mut cur = Cursor::new(part, blob);
+    let end = cur.left();
+    let at = msgpack::unsigned(&cur, "offset", offset)?;
+    if at < contents || at >= end {
+        let expected = Expected::Between(contents.into(), i128::from(end).saturating_sub(1));
+        return Err(cur.refuse(Class::OutOfBounds, "offset", offset.at, expected, at));
+    }
+    cur.bytes("content", at)?;
+    let len = msgpack::i32(&mut cur, "content", 0xc6)?;
+    let len = msgpack::unsigned(&cur, "content", len)?;
+    Ok((cur.at(), cur.bytes("content", len)?))
+}
+
+/// Appends a section to `out`, which holds the blob up to here.
+#[cfg(feature = "alloc")]
+pub(super) fn encode(
+    form: Form,
+    out: &mut alloc::vec::Vec<u8>,
+    entries: &[(&str, &[u8])],
+) -> Result<(), FormatError> {
+    let refuse = |class, field, at, expected, found: usize| {
+        FormatError::new(class, form.part, field, num::to_u64(at), expected, found)
+    };
+    let section = out.len();
+    let Some(n) = u16::try_from(entries.len()).ok().filter(|n| *n <= form.most) else {
+        let expected = Expected::AtMost(form.most.into());
+        return Err(refuse(Class::LimitExceeded, "entries", section, expected, entries.len()));
+    };
+    let names = entries.iter().map(|(name, _)| name.len().saturating_add(NAME_FRAME));
+    let map_end = names.fold(section.saturating_add(SECTION_HEADER), usize::saturating_add);
+    let uncounted = num::index(form.uncounted).unwrap_or(0);
+    let map_len = map_end.saturating_sub(section).saturating_sub(uncounted);
+
+    out.push(0x93);
+    msgpack::write::u16(out, 0xcd, u16::try_from(map_len).unwrap_or(u16::MAX));
+    msgpack::write::u16(out, 0xde, n);
+    let mut content_at = map_end.saturating_add(3);
+    for (name, content) in entries {
+        let Some(header) = u8::try_from(name.len()).ok().filter(|len| *len <= NAME_MAX) else {
+            let expected = Expected::AtMost(NAME_MAX.into());
+            return Err(refuse(Class::LimitExceeded, "name", out.len(), expected, name.len()));
+        };
+        out.push(NAME.saturating_add(header));
+        out.extend(name.as_bytes());
+        let Ok(offset) = i32::try_from(content_at) else {
+            let expected = Expected::AtMost(i32::MAX.into());
+            return Err(refuse(Class::LimitExceeded, "offset", out.len(), expected, content_at));
+        };
+        msgpack::write::i32(out, 0xd2, offset);
+        content_at = content_at.saturating_add(content.len()).saturating_add(5);
+    }
+    msgpack::write::u16(out, 0xdc, n);
+    for (_, content) in entries {
+        let Ok(len) = i32::try_from(content.len()) else {
+            let expected = Expected::AtMost(i32::MAX.into());
+            let found = content.len();
+            return Err(refuse(Class::LimitExceeded, "content", out.len(), expected, found));
+        };
+        msgpack::write::i32(out, 0xc6, len);
+        out.extend(*content);
+    }
+    Ok(())
+}
+
+/// A short string without bytes; its length is added to it.
+const NAME: u8 = 0xa0;
+/// The longest name.
+const NAME_MAX: u8 = 31;
+/// Bytes of a content before its own.
+const CONTENT_HEADER: u64 = 5;
+/// Bytes of a section before its first name.
+#[cfg(feature = "alloc")]
+const SECTION_HEADER: usize = 7;
+/// Bytes of an entry in the map besides its name.
+#[cfg(feature = "alloc")]
+const NAME_FRAME: usize = 6;

@@ -1,0 +1,362 @@
+//! What a slice touches: chunks, blocks in them, and runs of items in those.
+//!
+//! A selection is a box, its lower corner included and its upper corner not. Everything is computed from
+//! the geometry, one step at a time, so planning a slice of a huge array costs as much as the part of the
+//! plan that is looked at.
+//!
+//! An item at position p lies in chunk p / c, there at l = p mod c, in block l / b, there at l mod b.
+//! Positions from the chunk extent on are padding: they are clipped here and never belong to the next
+//! chunk.
+//!
+//! Not here: steps other than 1 and lists of indices, which are selections of the boxes around them.
+
+use core::ops::Range;
+
+use super::axes::{Axes, Coordinates, MAX_AXES, count};
+use super::geometry::Geometry;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// A box of an array, ready to be fetched.
+///
+/// ```
+/// use zvf_b2nd::{Geometry, Partition};
+///
+/// let geometry = Geometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2])?, 4)?;
+/// let row = geometry.select(&[4, 0], &[5, 5])?;
+/// assert_eq!((row.chunks_touched(), row.blocks_touched(), row.bytes()), (2, 3, 20));
+///
+/// let chunk = row.chunks().last().unwrap();
+/// let block = chunk.blocks().next().unwrap();
+/// let run = block.runs().next().unwrap();
+/// assert_eq!((chunk.number(), block.number()), (3, 0));
+/// assert_eq!((run.from, run.to, run.len), (0, 12, 8));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'g> {
+    geometry: &'g Geometry,
+    corners: Corners, // inside the shape
+    bytes: u64,       // all items of it
+}
+
+/// A box: from `low` to below `high`, on every axis.
+#[derive(Clone, Copy, Debug)]
+struct Corners {
+    low: Axes,
+    high: Axes,
+}
+
+/// What a selection touches of one chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkPart<'g> {
+    geometry: &'g Geometry,
+    number: u64,
+    corners: Corners, // relative to the chunk, clipped at its extent
+    target: Target,
+}
+
+/// What a selection touches of one block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockPart<'g> {
+    geometry: &'g Geometry,
+    number: u32,
+    corners: Corners, // relative to the block
+    target: Target,
+}
+
+/// Where in the result a part goes.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    extent: Axes, // of the whole result
+    at: Axes,     // the lower corner of the part in it
+}
+
+/// Bytes that lie together in a decoded block and in the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where they start in the decoded block.
+    pub from: u64,
+    /// Where they go in the result.
+    pub to: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
+impl Geometry {
+    /// The items from `start` to below `stop`, on every axis.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one start and one stop for each axis, a stop lies outside the array or before
+    /// its start, or the items have more than 2^64 - 1 bytes.
+    pub fn select(&self, start: &[u64], stop: &[u64]) -> Result<Selection<'_>, FormatError> {
+        let shape = self.shape();
+        let [low, high] = [(start, "start"), (stop, "stop")].map(|(corner, field)| {
+            Axes::new(corner).filter(|axes| axes.len() == shape.len()).ok_or_else(|| {
+                let expected = Expected::Exactly(count(shape.as_slice()).into());
+                invalid(field, 0, expected, count(corner))
+            })
+        });
+        let (low, high) = (low?, high?);
+        let ends = low.as_slice().iter().zip(high.as_slice()).zip(shape.as_slice());
+        for (axis, ((from, to), extent)) in (0_u64..).zip(ends) {
+            let allowed = Expected::Between((*from).into(), (*extent).into());
+            if !allowed.allows((*to).into()) {
+                return Err(invalid("stop", axis, allowed, *to));
+            }
+        }
+        let items = high.zip(&low, u64::saturating_sub).product();
+        let bytes = items.and_then(|items| items.checked_mul(self.item_size().into()));
+        let Some(bytes) = bytes else {
+            let expected = Expected::AtMost(u64::MAX.into());
+            return Err(FormatError::new(
+                Class::Overflow,
+                Part::Blocks,
+                "selected bytes",
+                0,
+                expected,
+                "more",
+            ));
+        };
+        Ok(Selection { geometry: self, corners: Corners { low, high }, bytes })
+    }
+
+    /// All items.
+    ///
+    /// # Errors
+    ///
+    /// When they have more than 2^64 - 1 bytes.
+    pub fn select_all(&self) -> Result<Selection<'_>, FormatError> {
+        let start = Axes::filled(self.shape().len(), 0);
+        self.select(start.as_slice(), self.shape().as_slice())
+    }
+}
+
+impl<'g> Selection<'g> {
+    /// The extents of the result.
+    #[must_use]
+    pub fn extent(&self) -> Axes {
+        self.corners.extent()
+    }
+
+    /// Bytes of the result.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The chunks that hold any of it, by ascending number.
+    pub fn chunks(&self) -> impl Iterator<Item = ChunkPart<'g>> + use<'g> {
+        let Self { geometry, corners, .. } = *self;
+        corners.parts(geometry.chunkshape()).map(move |(at, inside)| {
+            let origin = at.zip(geometry.chunkshape(), u64::saturating_mul);
+            let target = Target {
+                extent: corners.extent(),
+                at: origin.zip(&corners.low, u64::saturating_sub), // the first may start inside
+            };
+            let number = at.number_in(&geometry.chunks());
+            ChunkPart { geometry, number, corners: inside, target }
+        })
+    }
+
+    /// How many chunks hold any of it.
+    #[must_use]
+    pub fn chunks_touched(&self) -> u64 {
+        let Corners { low, high } = self.corners.part_range(self.geometry.chunkshape());
+        high.zip(&low, u64::saturating_sub).product().unwrap_or(u64::MAX) // at most the items
+    }
+
+    /// How many blocks hold any of it, of all chunks together.
+    #[must_use]
+    pub fn blocks_touched(&self) -> u64 {
+        let Self { geometry, corners: Corners { low, high }, .. } = self;
+        let mut touched = Axes::filled(low.len(), 0);
+        let ends = low.as_slice().iter().zip(high.as_slice());
+        let cuts = geometry.chunkshape().as_slice().iter().zip(geometry.blockshape().as_slice());
+        for (n, ((from, to), (c, b))) in touched.as_mut().iter_mut().zip(ends.zip(cuts)) {
+            *n = blocks_on_axis(*from..*to, *c, *b);
+        }
+        touched.product().unwrap_or(u64::MAX) // each holds an item of its own
+    }
+}
+
+impl<'g> ChunkPart<'g> {
+    /// The number of the chunk.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The blocks that hold any of it, by ascending number.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockPart<'g>> + use<'g> {
+        let Self { geometry, corners, target, .. } = *self;
+        corners.parts(geometry.blockshape()).map(move |(at, inside)| {
+            let origin = at.zip(geometry.blockshape(), u64::saturating_mul);
+            let ahead = origin.zip(&corners.low, u64::saturating_sub);
+            let target = Target { at: target.at.zip(&ahead, u64::saturating_add), ..target };
+            let number = at.number_in(&geometry.blocks());
+            // At most the items of a padded chunk, which are capped.
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            BlockPart { geometry, number, corners: inside, target }
+        })
+    }
+
+    /// How many blocks hold any of it.
+    #[must_use]
+    pub fn blocks_touched(&self) -> u64 {
+        let Corners { low, high } = self.corners.part_range(self.geometry.blockshape());
+        high.zip(&low, u64::saturating_sub).product().unwrap_or(u64::MAX) // at most the items
+    }
+}
+
+impl BlockPart<'_> {
+    /// The number of the block in its chunk.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The bytes to copy, in the order of the result.
+    #[must_use = "an iterator does nothing until it is asked"]
+    pub fn runs(&self) -> impl Iterator<Item = Run> + use<> {
+        Runs::new(self)
+    }
+
+    /// Bytes of all runs together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let items = self.corners.extent().product().unwrap_or(u64::MAX); // at most those of a block
+        items.saturating_mul(self.geometry.item_size().into())
+    }
+
+    /// The bytes of the result from the first one of the first run to the last one of the last.
+    #[must_use]
+    pub fn reach(&self) -> Range<u64> {
+        let item = u64::from(self.geometry.item_size());
+        let (mut start, mut end, mut step) = (0_u64, item, item);
+        let extent = self.corners.extent();
+        let axes = extent.as_slice().iter().zip(self.target.at.as_slice());
+        for ((n, at), result) in axes.zip(self.target.extent.as_slice()).rev() {
+            start = start.saturating_add(at.saturating_mul(step));
+            end = end.saturating_add(n.saturating_sub(1).saturating_mul(step));
+            step = step.saturating_mul(*result);
+        }
+        start..start.saturating_add(end)
+    }
+}
+
+impl Corners {
+    fn extent(&self) -> Axes {
+        self.high.zip(&self.low, u64::saturating_sub)
+    }
+
+    /// The coordinates of the parts of extent `cut` that the box meets.
+    fn part_range(&self, cut: &Axes) -> Self {
+        let low = self.low.zip(cut, |low, cut| low.checked_div(cut).unwrap_or(0));
+        let mut high = self.high.zip(cut, super::axes::div_up);
+        let ends = self.low.as_slice().iter().zip(self.high.as_slice());
+        for (part, (low, high)) in high.as_mut().iter_mut().zip(ends) {
+            if low == high {
+                *part = 0; // an empty box meets nothing, also where it starts inside a part
+            }
+        }
+        Self { low, high }
+    }
+
+    /// Each part of extent `cut` that the box meets, and the box inside that part.
+    fn parts(self, cut: &Axes) -> impl Iterator<Item = (Axes, Self)> + use<> {
+        let (cut, range) = (*cut, self.part_range(cut));
+        Coordinates::between(range.low, range.high).map(move |at| {
+            let origin = at.zip(&cut, u64::saturating_mul);
+            let low = self.low.zip(&origin, u64::saturating_sub);
+            let high = self.high.zip(&origin, u64::saturating_sub).zip(&cut, u64::min);
+            (at, Self { low, high })
+        })
+    }
+}
+
+/// How many blocks meet the positions `on` of one axis with chunks of `c` and blocks of `b`.
+fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
+    let Some(last) = on.end.checked_sub(1).filter(|last| *last >= on.start) else { return 0 };
+    let chunk = |at: u64| at.checked_div(c).unwrap_or(0);
+    let block = |at: u64| at.checked_rem(c).and_then(|l| l.checked_div(b)).unwrap_or(0);
+    let between = chunk(last).saturating_sub(chunk(on.start));
+    let whole = between.saturating_mul(super::axes::div_up(c, b));
+    whole.saturating_add(block(last)).saturating_sub(block(on.start)).saturating_add(1)
+}
+
+/// The runs of one block: a walk over the axes in front, the rest copied at once.
+#[derive(Clone, Debug)]
+struct Runs {
+    next: Option<Run>,
+    axes: [Walk; MAX_AXES], // the axes in front, the innermost first
+}
+
+/// One axis that is walked along.
+#[derive(Clone, Copy, Debug, Default)]
+struct Walk {
+    left: u64, // steps to go
+    steps: u64,
+    from: u64, // bytes per step in the block
+    to: u64,   // bytes per step in the result
+}
+
+impl Runs {
+    fn new(part: &BlockPart<'_>) -> Self {
+        let BlockPart { geometry, corners, target, .. } = part;
+        let item = u64::from(geometry.item_size());
+        let mut run = Run { from: 0, to: 0, len: item };
+        let mut axes = [Walk::default(); MAX_AXES];
+        let mut walks = axes.iter_mut();
+
+        let (extent, block) = (corners.extent(), geometry.blockshape());
+        let sizes = extent.as_slice().iter().zip(block.as_slice()).zip(target.extent.as_slice());
+        let starts = corners.low.as_slice().iter().zip(target.at.as_slice());
+        let (mut from, mut to, mut together) = (item, item, true); // bytes per step
+        for (((n, block), result), (low, at)) in sizes.zip(starts).rev() {
+            run.from = run.from.saturating_add(low.saturating_mul(from));
+            run.to = run.to.saturating_add(at.saturating_mul(to));
+            if together {
+                run.len = run.len.saturating_mul(*n);
+            } else if let Some(walk) = walks.next() {
+                let steps = n.saturating_sub(1);
+                *walk = Walk { left: steps, steps, from, to };
+            }
+            // The next axis goes on where this one ends only if nothing of it is left out.
+            together = together && n == block && n == result;
+            from = from.saturating_mul(*block);
+            to = to.saturating_mul(*result);
+        }
+        Self { next: Some(run), axes }
+    }
+}
+
+impl Iterator for Runs {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let current = self.next?;
+        let mut after = current;
+        self.next = None;
+        for walk in &mut self.axes {
+            if let Some(left) = walk.left.checked_sub(1) {
+                walk.left = left;
+                after.from = after.from.saturating_add(walk.from);
+                after.to = after.to.saturating_add(walk.to);
+                self.next = Some(after);
+                break;
+            }
+            walk.left = walk.steps;
+            after.from = after.from.saturating_sub(walk.from.saturating_mul(walk.steps));
+            after.to = after.to.saturating_sub(walk.to.saturating_mul(walk.steps));
+        }
+        Some(current)
+    }
+}
+
+fn invalid(field: &'static str, axis: u64, expected: Expected, found: u64) -> FormatError {
+    FormatError::new(Class::InvalidArgument, Part::Blocks, field, axis, expected, found)
+}
+
+#[cfg(test)]
+mod tests;

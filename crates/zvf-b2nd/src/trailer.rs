@@ -1,0 +1,157 @@
+//! The trailer of a Blosc2 frame: vlmetalayers, which may change after the frame was written.
+//!
+//! ```text
+//! 94  01                    version
+//! 93  cd .. de .. dc ..     named contents, offsets from the start of the trailer
+//! ce  <u32 trailer length>
+//! d8  <fingerprint type>  16 bytes, all zero as none is in use
+//! ```
+//!
+//! Big-endian. The last two lines are 23 bytes; a reader of array data needs no more of the trailer than
+//! those. Each content is a Blosc2 chunk, which is for the caller to decode.
+
+use super::fixed::{TAIL, TRAILER_MIN};
+use super::metamap::{Entry, Form, Metamap};
+use super::msgpack;
+use zvf_format::Lints;
+use zvf_format::cursor::Cursor;
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// The trailer of a frame.
+///
+/// ```
+/// use zvf_b2nd::FrameTrailer;
+///
+/// # #[cfg(feature = "alloc")] {
+/// let empty = FrameTrailer::encode(&[])?;
+/// assert_eq!(empty.len(), 35);
+/// assert_eq!(FrameTrailer::parse(&empty)?.entries().count(), 0);
+/// # }
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FrameTrailer<'a> {
+    entries: Metamap<'a>,
+    fingerprint: &'a [u8], // its type, then 16 bytes
+    tail_at: u64,
+}
+
+impl<'a> FrameTrailer<'a> {
+    /// Checks a whole trailer.
+    ///
+    /// # Errors
+    ///
+    /// When it is not what the layout above says, from the first byte to the last, or a content lies
+    /// outside it.
+    pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
+        let len = num::to_u64(trailer.len());
+        let tail_at = len.saturating_sub(TAIL);
+        let front = num::index(tail_at).and_then(|at| trailer.get(..at)).unwrap_or_default();
+        let mut cur = Cursor::new(Part::FrameTrailer, trailer);
+        cur.bytes("tail", TRAILER_MIN)?;
+
+        let mut cur = Cursor::new(Part::FrameTrailer, trailer);
+        msgpack::marker(&mut cur, "trailer", 0x94)?;
+        let version = msgpack::byte(&mut cur, "version")?;
+        if version.value != VERSION {
+            let (class, expected) = (Class::UnsupportedVersion, Expected::Exactly(VERSION.into()));
+            return Err(cur.refuse(class, "version", version.at, expected, version.value));
+        }
+        let entries = Metamap::parse(FORM, front, cur.at())?;
+        cur.bytes("entries", tail_at.saturating_sub(cur.at()))?;
+        let stated = msgpack::u32(&mut cur, "trailer length")?;
+        if u64::from(stated.value) != len {
+            let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
+            return Err(cur.refuse(class, "trailer length", stated.at, expected, stated.value));
+        }
+        msgpack::marker(&mut cur, "fingerprint", FINGERPRINT)?;
+        Ok(Self { entries, fingerprint: cur.rest(), tail_at })
+    }
+
+    /// [`FrameTrailer::parse`], refusing what [`FrameTrailer::lints`] lists as well.
+    ///
+    /// # Errors
+    ///
+    /// As `parse`, and for the first lint.
+    pub fn parse_strict(trailer: &'a [u8]) -> Result<Self, FormatError> {
+        let trailer = Self::parse(trailer)?;
+        trailer.lints().into_strict()?;
+        Ok(trailer)
+    }
+
+    /// The length of the trailer, from the last 23 bytes of a frame.
+    ///
+    /// # Errors
+    ///
+    /// When there are not 23 bytes, a marker is missing, or the length is below 25.
+    pub fn len_from_tail(tail: &[u8]) -> Result<u64, FormatError> {
+        let mut cur = Cursor::new(Part::FrameTrailer, tail);
+        let len = msgpack::u32(&mut cur, "trailer length")?;
+        msgpack::marker(&mut cur, "fingerprint", FINGERPRINT)?;
+        cur.bytes("fingerprint", FINGERPRINT_LEN)?;
+        cur.end()?;
+        if u64::from(len.value) < TRAILER_MIN {
+            let (class, expected) = (Class::OutOfBounds, Expected::AtLeast(TRAILER_MIN.into()));
+            return Err(cur.refuse(class, "trailer length", len.at, expected, len.value));
+        }
+        Ok(len.value.into())
+    }
+
+    /// The vlmetalayers, in their order. Names are not checked against each other.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        self.entries.entries()
+    }
+
+    /// The first vlmetalayer of that name.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<Entry<'a>> {
+        self.entries.entry(name)
+    }
+
+    /// What is readable but not as stock libraries write it.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        let mut lints = Lints::default();
+        self.entries.lint(Part::FrameTrailer, &mut lints);
+        if let Some(byte) = self.fingerprint.iter().find(|byte| **byte != 0) {
+            let at = self.tail_at.saturating_add(TAIL).saturating_sub(FINGERPRINT_LEN);
+            let (class, expected) = (Class::NonCanonical, Expected::Exactly(0));
+            let part = Part::FrameTrailer;
+            lints.push(FormatError::new(class, part, "fingerprint", at, expected, *byte));
+        }
+        lints
+    }
+
+    /// A trailer with these vlmetalayers; each content should be a Blosc2 chunk.
+    ///
+    /// # Errors
+    ///
+    /// When there are more than 8192, a name has more than 31 bytes, or they have more than 2^31 - 1
+    /// bytes together.
+    #[cfg(feature = "alloc")]
+    pub fn encode(entries: &[(&str, &[u8])]) -> Result<alloc::vec::Vec<u8>, FormatError> {
+        let mut out = alloc::vec![0x94, VERSION];
+        super::metamap::encode(FORM, &mut out, entries)?;
+        let len = num::to_u64(out.len()).saturating_add(TAIL);
+        let Some(len) = u32::try_from(len).ok() else {
+            let expected = Expected::AtMost(u32::MAX.into());
+            let (class, part) = (Class::LimitExceeded, Part::FrameTrailer);
+            return Err(FormatError::new(class, part, "trailer length", 0, expected, len));
+        };
+        msgpack::write::u32(&mut out, len);
+        out.push(FINGERPRINT);
+        out.extend([0; 17]);
+        Ok(out)
+    }
+}
+
+/// The section of vlmetalayers: counted from behind its first byte.
+const FORM: Form = Form { part: Part::FrameTrailer, most: 8192, uncounted: 1 };
+const VERSION: u8 = 1;
+const FINGERPRINT: u8 = 0xd8;
+/// The type of the fingerprint, and its bytes.
+const FINGERPRINT_LEN: u64 = 17;
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests;

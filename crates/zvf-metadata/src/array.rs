@@ -1,0 +1,316 @@
+//! The document of a Zarr array: its grid, its items, its codecs and its attributes.
+//!
+//! ```text
+//! {"shape": [3, 1], "data_type": "variable_length_bytes",
+//!  "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}},
+//!  "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+//!  "fill_value": "", "codecs": […], "attributes": {…},
+//!  "zarr_format": 3, "node_type": "array", "storage_transformers": []}
+//! ```
+//!
+//! A shape is a claim: an array of 2^120 items is a good document. Products are checked, and nothing
+//! is reserved by them.
+//!
+//! Not here: what the attributes mean (`arrays`), and where a chunk is stored.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::codec::{Codec, CodecKind, Sharding, chain, positive};
+use super::data_type::{DataType, FillValue, named};
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, counts, list, object, text};
+use super::group::node;
+use super::json::{self, Limits};
+use super::keys::KeyList;
+use super::print::{print, print_with};
+use zvf_format::{Class, Expected};
+
+/// An array document.
+///
+/// ```
+/// use zvf_metadata::{ArrayDoc, Codec, DataType, FillValue};
+///
+/// let mut array = ArrayDoc::new(vec![3, 1], vec![1, 1], DataType::variable_length_bytes());
+/// array.codecs.push(Codec::vlen_bytes());
+/// array.nonempty_chunks = Some(["0.0"].into_iter().collect());
+/// assert_eq!((array.rank(), array.items(), array.fill_value.clone()), (2, Some(3), FillValue::empty()));
+/// assert_eq!(ArrayDoc::parse(array.print().as_bytes()).unwrap(), array);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayDoc {
+    /// Items per axis.
+    pub shape: Vec<u64>,
+    /// The type of an item.
+    pub data_type: DataType,
+    /// Items per axis of one stored chunk, shards included; as long as `shape`, none 0.
+    pub chunk_shape: Vec<u64>,
+    /// How the key of a chunk is spelled.
+    pub chunk_key_encoding: ChunkKeyEncoding,
+    /// The value of what is not stored.
+    pub fill_value: FillValue,
+    /// The codecs, the first one nearest to the items.
+    pub codecs: Vec<Codec>,
+    /// The presence list, where the attributes have one.
+    pub nonempty_chunks: Option<KeyList>,
+    /// The other attributes.
+    pub attributes: Object,
+    /// Other keys of the document.
+    pub extras: Object,
+}
+
+/// How the key of a chunk is spelled.
+///
+/// ```
+/// use zvf_metadata::ChunkKeyEncoding;
+///
+/// assert!(ChunkKeyEncoding::Default.is_usual() && !ChunkKeyEncoding::DefaultDots.is_usual());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChunkKeyEncoding {
+    /// `c/0/1`: the only one that stores of this format have.
+    Default,
+    /// `c.0.1`.
+    DefaultDots,
+    /// `0.1`.
+    V2Dots,
+    /// `0/1`.
+    V2Slashes,
+}
+
+impl ChunkKeyEncoding {
+    /// Whether it is the one that stores of this format have.
+    #[must_use]
+    pub const fn is_usual(self) -> bool {
+        matches!(self, Self::Default)
+    }
+
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Default => ("default", "/"),
+            Self::DefaultDots => ("default", "."),
+            Self::V2Dots => ("v2", "."),
+            Self::V2Slashes => ("v2", "/"),
+        }
+    }
+
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let (name, configuration) = named(at, value)?;
+        let inner = at.key("configuration");
+        let mut fields = Fields::new(&inner, configuration);
+        let separator = fields.opt("separator", text)?;
+        let separator = separator.as_deref().unwrap_or(if name == "v2" { "." } else { "/" });
+        let all = [Self::Default, Self::DefaultDots, Self::V2Dots, Self::V2Slashes];
+        let found = all.into_iter().find(|one| one.words() == (name.as_str(), separator));
+        found.ok_or_else(|| {
+            let rule = "default or v2, with / or .";
+            MetadataError::rule(Class::Unsupported, at, rule, "another encoding").saying(&name)
+        })
+    }
+
+    fn to_value(self) -> Value {
+        let (name, separator) = self.words();
+        configured(name, Put::new().put("separator", separator))
+    }
+}
+
+impl ArrayDoc {
+    /// An array without codecs and attributes, filled with nothing.
+    ///
+    /// Numbers want a `fill_value` of their own.
+    #[must_use]
+    pub fn new(shape: Vec<u64>, chunk_shape: Vec<u64>, data_type: DataType) -> Self {
+        Self {
+            shape,
+            data_type,
+            chunk_shape,
+            chunk_key_encoding: ChunkKeyEncoding::Default,
+            fill_value: FillValue::empty(),
+            codecs: Vec::new(),
+            nonempty_chunks: None,
+            attributes: Object::new(),
+            extras: Object::new(),
+        }
+    }
+
+    /// Reads an array document within [`Limits::ARRAY`].
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not JSON, too large, or not the document of an array of Zarr format 3; when a
+    /// key that a reader needs is missing, of another type, or contradicts another one.
+    pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
+        Self::parse_within(text, &Limits::ARRAY)
+    }
+
+    /// Reads an array document within other limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArrayDoc::parse`].
+    pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
+        let (value, presence) = json::parse(text, limits, true)?;
+        Self::read(Fields::of(&At::Document, value)?, presence)
+    }
+
+    /// How many axes it has.
+    #[must_use]
+    pub const fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// How many items it has, or `None` where no `u64` counts them.
+    #[must_use]
+    pub fn items(&self) -> Option<u64> {
+        product(&self.shape)
+    }
+
+    /// How many items a stored chunk has, or `None` where no `u64` counts them.
+    #[must_use]
+    pub fn chunk_items(&self) -> Option<u64> {
+        product(&self.chunk_shape)
+    }
+
+    /// Bytes of a decoded chunk, or `None` where items have no fixed size or no `u64` counts them.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> Option<u64> {
+        self.chunk_items()?.checked_mul(self.data_type.item_size()?)
+    }
+
+    /// The settings of its shards, where it is sharded and nothing wraps the shards.
+    #[must_use]
+    pub fn sharding(&self) -> Option<&Sharding> {
+        let [codec] = self.codecs.as_slice() else { return None };
+        if let CodecKind::Sharding(sharding) = codec.kind() { Some(sharding) } else { None }
+    }
+
+    /// Items per axis of what is encoded as one: an inner chunk of a shard, else a chunk.
+    #[must_use]
+    pub fn inner_chunk_shape(&self) -> &[u64] {
+        self.sharding().map_or(&self.chunk_shape, |sharding| &sharding.chunk_shape)
+    }
+
+    /// The text of the document.
+    #[must_use]
+    pub fn print(&self) -> String {
+        let chunks = Put::new().put("chunk_shape", self.chunk_shape.clone());
+        let put = Put::new()
+            .put("shape", self.shape.clone())
+            .put("data_type", self.data_type.to_value())
+            .put("chunk_grid", configured("regular", chunks))
+            .put("chunk_key_encoding", self.chunk_key_encoding.to_value())
+            .put("fill_value", self.fill_value.to_value())
+            .put("codecs", chain(&self.codecs))
+            .put("attributes", self.attributes.clone())
+            .put("zarr_format", 3)
+            .put("node_type", "array")
+            .put("storage_transformers", Vec::<Value>::new());
+        let whole = put.with(&self.extras);
+        match &self.nonempty_chunks {
+            Some(presence) => print_with(&whole, presence),
+            None => print(&Value::Object(whole)),
+        }
+    }
+
+    pub(super) fn read(
+        mut fields: Fields<'_>,
+        nonempty_chunks: Option<KeyList>,
+    ) -> Result<Self, MetadataError> {
+        node(&mut fields, "array")?;
+        let shape = fields.req("shape", counts)?;
+        if shape.len() > MAX_RANK {
+            let at = At::Document.key("shape");
+            let most = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
+            return Err(MetadataError::new(Class::LimitExceeded, &at, most, shape.len()));
+        }
+        let data_type = fields.req("data_type", DataType::read)?;
+        let fill_value = fields.req("fill_value", |at, v| FillValue::read(at, v, &data_type))?;
+        fields.opt("storage_transformers", no_transformers)?;
+        let mut attributes = fields.opt("attributes", object)?.unwrap_or_default();
+        if nonempty_chunks.is_some() {
+            attributes.shift_remove("nonempty_chunks"); // the parser left null in its place
+        }
+        let encoding = fields.opt("chunk_key_encoding", ChunkKeyEncoding::read)?;
+        let array = Self {
+            chunk_shape: fields.req("chunk_grid", |at, v| regular(at, v, shape.len()))?,
+            shape,
+            data_type,
+            chunk_key_encoding: encoding.unwrap_or(ChunkKeyEncoding::Default),
+            fill_value,
+            codecs: fields.req("codecs", |at, value| list(at, value, Codec::read))?,
+            nonempty_chunks,
+            attributes,
+            extras: fields.rest(),
+        };
+        array.check_shards()?;
+        Ok(array)
+    }
+
+    /// Inner chunks have the rank of the array and divide the shard.
+    fn check_shards(&self) -> Result<(), MetadataError> {
+        let Some(Sharding { chunk_shape, .. }) = self.sharding() else { return Ok(()) };
+        let codecs = At::Document.key("codecs");
+        let codec = codecs.item(0);
+        let at = codec.key("configuration");
+        let at = at.key("chunk_shape");
+        check_rank(&at, chunk_shape.len(), self.rank())?;
+        for (i, (inner, shard)) in chunk_shape.iter().zip(&self.chunk_shape).enumerate() {
+            if !shard.is_multiple_of(*inner) {
+                let rule = "a divisor of the shard";
+                return Err(MetadataError::rule(Class::BadShape, &at.item(i), rule, *inner));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The product, unless it leaves `u64`. An axis of 0 makes it 0, whatever the others are.
+fn product(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+}
+
+fn regular(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
+    let (name, configuration) = named(at, value)?;
+    if name != "regular" {
+        let error = MetadataError::rule(Class::Unsupported, at, "a regular grid", "another grid");
+        return Err(error.saying(&name));
+    }
+    let at = at.key("configuration");
+    let chunk_shape = Fields::new(&at, configuration).req("chunk_shape", positive)?;
+    check_rank(&at.key("chunk_shape"), chunk_shape.len(), rank)?;
+    Ok(chunk_shape)
+}
+
+fn check_rank(at: &At<'_>, found: usize, rank: usize) -> Result<(), MetadataError> {
+    if found == rank {
+        return Ok(());
+    }
+    let expected = Expected::Exactly(zvf_format::num::to_u64(rank).into());
+    Err(MetadataError::new(Class::BadShape, at, expected, found))
+}
+
+fn no_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
+    let found = list(at, value, any)?.len();
+    if found == 0 {
+        return Ok(());
+    }
+    Err(MetadataError::new(Class::Unsupported, at, Expected::Exactly(0), found))
+}
+
+fn configured(name: &str, configuration: Put) -> Value {
+    let none = Object::new();
+    let put = Put::new().put("name", name).put("configuration", configuration.with(&none));
+    put.with(&none).into()
+}
+
+/// More axes than any array of this format has: eight in space, one of categories, and some to spare.
+const MAX_RANK: usize = 32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Attributes of the arrays with one row per vertex or per fragment, and their categories.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::super::dtype::Dtype;
+use super::super::error::{At, MetadataError};
+use super::super::fields::{Fields, Put, any, counts, flag, int, ints, list, text, texts};
+use super::super::token::{CellEncoding, Token};
+use super::vertices::written_origin;
+use super::{Object, dtype, tagged};
+
+/// Attributes of `vertex_attributes/<n>` and `fragment_attributes/<n>`.
+///
+/// ```
+/// use zvf_metadata::{Dtype, arrays::Column};
+///
+/// let color = Column::new("attribute", "color", Dtype::FLOAT32, 3, vec![0, 0]);
+/// assert_eq!(color.declared_columns(), Some(3));
+/// assert_eq!(color.channel_names.as_ref().unwrap()[2], "ch2");
+/// assert_eq!(Column::parse(color.to_attributes()), Ok(color));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Column {
+    /// The chunk of cell 0, where it is not chunk 0.
+    pub chunk_grid_origin: Option<Vec<i64>>,
+    /// The tag: `attribute` or `fragment_attribute`.
+    pub zv_array: Option<String>,
+    /// The name of the attribute.
+    pub name: Option<String>,
+    /// The element type; that of the codes, where there are categories.
+    pub dtype: Option<String>,
+    /// The names of the columns, where rows have several.
+    pub channel_names: Option<Vec<String>>,
+    /// The shape of a row: empty for one value.
+    pub row_shape: Option<Vec<u64>>,
+    /// How cells are encoded, where said.
+    pub encoding: Option<Token<CellEncoding>>,
+    /// The categories that the codes stand for.
+    pub dictionary: Option<Dictionary>,
+    /// Whether the values were declared to be categories.
+    pub declared_categorical: Option<bool>,
+    /// The unit of the values.
+    pub unit: Option<String>,
+    /// What the attribute is.
+    pub description: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Column {
+    /// Rows of `columns` values of this type, on a grid that starts at `origin`.
+    #[must_use]
+    pub fn new(tag: &str, name: &str, dtype: Dtype, columns: u32, origin: Vec<i64>) -> Self {
+        let several = columns != 1;
+        let names = || (0..columns).map(|i| alloc::format!("ch{i}")).collect();
+        Self {
+            chunk_grid_origin: written_origin(origin),
+            zv_array: Some(tag.to_owned()),
+            name: Some(name.to_owned()),
+            dtype: Some(dtype.into()),
+            channel_names: several.then(names),
+            row_shape: Some(several.then(|| columns.into()).into_iter().collect()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type, or categories are announced and missing.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        let encoding: Option<Token<_>> = fields.opt("encoding", Token::read)?;
+        let coded = encoding == Some(Token::Known(CellEncoding::Dictionary));
+        Ok(Self {
+            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            zv_array,
+            name: fields.opt("name", text)?,
+            dtype: fields.opt("dtype", text)?,
+            channel_names: fields.opt("channel_names", texts)?,
+            row_shape: fields.opt("row_shape", counts)?,
+            dictionary: if coded { Some(Dictionary::read(&mut fields)?) } else { None },
+            encoding,
+            declared_categorical: fields.opt("declared_categorical", flag)?,
+            unit: fields.opt("unit", text)?,
+            description: fields.opt("description", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The element type.
+    ///
+    /// # Errors
+    ///
+    /// When it is missing, or the text names no element type.
+    pub fn dtype(&self) -> Result<Dtype, MetadataError> {
+        dtype(self.dtype.as_deref(), None)
+    }
+
+    /// The columns that the attributes declare: the number of names where there are some, else the
+    /// product of the row's shape, else 1. `None` where no `u64` holds that product.
+    ///
+    /// Some writers declare 1 for more; [`columns`](super::super::columns) has the last word.
+    #[must_use]
+    pub fn declared_columns(&self) -> Option<u64> {
+        match (&self.channel_names, &self.row_shape) {
+            (Some(names), _) if !names.is_empty() => Some(zvf_format::num::to_u64(names.len())),
+            (_, Some(shape)) => shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)),
+            (_, None) => Some(1),
+        }
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        let put = Put::new()
+            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("name", self.name.as_deref())
+            .opt("dtype", self.dtype.as_deref())
+            .opt("channel_names", self.channel_names.clone())
+            .opt("row_shape", self.row_shape.clone())
+            .opt("encoding", self.encoding.clone());
+        let put = match &self.dictionary {
+            Some(dictionary) => dictionary.put(put),
+            None => put,
+        };
+        put.opt("declared_categorical", self.declared_categorical)
+            .opt("unit", self.unit.as_deref())
+            .opt("description", self.description.as_deref())
+            .with(&self.extras)
+    }
+}
+
+/// The categories of a column whose values are codes.
+///
+/// ```
+/// use zvf_metadata::arrays::Column;
+///
+/// let attributes = serde_json::json!({"dtype": "int8", "encoding": "dictionary",
+///     "categories": ["axon", "soma"], "_FillValue": -1});
+/// let column = Column::parse(attributes.as_object().unwrap().clone()).unwrap();
+/// assert_eq!(column.dictionary.unwrap().missing, Some(-1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dictionary {
+    /// The category of each code.
+    pub categories: Vec<Value>,
+    /// Whether their order means something.
+    pub ordered: bool,
+    /// The code of a missing value (`_FillValue`).
+    pub missing: Option<i64>,
+}
+
+impl Dictionary {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, MetadataError> {
+        Ok(Self {
+            categories: fields.req("categories", |at: &At<'_>, value| list(at, value, any))?,
+            ordered: fields.opt("ordered", flag)?.unwrap_or(false),
+            missing: fields.opt("_FillValue", int)?,
+        })
+    }
+
+    fn put(&self, put: Put) -> Put {
+        let put = put.put("categories", self.categories.clone()).put("ordered", self.ordered);
+        put.opt("_FillValue", self.missing)
+    }
+}

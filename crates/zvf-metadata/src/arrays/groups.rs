@@ -1,0 +1,111 @@
+//! Attributes of `groups`: how many there are, what they are called, and which are ranges of ids.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::super::error::{At, MetadataError};
+use super::super::fields::{Put, count, ints, object, texts};
+use super::{Object, tagged};
+use zvf_format::Class;
+
+/// Attributes of `groups`, also as a group of arrays before 0.8.1.
+///
+/// ```
+/// use zvf_metadata::arrays::Groups;
+///
+/// let groups = Groups { names: Some(vec!["left".into()]), ..Groups::new(2) };
+/// assert_eq!((groups.name(0).as_str(), groups.name(1).as_str()), ("left", "group_1"));
+/// assert_eq!(Groups::parse(groups.to_attributes()), Ok(groups));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Groups {
+    /// The tag: `groups`.
+    pub zv_array: Option<String>,
+    /// Rows.
+    pub num_groups: u64,
+    /// Groups that are ranges of ids; their rows are empty.
+    pub ranges: Option<Vec<GroupRange>>,
+    /// The name of each row.
+    pub names: Option<Vec<String>>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+/// A group that holds every id from `start` up to `stop`. It may claim any number of them: a range
+/// is never to be written out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupRange {
+    /// The row of the group.
+    pub group: u64,
+    /// The first id.
+    pub start: i64,
+    /// One past the last id.
+    pub stop: i64,
+}
+
+impl Groups {
+    /// So many groups, none a range and none with a name.
+    #[must_use]
+    pub fn new(num_groups: u64) -> Self {
+        Self { zv_array: Some("groups".to_owned()), num_groups, ..Self::default() }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When the number of groups is missing, a key has a value of another type, or a range is not
+    /// two ids under the number of a group.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            zv_array,
+            num_groups: fields.req("num_groups", count)?,
+            ranges: fields.opt("group_ranges", |at, value| {
+                object(at, value)?.into_iter().map(|(key, value)| range(at, &key, value)).collect()
+            })?,
+            names: fields.opt("group_names", texts)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The name of row `i`: its own, or one made of its number.
+    #[must_use]
+    pub fn name(&self, i: usize) -> String {
+        let name = self.names.as_ref().and_then(|names| names.get(i));
+        name.map_or_else(|| format!("group_{i}"), Clone::clone)
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        let ranges = self.ranges.as_ref().map(|ranges| {
+            let each =
+                ranges.iter().map(|r| (r.group.to_string(), [r.start, r.stop].to_vec().into()));
+            Value::Object(each.collect())
+        });
+        Put::new()
+            .opt("zv_array", self.zv_array.as_deref())
+            .put("num_groups", self.num_groups)
+            .opt("group_ranges", ranges)
+            .opt("group_names", self.names.clone())
+            .with(&self.extras)
+    }
+}
+
+fn range(at: &At<'_>, key: &str, value: Value) -> Result<GroupRange, MetadataError> {
+    let at = at.name(key);
+    let group = key.parse().ok().filter(|group: &u64| group.to_string() == key);
+    let Some(group) = group else {
+        let error = MetadataError::rule(Class::BadTag, &at, "the number of a group", "another key");
+        return Err(error.saying(key));
+    };
+    match ints(&at, value)?.as_slice() {
+        &[start, stop] => Ok(GroupRange { group, start, stop }),
+        other => Err(MetadataError::rule(Class::BadShape, &at, "two ids", other.len())),
+    }
+}

@@ -1,0 +1,345 @@
+//! Attributes of link families, of their segments, and of the attributes of links.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::dtype::Dtype;
+use super::super::error::MetadataError;
+use super::super::fields::{Fields, Put, count, counts, flag, int, ints, list, text};
+use super::super::token::{LinkStore, Token};
+use super::vertices::written_origin;
+use super::{Object, dtype, tagged};
+
+/// Attributes of the group `links/<delta>`, and of `cross_chunk_links/<delta>` before 0.9.
+///
+/// ```
+/// use zvf_metadata::{LinkStore, arrays::LinksFamily};
+///
+/// let family = LinksFamily::new(0, 2, false, LinkStore::Canonical);
+/// assert_eq!(LinksFamily::parse(family.to_attributes()), Ok(family));
+/// // `directed` and `store` exist nowhere else.
+/// assert!(LinksFamily::parse(serde_json::Map::new()).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinksFamily {
+    /// The tag: `links_family` or `cross_chunk_links`.
+    pub zv_array: Option<String>,
+    /// Levels up from the first endpoint to the others.
+    pub level_delta: i64,
+    /// Endpoints of a record.
+    pub link_width: u64,
+    /// Whether the order of endpoints means something.
+    pub directed: bool,
+    /// How often a record is stored.
+    pub store: Token<LinkStore>,
+    /// Components of a chunk key.
+    pub sid_ndim: Option<u64>,
+    /// Records, each counted once.
+    pub num_links: Option<u64>,
+    /// Rows.
+    pub num_physical_records: Option<u64>,
+    /// The layout of cross-chunk links, in development versions of 0.8.
+    pub layout: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl LinksFamily {
+    /// A family without records.
+    #[must_use]
+    pub fn new(level_delta: i64, link_width: u64, directed: bool, store: LinkStore) -> Self {
+        Self {
+            zv_array: Some("links_family".to_owned()),
+            level_delta,
+            link_width,
+            directed,
+            store: store.into(),
+            sid_ndim: None,
+            num_links: None,
+            num_physical_records: None,
+            layout: None,
+            extras: Object::new(),
+        }
+    }
+
+    /// Takes the attributes of `links/<delta>` apart.
+    ///
+    /// # Errors
+    ///
+    /// When one of the first four keys is missing, or any has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        let directed = fields.req("directed", flag)?;
+        let store = fields.req("store", Token::read)?;
+        Self::read(fields, zv_array, directed, store)
+    }
+
+    /// Takes the attributes of `cross_chunk_links/<delta>` apart: undirected and stored once unless
+    /// said.
+    ///
+    /// # Errors
+    ///
+    /// When the level gap or the width is missing, or any key has a value of another type.
+    pub fn parse_cross_chunk(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        let directed = fields.opt("directed", flag)?.unwrap_or(false);
+        let store = fields.opt("store", Token::read)?;
+        let store = store.unwrap_or(Token::Known(LinkStore::Canonical));
+        Self::read(fields, zv_array, directed, store)
+    }
+
+    fn read(
+        mut fields: Fields<'_>,
+        zv_array: Option<String>,
+        directed: bool,
+        store: Token<LinkStore>,
+    ) -> Result<Self, MetadataError> {
+        Ok(Self {
+            zv_array,
+            level_delta: fields.req("level_delta", int)?,
+            link_width: fields.req("link_width", count)?,
+            directed,
+            store,
+            sid_ndim: fields.opt("sid_ndim", count)?,
+            num_links: fields.opt("num_links", count)?,
+            num_physical_records: fields.opt("num_physical_records", count)?,
+            layout: fields.opt("layout", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("zv_array", self.zv_array.as_deref())
+            .put("level_delta", self.level_delta)
+            .put("link_width", self.link_width)
+            .put("directed", self.directed)
+            .put("store", self.store.clone())
+            .opt("sid_ndim", self.sid_ndim)
+            .opt("num_links", self.num_links)
+            .opt("num_physical_records", self.num_physical_records)
+            .opt("layout", self.layout.as_deref())
+            .with(&self.extras)
+    }
+}
+
+/// Attributes of the array `links/<delta>/<offsets>`, and of the group `links/<delta>` before 0.9.
+///
+/// ```
+/// use zvf_metadata::{Dtype, arrays::LinkSegment};
+///
+/// let segment = LinkSegment::new(vec![vec![0, 1]], true, 2, 0, vec![0, 0]);
+/// assert_eq!(segment.dtype(), Ok(Dtype::INT64));
+/// assert_eq!(LinkSegment::parse(segment.to_attributes()), Ok(segment));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkSegment {
+    /// The chunk of cell 0, where it is not chunk 0.
+    pub chunk_grid_origin: Option<Vec<i64>>,
+    /// The tag: `links`.
+    pub zv_array: Option<String>,
+    /// The element type of a row.
+    pub dtype: Option<String>,
+    /// Chunks from the first endpoint to each of the others.
+    pub offsets: Option<Vec<Vec<i64>>>,
+    /// Whether rows start with the code of a permutation.
+    pub has_perm: Option<bool>,
+    /// Endpoints of a record.
+    pub link_width: Option<u64>,
+    /// Levels up from the first endpoint to the others.
+    pub level_delta: Option<i64>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl LinkSegment {
+    /// Rows of `int64` on a grid that starts at `origin`.
+    #[must_use]
+    pub fn new(
+        offsets: Vec<Vec<i64>>,
+        has_perm: bool,
+        link_width: u64,
+        level_delta: i64,
+        origin: Vec<i64>,
+    ) -> Self {
+        Self {
+            chunk_grid_origin: written_origin(origin),
+            zv_array: Some("links".to_owned()),
+            dtype: Some(Dtype::INT64.into()),
+            offsets: Some(offsets),
+            has_perm: Some(has_perm),
+            link_width: Some(link_width),
+            level_delta: Some(level_delta),
+            extras: Object::new(),
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            zv_array,
+            dtype: fields.opt("dtype", text)?,
+            offsets: fields.opt("offsets", |at, value| list(at, value, ints))?,
+            has_perm: fields.opt("has_perm", flag)?,
+            link_width: fields.opt("link_width", count)?,
+            level_delta: fields.opt("level_delta", int)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The element type of a row; `int64` unless said.
+    ///
+    /// # Errors
+    ///
+    /// When the text names no element type.
+    pub fn dtype(&self) -> Result<Dtype, MetadataError> {
+        dtype(self.dtype.as_deref(), Some(Dtype::INT64))
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("dtype", self.dtype.as_deref())
+            .opt("offsets", self.offsets.clone())
+            .opt("has_perm", self.has_perm)
+            .opt("link_width", self.link_width)
+            .opt("level_delta", self.level_delta)
+            .with(&self.extras)
+    }
+}
+
+/// Attributes of `link_attributes/<n>/<delta>`, of the segments below it, and of
+/// `cross_chunk_link_attributes/<n>/<delta>`.
+///
+/// ```
+/// use zvf_metadata::{Dtype, arrays::LinkAttribute};
+///
+/// let kind = LinkAttribute::segment("kind", Dtype::INT64, vec![], 0, vec![3], vec![0]);
+/// assert_eq!(kind.declared_columns(), Some(3));
+/// assert_eq!(LinkAttribute::parse(kind.to_attributes()), Ok(kind));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkAttribute {
+    /// The chunk of cell 0, where it is not chunk 0.
+    pub chunk_grid_origin: Option<Vec<i64>>,
+    /// The tag: `link_attribute_family` or `link_attribute`.
+    pub zv_array: Option<String>,
+    /// The name of the attribute.
+    pub name: Option<String>,
+    /// The element type.
+    pub dtype: Option<String>,
+    /// Chunks from the first endpoint to each of the others.
+    pub offsets: Option<Vec<Vec<i64>>>,
+    /// Levels up from the first endpoint to the others.
+    pub level_delta: Option<i64>,
+    /// Records, each counted once.
+    pub num_links: Option<u64>,
+    /// The shape of a row; without it a row is one value.
+    pub row_shape: Option<Vec<u64>>,
+    /// Rows, and columns where there are several, before 0.9.
+    pub shape: Option<Vec<u64>>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl LinkAttribute {
+    /// The group of an attribute for one level gap.
+    #[must_use]
+    pub fn family(name: &str, level_delta: i64, num_links: Option<u64>) -> Self {
+        Self {
+            zv_array: Some("link_attribute_family".to_owned()),
+            name: Some(name.to_owned()),
+            level_delta: Some(level_delta),
+            num_links,
+            ..Self::default()
+        }
+    }
+
+    /// The array of a segment.
+    #[must_use]
+    pub fn segment(
+        name: &str,
+        dtype: Dtype,
+        offsets: Vec<Vec<i64>>,
+        level_delta: i64,
+        row_shape: Vec<u64>,
+        origin: Vec<i64>,
+    ) -> Self {
+        Self {
+            chunk_grid_origin: written_origin(origin),
+            zv_array: Some("link_attribute".to_owned()),
+            name: Some(name.to_owned()),
+            dtype: Some(dtype.into()),
+            offsets: Some(offsets),
+            level_delta: Some(level_delta),
+            row_shape: Some(row_shape),
+            ..Self::default()
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            zv_array,
+            name: fields.opt("name", text)?,
+            dtype: fields.opt("dtype", text)?,
+            offsets: fields.opt("offsets", |at, value| list(at, value, ints))?,
+            level_delta: fields.opt("level_delta", int)?,
+            num_links: fields.opt("num_links", count)?,
+            row_shape: fields.opt("row_shape", counts)?,
+            shape: fields.opt("shape", counts)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The element type.
+    ///
+    /// # Errors
+    ///
+    /// When it is missing, or the text names no element type.
+    pub fn dtype(&self) -> Result<Dtype, MetadataError> {
+        dtype(self.dtype.as_deref(), None)
+    }
+
+    /// Values of a row; `None` where no `u64` counts them.
+    #[must_use]
+    pub fn declared_columns(&self) -> Option<u64> {
+        let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
+        let shape = self.row_shape.as_deref().or(old).unwrap_or_default();
+        shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("name", self.name.as_deref())
+            .opt("dtype", self.dtype.as_deref())
+            .opt("offsets", self.offsets.clone())
+            .opt("level_delta", self.level_delta)
+            .opt("num_links", self.num_links)
+            .opt("row_shape", self.row_shape.clone())
+            .opt("shape", self.shape.clone())
+            .with(&self.extras)
+    }
+}

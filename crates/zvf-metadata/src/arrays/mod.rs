@@ -1,0 +1,91 @@
+//! The attributes of each kind of array, one type per kind.
+//!
+//! ```text
+//! vertices, vertices_<geom>                        Vertices
+//! vertex_fragments, link_fragments                 Fragments
+//! vertex_attributes/<n>, fragment_attributes/<n>   Column
+//! object_attributes/<n>, group_attributes/<n>,
+//! parametric/*_attributes/<n>                      Rows
+//! links/<d>, cross_chunk_links/<d>                 LinksFamily
+//! links/<d>/<offsets>                              LinkSegment (and links/<d> of 0.6 and 0.7)
+//! link_attributes/<n>/<d>[/<offsets>],
+//! cross_chunk_link_attributes/<n>/<d>              LinkAttribute
+//! object_index                                     ObjectIndex
+//! groups                                           Groups
+//! parametric                                       ParametricTypes
+//! parametric/{objects,names,groups}                ParametricArray
+//! geometry_index                                   GeometryIndex
+//! links_<geom>                                     CompositeLinks
+//! …/__shard_<id>                                   PackedShard
+//! headers/<format>                                 none: the attributes are the header
+//! ```
+//!
+//! In 0.6 and 0.7 they lie on the group of an array, later on the array. Each type has `parse` and
+//! `to_attributes`. Keys that a reader can do without are optional, also where a writer must put them.
+//!
+//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) keeps apart from the attributes.
+
+mod column;
+mod composite;
+mod groups;
+mod links;
+mod object_index;
+mod packed;
+mod parametric;
+mod rows;
+mod vertices;
+
+pub use column::{Column, Dictionary};
+pub use composite::{CompositeLinks, GeometryEntry, GeometryIndex};
+pub use groups::{GroupRange, Groups};
+pub use links::{LinkAttribute, LinkSegment, LinksFamily};
+pub use object_index::{IdForm, ObjectIndex};
+pub use packed::{PackedEntry, PackedShard};
+pub use parametric::{ParametricArray, ParametricType, ParametricTypes};
+pub use rows::{Absence, Rows};
+pub use vertices::{Fragments, Vertices};
+
+use alloc::string::String;
+
+use super::dtype::Dtype;
+use super::error::{At, MetadataError};
+use super::fields::Fields;
+use super::{Object, fields};
+
+/// The word that says which kind of array the attributes belong to.
+///
+/// ```
+/// let attributes = serde_json::json!({"zvf_array": "links"});
+/// let tag = zvf_metadata::arrays::tag(attributes.as_object().unwrap());
+/// assert_eq!(tag, Some("links"));
+/// ```
+#[must_use]
+pub fn tag(attributes: &Object) -> Option<&str> {
+    attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
+}
+
+/// The fields of attributes, and their tag in either spelling.
+fn tagged(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
+    let mut fields = Fields::new(&At::Document, attributes);
+    fields.accept(OLD_TAG, "zv_array");
+    let tag = fields.opt("zv_array", fields::text)?;
+    Ok((fields, tag))
+}
+
+/// The element type under the key `dtype`.
+fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
+    let at = At::Document.key("dtype");
+    match (text, default) {
+        (Some(text), _) => Dtype::at(&at, text),
+        (None, Some(dtype)) => Ok(dtype),
+        (None, None) => {
+            Err(MetadataError::rule(zvf_format::Class::BadTag, &at, "an element type", "nothing"))
+        }
+    }
+}
+
+/// How the tag was spelled once.
+const OLD_TAG: &str = "zvf_array";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Attributes of the group `object_index`: which of its four layouts it has, and where ids are.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+
+use super::super::error::{At, MetadataError};
+use super::super::fields::{Put, count, flag};
+use super::super::token::{ManifestLayout, Token};
+use super::{Object, tagged};
+use zvf_format::Class;
+
+/// Attributes of `object_index`.
+///
+/// ```
+/// use zvf_metadata::{ManifestLayout, arrays::{IdForm, ObjectIndex}};
+///
+/// let index = ObjectIndex::new(10, 10, 3, true);
+/// assert_eq!(index.layout(), Ok(Some(ManifestLayout::VlenManifestsV2)));
+/// assert_eq!(index.ids(), Ok(IdForm::Column { sorted: true }));
+/// assert_eq!(ObjectIndex::parse(index.to_attributes()), Ok(index));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectIndex {
+    /// The tag: `object_index`.
+    pub zv_array: Option<String>,
+    /// Rows.
+    pub num_objects: u64,
+    /// Rows whose manifest is not empty, when the index was written.
+    pub num_present: Option<u64>,
+    /// Components of a chunk key.
+    pub sid_ndim: Option<u64>,
+    /// The layout, where said.
+    pub layout: Option<Token<ManifestLayout>>,
+    /// Whether ids ascend.
+    pub object_ids_sorted: Option<bool>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+/// Where the id of a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdForm {
+    /// It is the number of the row.
+    Row,
+    /// It is in the array `object_ids`.
+    Column {
+        /// Whether ids are said to ascend.
+        sorted: bool,
+    },
+}
+
+impl ObjectIndex {
+    /// An index of blobs with ids of their own.
+    #[must_use]
+    pub fn new(num_objects: u64, num_present: u64, sid_ndim: u64, sorted: bool) -> Self {
+        Self {
+            zv_array: Some("object_index".to_owned()),
+            num_objects,
+            num_present: Some(num_present),
+            sid_ndim: Some(sid_ndim),
+            layout: Some(ManifestLayout::VlenManifestsV2.into()),
+            object_ids_sorted: Some(sorted),
+            extras: Object::new(),
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When the number of rows is missing, or a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            zv_array,
+            num_objects: fields.req("num_objects", count)?,
+            num_present: fields.opt("num_present", count)?,
+            sid_ndim: fields.opt("sid_ndim", count)?,
+            layout: fields.opt("layout", Token::read)?,
+            object_ids_sorted: fields.opt("object_ids_sorted", flag)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The layout that is declared, or `None` for the oldest one: one blob and its offsets. The
+    /// arrays that are there decide.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the layout is one this crate does not know.
+    pub fn layout(&self) -> Result<Option<ManifestLayout>, MetadataError> {
+        match &self.layout {
+            None => Ok(None),
+            Some(Token::Known(layout)) => Ok(Some(*layout)),
+            Some(Token::Other(word)) => {
+                let at = At::Document.key("layout");
+                let rule = "a known layout of manifests";
+                Err(MetadataError::rule(Class::Unsupported, &at, rule, "another").saying(word))
+            }
+        }
+    }
+
+    /// Where the id of a row is.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectIndex::layout`].
+    pub fn ids(&self) -> Result<IdForm, MetadataError> {
+        Ok(match self.layout()? {
+            None | Some(ManifestLayout::VlenManifestsV1) => IdForm::Row,
+            Some(ManifestLayout::VlenManifestsV2 | ManifestLayout::DenseManifestsV1) => {
+                IdForm::Column { sorted: self.object_ids_sorted.unwrap_or(false) }
+            }
+        })
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("zv_array", self.zv_array.as_deref())
+            .put("num_objects", self.num_objects)
+            .opt("num_present", self.num_present)
+            .opt("sid_ndim", self.sid_ndim)
+            .opt("layout", self.layout.clone())
+            .opt("object_ids_sorted", self.object_ids_sorted)
+            .with(&self.extras)
+    }
+}

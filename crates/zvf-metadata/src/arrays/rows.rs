@@ -1,0 +1,131 @@
+//! Attributes of the arrays with one row per object or per group.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::dtype::Dtype;
+use super::super::error::MetadataError;
+use super::super::fields::{Put, count, counts, flag, text};
+use super::{Object, dtype, tagged};
+
+/// Attributes of `object_attributes/<n>`, `group_attributes/<n>` and `parametric/*_attributes/<n>`.
+///
+/// ```
+/// use zvf_metadata::{Dtype, arrays::{Absence, Rows}};
+///
+/// let mass = Rows::object_attribute("mass", Dtype::FLOAT32, vec![7]);
+/// assert_eq!(mass.absence(), Absence::FillValue);
+/// assert_eq!(Rows::parse(mass.to_attributes()), Ok(mass));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// The tag: `object_attribute` or `groupings_attribute`.
+    pub zv_array: Option<String>,
+    /// The name of the attribute.
+    pub name: Option<String>,
+    /// The element type.
+    pub dtype: Option<String>,
+    /// Columns, before 0.8.1.
+    pub num_channels: Option<u64>,
+    /// Rows, and columns where there are several.
+    pub shape: Option<Vec<u64>>,
+    /// Whether a mask beside the rows says which are there, before 0.8.1.
+    pub has_present_mask: Option<bool>,
+    /// What the fill value of the array stands for: `absent`.
+    pub fill_sentinel_meaning: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+/// How a row says that its object has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Absence {
+    /// It cannot.
+    Never,
+    /// By a byte of `present_mask`.
+    Mask,
+    /// By holding the fill value of the array.
+    FillValue,
+}
+
+impl Rows {
+    /// The attributes of an object attribute whose array has a fill value for absent rows.
+    #[must_use]
+    pub fn object_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
+        let meaning = Some(ABSENT.to_owned());
+        Self { fill_sentinel_meaning: meaning, ..Self::of("object_attribute", name, dtype, shape) }
+    }
+
+    /// The attributes of a group attribute.
+    #[must_use]
+    pub fn group_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self::of("groupings_attribute", name, dtype, shape)
+    }
+
+    fn of(tag: &str, name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self {
+            zv_array: Some(tag.to_owned()),
+            name: Some(name.to_owned()),
+            dtype: Some(dtype.into()),
+            shape: Some(shape),
+            ..Self::default()
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            zv_array,
+            name: fields.opt("name", text)?,
+            dtype: fields.opt("dtype", text)?,
+            num_channels: fields.opt("num_channels", count)?,
+            shape: fields.opt("shape", counts)?,
+            has_present_mask: fields.opt("has_present_mask", flag)?,
+            fill_sentinel_meaning: fields.opt("fill_sentinel_meaning", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The element type.
+    ///
+    /// # Errors
+    ///
+    /// When it is missing, or the text names no element type.
+    pub fn dtype(&self) -> Result<Dtype, MetadataError> {
+        dtype(self.dtype.as_deref(), None)
+    }
+
+    /// How a row says that its object has no value.
+    #[must_use]
+    pub fn absence(&self) -> Absence {
+        if self.has_present_mask == Some(true) {
+            Absence::Mask
+        } else if self.fill_sentinel_meaning.as_deref() == Some(ABSENT) {
+            Absence::FillValue
+        } else {
+            Absence::Never
+        }
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("name", self.name.as_deref())
+            .opt("dtype", self.dtype.as_deref())
+            .opt("num_channels", self.num_channels)
+            .opt("shape", self.shape.clone())
+            .opt("has_present_mask", self.has_present_mask)
+            .opt("fill_sentinel_meaning", self.fill_sentinel_meaning.as_deref())
+            .with(&self.extras)
+    }
+}
+
+const ABSENT: &str = "absent";

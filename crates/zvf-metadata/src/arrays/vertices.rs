@@ -1,0 +1,156 @@
+//! Attributes of the arrays of vertex rows, and of those of fragment indexes.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::dtype::Dtype;
+use super::super::error::MetadataError;
+use super::super::fields::{Put, int, ints, text};
+use super::super::token::{CellEncoding, Token};
+use super::{Object, dtype, tagged};
+
+/// Attributes of `vertices`, and of `vertices_<geom>` in composite stores.
+///
+/// ```
+/// use zvf_metadata::{Dtype, arrays::Vertices};
+///
+/// let vertices = Vertices::new(Dtype::FLOAT32, vec![-1, 0]);
+/// assert_eq!(vertices.dtype(), Ok(Dtype::FLOAT32));
+/// assert_eq!(Vertices::parse(vertices.to_attributes()), Ok(vertices));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vertices {
+    /// The chunk of cell 0, where it is not chunk 0.
+    pub chunk_grid_origin: Option<Vec<i64>>,
+    /// The tag.
+    pub zv_array: Option<String>,
+    /// The element type.
+    pub dtype: Option<String>,
+    /// How cells are encoded.
+    pub encoding: Option<Token<CellEncoding>>,
+    /// Axes, in composite stores.
+    pub ndim: Option<i64>,
+    /// Rows, in composite stores.
+    pub vertex_count: Option<i64>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Vertices {
+    /// Rows of this type on a grid that starts at `origin`.
+    #[must_use]
+    pub fn new(dtype: Dtype, origin: Vec<i64>) -> Self {
+        Self {
+            chunk_grid_origin: written_origin(origin),
+            zv_array: Some("vertices".to_owned()),
+            dtype: Some(dtype.into()),
+            encoding: Some(CellEncoding::Raw.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            zv_array,
+            dtype: fields.opt("dtype", text)?,
+            encoding: fields.opt("encoding", Token::read)?,
+            ndim: fields.opt("ndim", int)?,
+            vertex_count: fields.opt("vertex_count", int)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The element type; `float32` unless said.
+    ///
+    /// # Errors
+    ///
+    /// When the text names no element type.
+    pub fn dtype(&self) -> Result<Dtype, MetadataError> {
+        dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("dtype", self.dtype.as_deref())
+            .opt("encoding", self.encoding.clone())
+            .opt("ndim", self.ndim)
+            .opt("vertex_count", self.vertex_count)
+            .with(&self.extras)
+    }
+}
+
+/// Attributes of `vertex_fragments` and `link_fragments`.
+///
+/// ```
+/// use zvf_metadata::arrays::Fragments;
+///
+/// let fragments = Fragments::new("vertex_fragments", vec![0, 0]);
+/// assert_eq!(fragments.chunk_grid_origin, None);
+/// assert_eq!(Fragments::parse(fragments.to_attributes()), Ok(fragments));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fragments {
+    /// The chunk of cell 0, where it is not chunk 0.
+    pub chunk_grid_origin: Option<Vec<i64>>,
+    /// The tag.
+    pub zv_array: Option<String>,
+    /// How cells are encoded; old writers forget it.
+    pub encoding: Option<Token<CellEncoding>>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Fragments {
+    /// Fragment indexes under the name `array`, on a grid that starts at `origin`.
+    #[must_use]
+    pub fn new(array: &str, origin: Vec<i64>) -> Self {
+        Self {
+            chunk_grid_origin: written_origin(origin),
+            zv_array: Some(array.to_owned()),
+            encoding: Some(CellEncoding::FragmentIndexV1.into()),
+            extras: Object::new(),
+        }
+    }
+
+    /// Takes attributes apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key has a value of another type.
+    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        let (mut fields, zv_array) = tagged(attributes)?;
+        Ok(Self {
+            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            zv_array,
+            encoding: fields.opt("encoding", Token::read)?,
+            extras: fields.rest(),
+        })
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn to_attributes(&self) -> Object {
+        Put::new()
+            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .opt("zv_array", self.zv_array.as_deref())
+            .opt("encoding", self.encoding.clone())
+            .with(&self.extras)
+    }
+}
+
+/// An origin as it is written: not at all where it is zero.
+pub(super) fn written_origin(origin: Vec<i64>) -> Option<Vec<i64>> {
+    if origin.iter().all(|&n| n == 0) { None } else { Some(origin) }
+}

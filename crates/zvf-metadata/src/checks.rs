@@ -1,0 +1,148 @@
+//! What must hold of a root before a reader goes on. Each check is one function; `rules` runs them
+//! too, all of them, and names the rule.
+//!
+//! Not here: whether version and structure agree (that needs the store), and what is merely untidy.
+
+use alloc::vec::Vec;
+
+use super::effective::{BINS, whole_ratio};
+use super::error::{At, MetadataError};
+use super::root::Root;
+use super::token::Token;
+use zvf_format::num;
+use zvf_format::{Class, Expected};
+
+impl Root {
+    /// Whether a reader may go on: a version and features it knows, axes with names of their own,
+    /// chunks, bins and bounds of as many numbers as there are axes, all of them finite, sizes above
+    /// 0, chunks a whole number of bins, and geometry types that are known.
+    ///
+    /// # Errors
+    ///
+    /// The first of these that does not hold.
+    pub fn open_checks(&self) -> Result<(), MetadataError> {
+        let mut faults = Vec::new();
+        for check in [version, required, axes, chunk_shape, bounds, geometry_types, base_bins] {
+            check(self, &mut faults);
+        }
+        match faults.into_iter().next() {
+            Some(first) => Err(first),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The version is one of those described, or newer.
+pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
+    faults.extend(root.zarr_vectors.zv_version.supported().err());
+}
+
+/// Every feature that a reader must have is known.
+pub(super) fn required(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = At::Document.key("zarr_vectors");
+    let list = block.key("required_capabilities");
+    for (i, token) in root.zarr_vectors.required_capabilities.iter().enumerate() {
+        if let Token::Other(word) = token {
+            let rule = "a feature this version has";
+            let error = MetadataError::rule(Class::Unsupported, &list.item(i), rule, "another");
+            faults.push(error.saying(word));
+        }
+    }
+}
+
+/// One to eight axes, no two of one name.
+pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
+    let blocks = At::Document.key("multiscales");
+    let block = blocks.item(0);
+    let list = block.key("axes");
+    let axes = root.axes();
+    if axes.is_empty() {
+        let expected = Expected::AtLeast(1);
+        faults.push(MetadataError::new(Class::BadShape, &list, expected, axes.len()));
+    }
+    if axes.len() > MAX_AXES {
+        let most = Expected::AtMost(num::to_u64(MAX_AXES).into());
+        return faults.push(MetadataError::new(Class::LimitExceeded, &list, most, axes.len()));
+    }
+    for (i, axis) in axes.iter().enumerate() {
+        if axes.iter().take(i).any(|other| other.name == axis.name) {
+            let at = list.item(i);
+            let rule = "a name of its own";
+            let error = MetadataError::rule(Class::Duplicate, &at.key("name"), rule, "it again");
+            faults.push(error.saying(&axis.name));
+        }
+    }
+}
+
+/// A size above 0 for each axis.
+pub(super) fn chunk_shape(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = At::Document.key("zarr_vectors");
+    let (at, shape) = (block.key("chunk_shape"), &root.zarr_vectors.chunk_shape);
+    faults.extend(length(&at, shape.len(), root.axes().len()));
+    faults.extend(sizes(&at, shape));
+}
+
+/// Two corners with a finite number for each axis.
+pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = At::Document.key("zarr_vectors");
+    let at = block.key("bounds");
+    for (i, corner) in root.zarr_vectors.bounds.iter().enumerate() {
+        faults.extend(length(&at.item(i), corner.len(), root.axes().len()));
+        for (axis, x) in corner.iter().enumerate() {
+            if !x.is_finite() {
+                let at = at.item(i);
+                let at = at.item(axis);
+                faults.push(MetadataError::rule(Class::BadShape, &at, "a finite number", *x));
+            }
+        }
+    }
+}
+
+/// No type outside of the vocabulary.
+pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = At::Document.key("zarr_vectors");
+    let list = block.key("geometry_types");
+    for (i, token) in root.zarr_vectors.geometry_types.iter().enumerate() {
+        if let Token::Other(word) = token {
+            let rule = "a known geometry type";
+            let error = MetadataError::rule(Class::BadTag, &list.item(i), rule, "another");
+            faults.push(error.saying(word));
+        }
+    }
+}
+
+/// A size above 0 for each axis, of which a chunk is a whole multiple.
+pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
+    let Some(bins) = &root.zarr_vectors.base_bin_shape else { return };
+    let block = At::Document.key("zarr_vectors");
+    let at = block.key("base_bin_shape");
+    faults.extend(length(&at, bins.len(), root.axes().len()));
+    faults.extend(sizes(&at, bins));
+    faults.extend(divides(&at, &root.zarr_vectors.chunk_shape, bins));
+}
+
+/// As many numbers as there are axes.
+pub(super) fn length(at: &At<'_>, found: usize, axes: usize) -> Option<MetadataError> {
+    let expected = Expected::Exactly(num::to_u64(axes).into());
+    (found != axes).then(|| MetadataError::new(Class::BadShape, at, expected, found))
+}
+
+/// Finite numbers above 0. Tells all that are not.
+pub(super) fn sizes(at: &At<'_>, shape: &[f64]) -> Vec<MetadataError> {
+    let bad = shape.iter().enumerate().filter(|(_, x)| !(x.is_finite() && **x > 0.0));
+    let rule = "a finite number above 0";
+    bad.map(|(i, x)| MetadataError::rule(Class::BadShape, &at.item(i), rule, *x)).collect()
+}
+
+/// Bins of which chunks are whole multiples. Tells all that are not, of those that are sizes.
+pub(super) fn divides(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
+    let each = chunk.iter().zip(bins).enumerate();
+    let bad = each.filter(|(_, (chunk, bin))| {
+        let sizes = **chunk > 0.0 && **bin > 0.0;
+        sizes && whole_ratio(**chunk, **bin).is_none()
+    });
+    bad.map(|(i, (_, bin))| MetadataError::rule(Class::BadShape, &at.item(i), BINS, *bin)).collect()
+}
+
+/// More axes than this are refused.
+const MAX_AXES: usize = 8;

@@ -1,0 +1,394 @@
+//! The codecs of an array document, each taken apart as far as a reader needs it.
+//!
+//! ```text
+//! name               configuration
+//! bytes              endian: little | big; may be absent for items of one byte
+//! vlen-bytes
+//! transpose          order
+//! zstd               level, checksum
+//! gzip               level
+//! blosc              cname, clevel, shuffle, typesize, blocksize
+//! crc32c
+//! sharding_indexed   chunk_shape, codecs, index_codecs, index_location: start | end
+//! ```
+//!
+//! A codec keeps the value it was read from and is printed as that; what this crate does not know is
+//! kept the same way.
+//!
+//! Not here: decoding, and whether the chain makes sense for the array.
+
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::data_type::named;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, count, counts, flag, int, list, text};
+use zvf_format::Class;
+
+/// One codec of a chain.
+///
+/// ```
+/// use zvf_metadata::{Codec, CodecKind};
+///
+/// let codec = Codec::zstd(3, true);
+/// assert_eq!(codec.name(), "zstd");
+/// assert_eq!(codec.kind(), &CodecKind::Zstd { level: 3, checksum: true });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Codec {
+    name: String,
+    kind: CodecKind,
+    spelled: Value,
+}
+
+/// What a codec does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CodecKind {
+    /// Items to bytes.
+    Bytes {
+        /// Whether the most significant byte comes first, where items have several.
+        big_endian: Option<bool>,
+    },
+    /// Items of any length to bytes.
+    VlenBytes,
+    /// Axes in another order.
+    Transpose {
+        /// For each stored axis, the axis of the array.
+        order: Vec<u64>,
+    },
+    /// Zstandard.
+    Zstd {
+        /// Compression level.
+        level: i64,
+        /// Whether frames carry a checksum.
+        checksum: bool,
+    },
+    /// Gzip.
+    Gzip {
+        /// Compression level.
+        level: i64,
+    },
+    /// A Blosc chunk.
+    Blosc(Blosc),
+    /// A CRC32C after the bytes.
+    Crc32c,
+    /// Many chunks in one object.
+    Sharding(Box<Sharding>),
+    /// A codec this crate does not know.
+    Unknown,
+}
+
+/// The settings of Blosc, as far as they are given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blosc {
+    /// The compressor.
+    pub cname: Option<String>,
+    /// Compression level.
+    pub clevel: Option<i64>,
+    /// The filter: `noshuffle`, `shuffle` or `bitshuffle`.
+    pub shuffle: Option<String>,
+    /// Bytes of an item.
+    pub typesize: Option<u64>,
+    /// Bytes of a block; 0 leaves it to the compressor.
+    pub blocksize: Option<u64>,
+}
+
+/// The settings of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharding {
+    /// Items of an inner chunk, per axis.
+    pub chunk_shape: Vec<u64>,
+    /// The chain of the inner chunks.
+    pub codecs: Vec<Codec>,
+    /// The chain of the index.
+    pub index_codecs: Vec<Codec>,
+    /// Whether the index comes first.
+    pub index_at_start: bool,
+}
+
+impl Codec {
+    /// Items of several bytes, the least significant first.
+    #[must_use]
+    pub fn bytes() -> Self {
+        let put = Put::new().put("endian", "little");
+        Self::new("bytes", CodecKind::Bytes { big_endian: Some(false) }, Some(put))
+    }
+
+    /// Items of one byte.
+    #[must_use]
+    pub fn single_bytes() -> Self {
+        Self::new("bytes", CodecKind::Bytes { big_endian: None }, None)
+    }
+
+    /// Items of any length.
+    #[must_use]
+    pub fn vlen_bytes() -> Self {
+        Self::new("vlen-bytes", CodecKind::VlenBytes, Some(Put::new()))
+    }
+
+    /// Zstandard.
+    #[must_use]
+    pub fn zstd(level: i64, checksum: bool) -> Self {
+        let put = Put::new().put("level", level).put("checksum", checksum);
+        Self::new("zstd", CodecKind::Zstd { level, checksum }, Some(put))
+    }
+
+    /// Gzip.
+    #[must_use]
+    pub fn gzip(level: i64) -> Self {
+        Self::new("gzip", CodecKind::Gzip { level }, Some(Put::new().put("level", level)))
+    }
+
+    /// Blosc.
+    #[must_use]
+    pub fn blosc(blosc: Blosc) -> Self {
+        let put = Put::new().opt("typesize", blosc.typesize).opt("cname", blosc.cname.as_deref());
+        let put = put.opt("clevel", blosc.clevel).opt("shuffle", blosc.shuffle.as_deref());
+        let put = put.opt("blocksize", blosc.blocksize);
+        Self::new("blosc", CodecKind::Blosc(blosc), Some(put))
+    }
+
+    /// A CRC32C after the bytes.
+    #[must_use]
+    pub fn crc32c() -> Self {
+        Self::new("crc32c", CodecKind::Crc32c, None)
+    }
+
+    /// Shards of inner chunks of this shape and chain, with a checked index at their end.
+    #[must_use]
+    pub fn sharding(chunk_shape: Vec<u64>, codecs: Vec<Self>) -> Self {
+        let index_codecs: Vec<_> = [Self::bytes(), Self::crc32c()].into();
+        let put = Put::new()
+            .put("chunk_shape", chunk_shape.clone())
+            .put("codecs", chain(&codecs))
+            .put("index_codecs", chain(&index_codecs))
+            .put("index_location", "end");
+        let sharding = Sharding { chunk_shape, codecs, index_codecs, index_at_start: false };
+        Self::new("sharding_indexed", CodecKind::Sharding(Box::new(sharding)), Some(put))
+    }
+
+    /// The name, also of a codec this crate does not know.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does.
+    #[must_use]
+    pub const fn kind(&self) -> &CodecKind {
+        &self.kind
+    }
+
+    /// The value it is in the document.
+    #[must_use]
+    pub const fn value(&self) -> &Value {
+        &self.spelled
+    }
+
+    /// The codec that such a value is.
+    ///
+    /// # Errors
+    ///
+    /// When it has no name, or settings that its codec does not have.
+    pub fn parse(value: Value) -> Result<Self, MetadataError> {
+        Self::read(&At::Document, value)
+    }
+
+    fn new(name: &str, kind: CodecKind, configuration: Option<Put>) -> Self {
+        let none = Object::new();
+        let put = Put::new().put("name", name);
+        let put = put.opt("configuration", configuration.map(|put| put.with(&none)));
+        Self { name: name.to_owned(), kind, spelled: put.with(&none).into() }
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let spelled = value.clone();
+        let (name, configuration) = named(at, value)?;
+        let at = at.key("configuration");
+        let kind = kind(&name, Fields::new(&at, configuration))?;
+        Ok(Self { name, kind, spelled })
+    }
+}
+
+/// A chain as the value it is in a document.
+pub(super) fn chain(codecs: &[Codec]) -> Value {
+    Value::Array(codecs.iter().map(|codec| codec.spelled.clone()).collect())
+}
+
+fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> {
+    Ok(match name {
+        "bytes" => CodecKind::Bytes { big_endian: fields.opt("endian", endian)? },
+        "vlen-bytes" => CodecKind::VlenBytes,
+        "transpose" => CodecKind::Transpose { order: fields.req("order", counts)? },
+        "zstd" => CodecKind::Zstd {
+            level: fields.opt("level", int)?.unwrap_or(0),
+            checksum: fields.opt("checksum", flag)?.unwrap_or(false),
+        },
+        "gzip" => CodecKind::Gzip { level: fields.opt("level", int)?.unwrap_or(GZIP_LEVEL) },
+        "blosc" => CodecKind::Blosc(Blosc {
+            cname: fields.opt("cname", text)?,
+            clevel: fields.opt("clevel", int)?,
+            shuffle: fields.opt("shuffle", text)?,
+            typesize: fields.opt("typesize", count)?,
+            blocksize: fields.opt("blocksize", count)?,
+        }),
+        "crc32c" => CodecKind::Crc32c,
+        "sharding_indexed" => CodecKind::Sharding(Box::new(Sharding {
+            chunk_shape: fields.req("chunk_shape", positive)?,
+            codecs: fields.req("codecs", |at, value| list(at, value, Codec::read))?,
+            index_codecs: fields.req("index_codecs", |at, value| list(at, value, Codec::read))?,
+            index_at_start: fields.opt("index_location", location)?.unwrap_or(false),
+        })),
+        _ => CodecKind::Unknown,
+    })
+}
+
+/// A list of whole numbers above 0.
+pub(super) fn positive(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
+    let counts = counts(at, value)?;
+    match counts.iter().position(|&n| n == 0) {
+        Some(i) => Err(MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", 0_u8)),
+        None => Ok(counts),
+    }
+}
+
+fn endian(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
+    either(at, value, "little", "big", "little or big")
+}
+
+fn location(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
+    either(at, value, "end", "start", "start or end")
+}
+
+fn either(
+    at: &At<'_>,
+    value: Value,
+    no: &str,
+    yes: &str,
+    rule: &'static str,
+) -> Result<bool, MetadataError> {
+    let word = text(at, value)?;
+    if word == yes || word == no {
+        return Ok(word == yes);
+    }
+    Err(MetadataError::rule(Class::BadTag, at, rule, "another word").saying(&word))
+}
+
+/// The level of gzip where none is said.
+const GZIP_LEVEL: i64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+    use std::vec;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> Result<Codec, MetadataError> {
+        Codec::parse(value)
+    }
+
+    #[test]
+    fn each_codec_both_ways() {
+        let blosc = Blosc {
+            cname: Some("zstd".to_owned()),
+            clevel: Some(5),
+            shuffle: Some("bitshuffle".to_owned()),
+            typesize: Some(4),
+            blocksize: Some(0),
+        };
+        let shards = json!({"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [1, 1],
+            "codecs": [{"name": "vlen-bytes", "configuration": {}}],
+            "index_codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "index_location": "end"}});
+        for (made, value) in [
+            (Codec::bytes(), json!({"name": "bytes", "configuration": {"endian": "little"}})),
+            (Codec::single_bytes(), json!({"name": "bytes"})),
+            (Codec::vlen_bytes(), json!({"name": "vlen-bytes", "configuration": {}})),
+            (
+                Codec::zstd(0, false),
+                json!({"name": "zstd", "configuration": {"level": 0, "checksum": false}}),
+            ),
+            (Codec::gzip(6), json!({"name": "gzip", "configuration": {"level": 6}})),
+            (
+                Codec::blosc(blosc),
+                json!({"name": "blosc", "configuration": {"typesize": 4, "cname": "zstd",
+                    "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}),
+            ),
+            (Codec::crc32c(), json!({"name": "crc32c"})),
+            (Codec::sharding(vec![1, 1], vec![Codec::vlen_bytes()]), shards),
+        ] {
+            assert_eq!(made.value(), &value);
+            assert_eq!(read(value).unwrap(), made);
+        }
+    }
+
+    #[test]
+    fn spellings_are_kept() {
+        for (value, name, kind) in [
+            (json!("crc32c"), "crc32c", CodecKind::Crc32c),
+            (
+                json!({"name": "bytes", "configuration": {"endian": "big", "more": 1}}),
+                "bytes",
+                CodecKind::Bytes { big_endian: Some(true) },
+            ),
+            (
+                json!({"name": "transpose", "configuration": {"order": [1, 0]}}),
+                "transpose",
+                CodecKind::Transpose { order: vec![1, 0] },
+            ),
+            (json!({"name": "zstd"}), "zstd", CodecKind::Zstd { level: 0, checksum: false }),
+            (json!({"name": "rot13", "configuration": {"by": 13}}), "rot13", CodecKind::Unknown),
+        ] {
+            let codec = read(value.clone()).unwrap();
+            assert_eq!((codec.name(), codec.kind(), codec.value()), (name, &kind, &value));
+        }
+        let start = json!({"name": "sharding_indexed", "configuration": {"chunk_shape": [2],
+            "codecs": ["bytes"], "index_codecs": ["bytes"], "index_location": "start"}});
+        let CodecKind::Sharding(start) = read(start).unwrap().kind else { panic!("not a shard") };
+        assert!(start.index_at_start);
+    }
+
+    #[test]
+    fn faults_are_told() {
+        for (value, message) in [
+            (json!(1), "BadTag in metadata, document: expected an object, found 1"),
+            (
+                json!({"name": "bytes", "configuration": {"endian": "middle"}}),
+                "BadTag in metadata, configuration.endian: expected little or big, found \"middle\"",
+            ),
+            (
+                json!({"name": "transpose"}),
+                "BadTag in metadata, configuration.order: expected a value, found nothing",
+            ),
+            (
+                json!({"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 0]}}),
+                "BadShape in metadata, configuration.chunk_shape[1]: expected at least 1, found 0",
+            ),
+            (
+                json!({"name": "sharding_indexed", "configuration": {"chunk_shape": [1],
+                    "codecs": [{"name": "zstd", "configuration": {"level": "x"}}]}}),
+                "BadTag in metadata, configuration.codecs[0].configuration.level: expected a whole \
+                 number of 64 bits, found \"x\"",
+            ),
+            (
+                json!({"name": "sharding_indexed", "configuration": {"chunk_shape": [1],
+                    "codecs": [], "index_codecs": [], "index_location": "middle"}}),
+                "BadTag in metadata, configuration.index_location: expected start or end, found \
+                 \"middle\"",
+            ),
+        ] {
+            assert_eq!(read(value).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! The data type of a Zarr array, and the value its missing chunks stand for.
+//!
+//! ```text
+//! data_type                              fill_value
+//! "variable_length_bytes", "bytes"       "" (empty), other text is base64
+//! {"name": "fixed_length_utf32", …}      text
+//! "bool"                                 true, false
+//! "int8" … "uint64"                      a whole number
+//! "float16" … "float64"                  a number, "NaN", "Infinity", "-Infinity", "0x…" (its bits)
+//! ```
+//!
+//! Both keep the value they were read from, so that a document is printed as it was spelled.
+//!
+//! Not here: element types of attributes (`dtype`), which are spelled as NumPy does.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+
+use serde_json::Value;
+
+use super::Object;
+use super::dtype::{Dtype, DtypeKind};
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, count, flag, float, int, number, object, text, wrong};
+use zvf_format::Class;
+
+/// The data type of an array.
+///
+/// ```
+/// use zvf_metadata::{DataType, DataTypeKind, Dtype};
+///
+/// assert_eq!(DataType::variable_length_bytes().kind(), &DataTypeKind::VariableLengthBytes);
+/// let rows = DataType::number(Dtype::FLOAT32);
+/// assert_eq!(rows.item_size(), Some(4));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataType {
+    kind: DataTypeKind,
+    spelled: Value,
+}
+
+/// What a data type means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataTypeKind {
+    /// Bytes, each item as long as it is.
+    VariableLengthBytes,
+    /// Numbers or booleans, or text of a fixed width; never big-endian, which is for codecs to say.
+    Fixed(Dtype),
+    /// A type this crate does not know, by its name.
+    Other(String),
+}
+
+impl DataType {
+    /// Bytes, each item as long as it is.
+    #[must_use]
+    pub fn variable_length_bytes() -> Self {
+        let spelled = Value::String("variable_length_bytes".to_owned());
+        Self { kind: DataTypeKind::VariableLengthBytes, spelled }
+    }
+
+    /// Items of a fixed size.
+    #[must_use]
+    pub fn number(dtype: Dtype) -> Self {
+        let dtype = Dtype { big_endian: false, ..dtype };
+        let spelled = if dtype.kind == DtypeKind::Text {
+            let width = Put::new().put("length_bytes", dtype.size).with(&Object::new());
+            let put = Put::new().put("name", UTF32).put("configuration", width);
+            Value::Object(put.with(&Object::new()))
+        } else {
+            Value::String(dtype.into())
+        };
+        Self { kind: DataTypeKind::Fixed(dtype), spelled }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub const fn kind(&self) -> &DataTypeKind {
+        &self.kind
+    }
+
+    /// Bytes of one item, where every item has as many.
+    #[must_use]
+    pub const fn item_size(&self) -> Option<u64> {
+        match &self.kind {
+            DataTypeKind::Fixed(dtype) => Some(dtype.size),
+            DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => None,
+        }
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let spelled = value.clone();
+        let (name, configuration) = named(at, value)?;
+        let kind = match name.as_str() {
+            "variable_length_bytes" | "bytes" => DataTypeKind::VariableLengthBytes,
+            UTF32 => {
+                let at = at.key("configuration");
+                let mut fields = Fields::new(&at, configuration);
+                let size = fields.req("length_bytes", count)?;
+                if size == 0 || !size.is_multiple_of(4) {
+                    let at = at.key("length_bytes");
+                    let rule = "a multiple of 4 above 0";
+                    return Err(MetadataError::rule(Class::BadShape, &at, rule, size));
+                }
+                DataTypeKind::Fixed(Dtype { kind: DtypeKind::Text, size, big_endian: false })
+            }
+            other => match Dtype::parse(other) {
+                // Only the names: Zarr has no codes with a byte order.
+                Ok(dtype) if String::from(dtype) == other => DataTypeKind::Fixed(dtype),
+                _ => DataTypeKind::Other(name),
+            },
+        };
+        Ok(Self { kind, spelled })
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        self.spelled.clone()
+    }
+}
+
+/// The value of what is not stored.
+///
+/// ```
+/// use zvf_metadata::{Fill, FillValue};
+///
+/// assert_eq!(FillValue::float(f64::NAN).fill(), &Fill::Float(f64::NAN.to_bits()));
+/// assert_eq!(FillValue::empty().fill(), &Fill::Empty);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillValue {
+    fill: Fill,
+    spelled: Value,
+}
+
+/// What a fill value means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// No bytes.
+    Empty,
+    /// Text.
+    Text(String),
+    /// True or false.
+    Bool(bool),
+    /// A signed whole number.
+    Int(i64),
+    /// An unsigned whole number.
+    UInt(u64),
+    /// The bits of a number of 64 bits, so that NaN equals itself.
+    Float(u64),
+    /// Not known: bytes that are not empty, or a type this crate does not know.
+    Other,
+}
+
+impl FillValue {
+    /// No bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
+    }
+
+    /// True or false.
+    #[must_use]
+    pub fn flag(value: bool) -> Self {
+        Self { fill: Fill::Bool(value), spelled: value.into() }
+    }
+
+    /// A text.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self { fill: Fill::Text(text.to_owned()), spelled: text.into() }
+    }
+
+    /// A signed whole number.
+    #[must_use]
+    pub fn int(n: i64) -> Self {
+        Self { fill: Fill::Int(n), spelled: n.into() }
+    }
+
+    /// An unsigned whole number.
+    #[must_use]
+    pub fn uint(n: u64) -> Self {
+        Self { fill: Fill::UInt(n), spelled: n.into() }
+    }
+
+    /// A number, which may be none.
+    #[must_use]
+    pub fn float(x: f64) -> Self {
+        let spelled = WORDS.iter().find(|(_, bits)| *bits == x.to_bits());
+        let spelled = match spelled {
+            Some((word, _)) => Value::from(*word),
+            None if x.is_nan() => Value::from("NaN"),
+            None => float(x),
+        };
+        Self { fill: Fill::Float(x.to_bits()), spelled }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub const fn fill(&self) -> &Fill {
+        &self.fill
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value, of: &DataType) -> Result<Self, MetadataError> {
+        let spelled = value.clone();
+        let fill = match &of.kind {
+            DataTypeKind::VariableLengthBytes => match &value {
+                Value::Null => Fill::Empty,
+                Value::String(text) if text.is_empty() => Fill::Empty,
+                Value::Array(bytes) if bytes.is_empty() => Fill::Empty,
+                Value::String(_) | Value::Array(_) => Fill::Other,
+                Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                    return Err(wrong(at, "bytes", &value));
+                }
+            },
+            DataTypeKind::Fixed(dtype) => match dtype.kind {
+                DtypeKind::Text => Fill::Text(text(at, value)?),
+                DtypeKind::Bool => Fill::Bool(flag(at, value)?),
+                DtypeKind::Int => Fill::Int(signed(at, value, dtype.size)?),
+                DtypeKind::UInt => Fill::UInt(unsigned(at, value, dtype.size)?),
+                DtypeKind::Float => Fill::Float(bits(at, value, dtype.size)?),
+            },
+            DataTypeKind::Other(_) => {
+                any(at, value)?;
+                Fill::Other
+            }
+        };
+        Ok(Self { fill, spelled })
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        self.spelled.clone()
+    }
+}
+
+/// A name alone, or a name with its configuration.
+pub(super) fn named(at: &At<'_>, value: Value) -> Result<(String, Object), MetadataError> {
+    match value {
+        Value::String(name) => Ok((name, Object::new())),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_)) => {
+            let mut fields = Fields::of(at, other)?;
+            let name = fields.req("name", text)?;
+            Ok((name, fields.opt("configuration", object)?.unwrap_or_default()))
+        }
+    }
+}
+
+fn signed(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
+    let n = int(at, value)?;
+    let fits = match size {
+        1 => i8::try_from(n).is_ok(),
+        2 => i16::try_from(n).is_ok(),
+        4 => i32::try_from(n).is_ok(),
+        _ => true,
+    };
+    if fits { Ok(n) } else { Err(overflow(at, n)) }
+}
+
+fn unsigned(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
+    let n = count(at, value)?;
+    let fits = match size {
+        1 => u8::try_from(n).is_ok(),
+        2 => u16::try_from(n).is_ok(),
+        4 => u32::try_from(n).is_ok(),
+        _ => true,
+    };
+    if fits { Ok(n) } else { Err(overflow(at, n)) }
+}
+
+fn overflow(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataError {
+    MetadataError::rule(Class::Overflow, at, "a value of the data type", found)
+}
+
+/// The bits of a number, as of one of 64 bits.
+fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
+    let Value::String(word) = &value else { return number(at, value).map(f64::to_bits) };
+    if let Some((_, bits)) = WORDS.iter().find(|(spelling, _)| spelling == word) {
+        return Ok(*bits);
+    }
+    let hex = word.strip_prefix("0x").filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    let raw = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let wide = raw.and_then(|raw| match size {
+        2 => u16::try_from(raw).ok().map(half),
+        4 => u32::try_from(raw).ok().map(|raw| f64::from(f32::from_bits(raw)).to_bits()),
+        _ => Some(raw),
+    });
+    wide.ok_or_else(|| wrong(at, "a number, NaN, Infinity or the bits of one", &value))
+}
+
+/// The 64-bit number that a 16-bit one stands for.
+fn half(raw: u16) -> u64 {
+    let sign = u64::from(raw >> 15) << 63;
+    let exponent = u64::from(raw >> 10 & 0x1f);
+    let mantissa = u64::from(raw & 0x3ff);
+    let rest = match (exponent, mantissa) {
+        (0, _) => (f64::from(raw & 0x3ff) * HALF_STEP).to_bits(),
+        (0x1f, _) => 0x7ff << 52 | mantissa << 42,
+        _ => exponent.saturating_add(HALF_BIAS) << 52 | mantissa << 42,
+    };
+    sign | rest
+}
+
+/// The words for numbers that JSON cannot write.
+const WORDS: [(&str, u64); 3] = [
+    ("NaN", 0x7ff8_0000_0000_0000),
+    ("Infinity", 0x7ff0_0000_0000_0000),
+    ("-Infinity", 0xfff0_0000_0000_0000),
+];
+
+/// The smallest number of 16 bits above 0: 2^-24.
+const HALF_STEP: f64 = 1.0 / 16_777_216.0;
+
+/// What is added to an exponent of 16 bits to make one of 64: 1023 - 15.
+const HALF_BIAS: u64 = 1008;
+
+const UTF32: &str = "fixed_length_utf32";
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(data_type: Value, fill: Value) -> Result<Fill, MetadataError> {
+        let at = At::Document;
+        let of = DataType::read(&at.key("data_type"), data_type.clone())?;
+        assert_eq!(of.to_value(), data_type);
+        let value = FillValue::read(&at.key("fill_value"), fill.clone(), &of)?;
+        assert_eq!(value.to_value(), fill);
+        Ok(value.fill)
+    }
+
+    #[test]
+    fn fills_of_each_type() {
+        let utf32 = json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 24}});
+        for (data_type, fill, want) in [
+            (json!("variable_length_bytes"), json!(""), Fill::Empty),
+            (json!("bytes"), json!([]), Fill::Empty),
+            (json!({"name": "bytes"}), json!(null), Fill::Empty),
+            (json!("bytes"), json!("AA=="), Fill::Other),
+            (utf32, json!(""), Fill::Text(String::new())),
+            (json!("bool"), json!(true), Fill::Bool(true)),
+            (json!("int8"), json!(-128), Fill::Int(-128)),
+            (json!("int64"), json!(i64::MIN), Fill::Int(i64::MIN)),
+            (json!("uint16"), json!(65535), Fill::UInt(65535)),
+            (json!("uint64"), json!(u64::MAX), Fill::UInt(u64::MAX)),
+            (json!("float32"), json!(0), Fill::Float(0)),
+            (json!("float64"), json!(1.5), Fill::Float(1.5_f64.to_bits())),
+            (json!("float32"), json!("NaN"), Fill::Float(0x7ff8 << 48)),
+            (json!("float32"), json!("Infinity"), Fill::Float(0x7ff0 << 48)),
+            (json!("float32"), json!("-Infinity"), Fill::Float(0xfff0 << 48)),
+            (json!("float32"), json!("0x3fc00000"), Fill::Float(1.5_f64.to_bits())),
+            (json!("float64"), json!("0x7ff8000000000000"), Fill::Float(0x7ff8 << 48)),
+            (json!("float16"), json!("0x3e00"), Fill::Float(1.5_f64.to_bits())),
+            (json!("float16"), json!("0xfc00"), Fill::Float(0xfff0 << 48)),
+            (json!("float16"), json!("0x0001"), Fill::Float((1.0 / 16_777_216.0_f64).to_bits())),
+            (json!("float16"), json!("0x8000"), Fill::Float((-0.0_f64).to_bits())),
+            (json!("complex64"), json!([0, 0]), Fill::Other),
+            (json!("<f4"), json!(0), Fill::Other),
+        ] {
+            assert_eq!(read(data_type.clone(), fill.clone()).unwrap(), want, "{data_type} {fill}");
+        }
+    }
+
+    #[test]
+    fn faults_are_told() {
+        let utf32 = |n| json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n}});
+        let tag = "BadTag in metadata,";
+        for (data_type, fill, message) in [
+            (json!(7), json!(0), "BadTag in metadata, data_type: expected an object, found 7"),
+            (
+                json!({}),
+                json!(0),
+                "BadTag in metadata, data_type.name: expected a value, found nothing",
+            ),
+            (
+                utf32(0),
+                json!(""),
+                "BadShape in metadata, data_type.configuration.length_bytes: expected a multiple of 4 \
+                 above 0, found 0",
+            ),
+            (
+                utf32(7),
+                json!(""),
+                "BadShape in metadata, data_type.configuration.length_bytes: expected a multiple of 4 \
+                 above 0, found 7",
+            ),
+            (json!("bytes"), json!(0), "BadTag in metadata, fill_value: expected bytes, found 0"),
+            (
+                json!("int8"),
+                json!(128),
+                "Overflow in metadata, fill_value: expected a value of the data type, found 128",
+            ),
+            (
+                json!("uint32"),
+                json!(1_u64 << 32),
+                "Overflow in metadata, fill_value: expected a value of the data type, found 4294967296",
+            ),
+            (
+                json!("bool"),
+                json!(0),
+                "BadTag in metadata, fill_value: expected true or false, found 0",
+            ),
+        ] {
+            assert_eq!(read(data_type, fill).unwrap_err().to_string(), message);
+        }
+        for (data_type, fill) in [
+            ("float16", "0x10000"),
+            ("float32", "0x100000000"),
+            ("float64", "0x1ffffffffffffffff"),
+            ("float64", "0x+1"),
+            ("float64", "nan"),
+        ] {
+            assert_eq!(
+                read(json!(data_type), json!(fill)).unwrap_err().to_string(),
+                alloc::format!(
+                    "{tag} fill_value: expected a number, NaN, Infinity or the bits of one, \
+                     found \"{fill}\""
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_made_reads_back() {
+        let at = At::Document;
+        let text = Dtype { kind: DtypeKind::Text, size: 24, big_endian: true };
+        for (made, fill) in [
+            (DataType::variable_length_bytes(), FillValue::empty()),
+            (DataType::number(text), FillValue::text("")),
+            (DataType::number(Dtype::INT64), FillValue::int(-1)),
+            (DataType::number(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 }), FillValue::uint(1)),
+            (DataType::number(Dtype::FLOAT32), FillValue::float(f64::NAN)),
+            (DataType::number(Dtype::FLOAT32), FillValue::float(f64::NEG_INFINITY)),
+            (DataType::number(Dtype::FLOAT32), FillValue::float(0.5)),
+        ] {
+            assert_eq!(DataType::read(&at, made.to_value()).unwrap(), made);
+            assert_eq!(FillValue::read(&at, fill.to_value(), &made).unwrap(), fill);
+        }
+    }
+}

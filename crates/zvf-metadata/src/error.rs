@@ -1,0 +1,227 @@
+//! What can be wrong with a metadata document: a [`FormatError`] and the way to the value it is about.
+//!
+//! The classes of a document, where they are not obvious: a value of another JSON type, a missing key
+//! and an unknown token are `BadTag`; a length or an extent that cannot be is `BadShape`; text that is
+//! not JSON is `Encoding`, and `Truncated` where it just stops; a literal beyond every number
+//! (`1e999`) is `Overflow`; a key that stands twice is `Duplicate`.
+//!
+//! Not here: the name of the document (the store adds it).
+
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
+use zvf_format::{Class, Expected, FormatError, Found, Hint, Part};
+
+/// A document that does not say what it must, and where in it.
+///
+/// ```
+/// use zvf_metadata::Root;
+///
+/// let text = br#"{"zarr_format": 3, "node_type": "group", "attributes":
+///     {"zarr_vectors": {"zv_version": "0.9.2", "chunk_shape": [10, "wide"]}}}"#;
+/// let error = Root::parse(text).unwrap_err();
+/// assert_eq!(error.path, "zarr_vectors.chunk_shape[1]");
+/// assert_eq!(
+///     error.to_string(),
+///     "BadTag in metadata, zarr_vectors.chunk_shape[1]: expected a number, found \"wide\"",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MetadataError {
+    /// The kind of fault, what was expected and found. Its offset is 0 unless the text itself is
+    /// not JSON.
+    pub error: Box<FormatError>,
+    /// The keys and indexes that lead to the value, as in `zarr_vectors.bounds[1][2]`.
+    pub path: String,
+    /// What is there, shortened, where the document's own words say more than `error.found`.
+    pub text: String,
+}
+
+impl MetadataError {
+    /// The kind of fault.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        self.error.class
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(&self) -> Option<Hint> {
+        self.error.hint()
+    }
+
+    /// A fault of the value at `at`.
+    pub(super) fn new(
+        class: Class,
+        at: &At<'_>,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> Self {
+        let error = FormatError::new(class, Part::Metadata, at.field(), 0, expected, found);
+        Self { error: Box::new(error), path: at.to_string(), text: String::new() }
+    }
+
+    /// A fault of the value at `at`, breaking a rule that a phrase states.
+    pub(super) fn rule(
+        class: Class,
+        at: &At<'_>,
+        rule: &'static str,
+        found: impl Into<Found>,
+    ) -> Self {
+        Self::new(class, at, Expected::Rule(rule), found)
+    }
+
+    /// The same fault with the words of the document, shortened.
+    pub(super) fn saying(self, words: &str) -> Self {
+        Self { text: quoted(words), ..self }
+    }
+
+    /// The same fault with words that are shown as they are.
+    pub(super) fn showing(self, words: String) -> Self {
+        Self { text: words, ..self }
+    }
+
+    /// The same fault with advice of its own.
+    pub(super) fn with_hint(self, hint: Hint) -> Self {
+        Self { error: Box::new(self.error.with_hint(hint)), ..self }
+    }
+
+    /// The same fault, told from below the key that every path of a group document starts with.
+    pub(super) fn below_attributes(mut self) -> Self {
+        if let Some(rest) = self.path.strip_prefix("attributes.") {
+            self.path = rest.to_owned();
+        }
+        self
+    }
+}
+
+impl fmt::Display for MetadataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FormatError { class, part, expected, offset, found, .. } = &*self.error;
+        write!(f, "{class} in {part}, {}", self.path)?;
+        if *offset > 0 {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ": expected {expected}, found ")?;
+        if self.text.is_empty() { write!(f, "{found}") } else { f.write_str(&self.text) }
+    }
+}
+
+impl core::error::Error for MetadataError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&*self.error)
+    }
+}
+
+/// The way to a value, on the stack of whoever walks there: nothing is allocated unless it is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum At<'a> {
+    /// The document itself.
+    Document,
+    /// The value of a key that the specification names.
+    Key(&'a Self, &'static str),
+    /// The value of a key that the document names.
+    Name(&'a Self, &'a str),
+    /// An element of a list.
+    Item(&'a Self, usize),
+}
+
+impl<'a> At<'a> {
+    /// The value of `key` in the object here.
+    pub(super) const fn key(&'a self, key: &'static str) -> Self {
+        Self::Key(self, key)
+    }
+
+    /// The value of `name` in the object here.
+    pub(super) const fn name(&'a self, name: &'a str) -> Self {
+        Self::Name(self, name)
+    }
+
+    /// Element `i` of the list here.
+    pub(super) const fn item(&'a self, i: usize) -> Self {
+        Self::Item(self, i)
+    }
+
+    /// The innermost key that the specification names.
+    pub(super) fn field(&self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Key(_, key) => key,
+            Self::Name(up, _) | Self::Item(up, _) => up.field(),
+        }
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Document => f.write_str("document"),
+            Self::Key(Self::Document, key) => f.write_str(key),
+            Self::Name(Self::Document, name) => f.write_str(&path_name(name)),
+            Self::Key(up, key) => write!(f, "{up}.{key}"),
+            Self::Name(up, name) => write!(f, "{up}.{}", path_name(name)),
+            Self::Item(up, i) => write!(f, "{up}[{i}]"),
+        }
+    }
+}
+
+/// A key of the document as a step of a path: as it is where that is safe, quoted elsewhere.
+pub(super) fn path_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_+-:".contains(c);
+    if !name.is_empty() && name.len() <= WORDS && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}
+
+/// Words of the document between quotes, on one line, shortened.
+pub(super) fn quoted(words: &str) -> String {
+    let mut chars = words.chars();
+    let mut text = String::from('"');
+    for c in chars.by_ref().take(WORDS) {
+        text.extend(c.escape_debug());
+    }
+    if chars.next().is_some() {
+        text.push('\u{2026}');
+    }
+    text.push('"');
+    text
+}
+
+/// How many characters of the document are repeated in a message.
+const WORDS: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn paths_and_words_stay_on_one_short_line() {
+        let root = At::Document;
+        let (specs, vertex) = (root.key("attribute_specs"), "a\nb");
+        let at = specs.name(vertex);
+        assert_eq!(at.item(3).to_string(), "attribute_specs.\"a\\nb\"[3]");
+        assert_eq!((at.field(), root.to_string()), ("attribute_specs", "document".to_owned()));
+        assert_eq!(root.name("+1").to_string(), "+1");
+        assert_eq!(path_name(""), "\"\"");
+        assert_eq!(quoted(&"x".repeat(50)), format!("\"{}\u{2026}\"", "x".repeat(48)));
+    }
+
+    #[test]
+    fn a_byte_is_told_only_where_there_is_one() {
+        let at = At::Document;
+        let mut error = MetadataError::new(Class::BadShape, &at, Expected::Exactly(3), 2_usize);
+        assert_eq!(error.to_string(), "BadShape in metadata, document: expected 3, found 2");
+        error.error.offset = 7;
+        assert_eq!(
+            error.to_string(),
+            "BadShape in metadata, document at byte 7: expected 3, found 2"
+        );
+    }
+}

@@ -1,0 +1,335 @@
+//! Taking an object apart, key by key, and putting one together.
+//!
+//! What a reader takes leaves the object; what is left are the keys it does not know, which every
+//! type here keeps and prints again. Reading is lenient where the meaning is clear: whole numbers
+//! may be written as floats and floats as whole numbers, and `null` stands for an absent key.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use serde_json::{Number, Value};
+
+use super::Object;
+use super::error::{At, MetadataError, quoted};
+use super::keys::KeyList;
+use zvf_format::num;
+use zvf_format::{Class, Expected};
+
+/// An object that is being taken apart.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    at: &'a At<'a>,
+    left: Object,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of the object at `at`.
+    pub(super) const fn new(at: &'a At<'a>, object: Object) -> Self {
+        Self { at, left: object }
+    }
+
+    /// The fields of the object that `value` must be.
+    pub(super) fn of(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
+        Ok(Self::new(at, object(at, value)?))
+    }
+
+    /// The value of `key`, which must be there.
+    pub(super) fn req<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&At<'_>, Value) -> Result<T, MetadataError>,
+    ) -> Result<T, MetadataError> {
+        let at = self.at.key(key);
+        match self.left.shift_remove(key) {
+            Some(value) => read(&at, value),
+            None => Err(MetadataError::rule(Class::BadTag, &at, "a value", "nothing")),
+        }
+    }
+
+    /// The value of `key`, or `None` where it is absent or null.
+    pub(super) fn opt<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&At<'_>, Value) -> Result<T, MetadataError>,
+    ) -> Result<Option<T>, MetadataError> {
+        match self.left.shift_remove(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => read(&self.at.key(key), value).map(Some),
+        }
+    }
+
+    /// Accepts `old` for `key` where only the older spelling is there.
+    pub(super) fn accept(&mut self, old: &'static str, key: &'static str) {
+        if !self.left.contains_key(key)
+            && let Some(value) = self.left.shift_remove(old)
+        {
+            self.left.insert(key.to_string(), value);
+        }
+    }
+
+    /// Puts a presence list back among the attributes, where only arrays have it apart.
+    pub(super) fn restore(&mut self, presence: &KeyList) {
+        if let Some(Value::Object(attributes)) = self.left.get_mut("attributes") {
+            let keys = presence.iter().map(Value::from).collect();
+            attributes.insert("nonempty_chunks".to_string(), Value::Array(keys));
+        }
+    }
+
+    /// The keys that nobody took.
+    pub(super) fn rest(self) -> Object {
+        self.left
+    }
+}
+
+/// An object that is being put together, in the order of the calls.
+#[derive(Debug, Default)]
+pub(super) struct Put(Object);
+
+impl Put {
+    /// An object without keys.
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `key`.
+    pub(super) fn put(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(key.to_string(), value.into());
+        self
+    }
+
+    /// Adds `key` where there is a value.
+    pub(super) fn opt(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.put(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds `key` where it is true.
+    pub(super) fn flag(self, key: &str, value: bool) -> Self {
+        if value { self.put(key, true) } else { self }
+    }
+
+    /// The whole, with the keys of `extras` that are not there yet.
+    pub(super) fn with(mut self, extras: &Object) -> Object {
+        for (key, value) in extras {
+            if !self.0.contains_key(key) {
+                self.0.insert(key.clone(), value.clone());
+            }
+        }
+        self.0
+    }
+}
+
+/// Any value.
+#[expect(clippy::unnecessary_wraps, reason = "one signature for all readers")]
+pub(super) fn any(_at: &At<'_>, value: Value) -> Result<Value, MetadataError> {
+    Ok(value)
+}
+
+/// An object.
+pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError> {
+    match value {
+        Value::Object(object) => Ok(object),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)) => Err(wrong(at, "an object", &other)),
+    }
+}
+
+/// A list, element by element.
+pub(super) fn list<T>(
+    at: &At<'_>,
+    value: Value,
+    read: impl Fn(&At<'_>, Value) -> Result<T, MetadataError>,
+) -> Result<Vec<T>, MetadataError> {
+    match value {
+        Value::Array(items) => {
+            items.into_iter().enumerate().map(|(i, item)| read(&at.item(i), item)).collect()
+        }
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Object(_)) => Err(wrong(at, "a list", &other)),
+    }
+}
+
+/// A string.
+pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
+    match value {
+        Value::String(text) => Ok(text),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_)) => Err(wrong(at, "a string", &other)),
+    }
+}
+
+/// True or false.
+pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
+    match value {
+        Value::Bool(flag) => Ok(flag),
+        other @ (Value::Null
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_)) => Err(wrong(at, "true or false", &other)),
+    }
+}
+
+/// A number; documents hold only finite ones.
+pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
+    value.as_f64().ok_or_else(|| wrong(at, "a number", &value))
+}
+
+/// A whole number.
+pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
+    whole(&value).ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
+}
+
+/// A whole number that is not negative.
+pub(super) fn count(at: &At<'_>, value: Value) -> Result<u64, MetadataError> {
+    if let Some(n) = value.as_u64() {
+        return Ok(n);
+    }
+    let n = int(at, value)?;
+    u64::try_from(n)
+        .map_err(|_source| MetadataError::new(Class::Negative, at, Expected::AtLeast(0), n))
+}
+
+/// A list of numbers.
+pub(super) fn numbers(at: &At<'_>, value: Value) -> Result<Vec<f64>, MetadataError> {
+    list(at, value, number)
+}
+
+/// A list of whole numbers.
+pub(super) fn ints(at: &At<'_>, value: Value) -> Result<Vec<i64>, MetadataError> {
+    list(at, value, int)
+}
+
+/// A list of whole numbers that are not negative.
+pub(super) fn counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
+    list(at, value, count)
+}
+
+/// A list of strings.
+pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataError> {
+    list(at, value, text)
+}
+
+/// The fault of a value that is not of the type it must be.
+pub(super) fn wrong(at: &At<'_>, expected: &'static str, found: &Value) -> MetadataError {
+    let error = MetadataError::rule(Class::BadTag, at, expected, "another value");
+    error.showing(match found {
+        Value::Null => "null".to_string(),
+        Value::Bool(flag) => format!("{flag}"),
+        Value::Number(number) => format!("{number}"),
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(_) => "an object".to_string(),
+    })
+}
+
+/// `x` as a number of a document.
+pub(super) fn float(x: f64) -> Value {
+    Number::from_f64(x).map_or(Value::Null, Value::Number)
+}
+
+fn whole(value: &Value) -> Option<i64> {
+    if let Some(n) = value.as_i64() {
+        return Some(n);
+    }
+    let x = value.as_f64().filter(|_| value.is_f64())?;
+    let floor = num::floor_i64(x)?;
+    if (num::to_f64(floor) - x).abs() > 0.0 { None } else { Some(floor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_may_be_written_either_way() {
+        let at = At::Document;
+        for (value, want) in [
+            (json!(3), Some(3)),
+            (json!(3.0), Some(3)),
+            (json!(-2e3), Some(-2000)),
+            (json!(1e18), Some(1_000_000_000_000_000_000)),
+            (json!(3.5), None),
+            (json!(1e19), None),
+            (json!(u64::MAX), None),
+            (json!("3"), None),
+        ] {
+            assert_eq!(int(&at, value.clone()).ok(), want, "{value}");
+        }
+        assert_eq!(count(&at, json!(u64::MAX)).unwrap(), u64::MAX);
+        assert_eq!(number(&at, json!(7)).unwrap(), 7.0);
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_its_path() {
+        let at = At::Document.key("level");
+        for (result, message) in [
+            (
+                count(&at, json!(-1)).err(),
+                "Negative in metadata, level: expected at least 0, found -1",
+            ),
+            (
+                int(&at, json!(null)).err(),
+                "BadTag in metadata, level: expected a whole number of 64 bits, found null",
+            ),
+            (
+                ints(&at, json!([1, {}])).err(),
+                "BadTag in metadata, level[1]: expected a whole number of 64 bits, found an object",
+            ),
+            (
+                texts(&at, json!([["x"]])).err(),
+                "BadTag in metadata, level[0]: expected a string, found a list of 1",
+            ),
+            (
+                flag(&at, json!(1)).err(),
+                "BadTag in metadata, level: expected true or false, found 1",
+            ),
+            (
+                object(&at, json!(true)).err(),
+                "BadTag in metadata, level: expected an object, found true",
+            ),
+            (
+                list(&at, json!("x"), any).err(),
+                "BadTag in metadata, level: expected a list, found \"x\"",
+            ),
+            (
+                number(&at, json!("x")).err(),
+                "BadTag in metadata, level: expected a number, found \"x\"",
+            ),
+        ] {
+            assert_eq!(result.unwrap().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn what_nobody_takes_is_left() {
+        let at = At::Document;
+        let value = json!({"zvf_array": "links", "a": null, "b": 1});
+        let mut fields = Fields::of(&at, value).unwrap();
+        fields.accept("zvf_array", "zv_array");
+        assert_eq!(fields.opt("zv_array", text).unwrap().as_deref(), Some("links"));
+        assert_eq!(fields.opt("a", text).unwrap(), None);
+        let missing = fields.req("c", text).unwrap_err();
+        assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
+        let rest = fields.rest();
+        assert_eq!(rest.keys().collect::<Vec<_>>(), ["b"]);
+        let whole = Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with(&rest);
+        assert_eq!(Value::Object(whole), json!({"b": 2, "e": 3}));
+    }
+}

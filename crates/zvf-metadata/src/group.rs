@@ -1,0 +1,137 @@
+//! The document of a Zarr group: three keys, and whatever else a tool put beside them.
+//!
+//! `consolidated_metadata`, which generic tools add, lands in `extras` and is never read: the
+//! documents of the nodes decide. Whoever changes a node should remove it from there.
+//!
+//! Not here: what the attributes mean.
+
+use alloc::string::String;
+
+use serde_json::Value;
+
+use super::Object;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, count, object, text};
+use super::json::{self, Limits};
+use super::print::print;
+use zvf_format::{Class, Expected};
+
+/// A group document.
+///
+/// ```
+/// use zvf_metadata::GroupDoc;
+///
+/// let text = r#"{"zarr_format": 3, "node_type": "group", "attributes": {"num_groups": 2}}"#;
+/// let group = GroupDoc::parse(text.as_bytes()).unwrap();
+/// assert_eq!(group.attributes["num_groups"], 2);
+/// assert_eq!(group.print(), text);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupDoc {
+    /// The attributes.
+    pub attributes: Object,
+    /// Other keys of the document.
+    pub extras: Object,
+}
+
+impl GroupDoc {
+    /// A group with these attributes.
+    #[must_use]
+    pub fn new(attributes: Object) -> Self {
+        Self { attributes, extras: Object::new() }
+    }
+
+    /// Reads a group document within [`Limits::GROUP`].
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not JSON, too large, or not the document of a group of Zarr format 3.
+    pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
+        Self::parse_within(text, &Limits::GROUP)
+    }
+
+    /// Reads a group document within other limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupDoc::parse`].
+    pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
+        let parsed = json::parse(text, limits, false);
+        let (value, _) = parsed.map_err(MetadataError::below_attributes)?;
+        Self::read(Fields::of(&At::Document, value)?)
+    }
+
+    /// The text of the document.
+    #[must_use]
+    pub fn print(&self) -> String {
+        let put = Put::new().put("zarr_format", 3).put("node_type", "group");
+        print(&Value::Object(put.put("attributes", self.attributes.clone()).with(&self.extras)))
+    }
+
+    pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
+        node(&mut fields, "group")?;
+        Ok(Self {
+            attributes: fields.opt("attributes", object)?.unwrap_or_default(),
+            extras: fields.rest(),
+        })
+    }
+}
+
+/// Checks the two keys that every document has.
+pub(super) fn node(fields: &mut Fields<'_>, kind: &'static str) -> Result<(), MetadataError> {
+    fields.req("zarr_format", |at, value| match count(at, value)? {
+        3 => Ok(()),
+        other => {
+            Err(MetadataError::new(Class::UnsupportedVersion, at, Expected::Exactly(3), other))
+        }
+    })?;
+    fields.req("node_type", |at, value| {
+        let found = text(at, value)?;
+        if found == kind {
+            return Ok(());
+        }
+        Err(MetadataError::rule(Class::BadTag, at, kind, "another node").saying(&found))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_no_group_is_refused() {
+        for (text, message) in [
+            ("[]", "BadTag in metadata, document: expected an object, found a list of 0"),
+            ("{}", "BadTag in metadata, zarr_format: expected a value, found nothing"),
+            (
+                r#"{"zarr_format": 2}"#,
+                "UnsupportedVersion in metadata, zarr_format: expected 3, found 2",
+            ),
+            (
+                r#"{"zarr_format": 3}"#,
+                "BadTag in metadata, node_type: expected a value, found nothing",
+            ),
+            (
+                r#"{"zarr_format": 3, "node_type": "array"}"#,
+                "BadTag in metadata, node_type: expected group, found \"array\"",
+            ),
+            (
+                r#"{"zarr_format": 3, "node_type": "group", "attributes": []}"#,
+                "BadTag in metadata, attributes: expected an object, found a list of 0",
+            ),
+        ] {
+            assert_eq!(GroupDoc::parse(text.as_bytes()).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn what_tools_add_is_kept_apart() {
+        let text = r#"{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline"}}"#;
+        let group = GroupDoc::parse(text.as_bytes()).unwrap();
+        assert!(group.attributes.is_empty());
+        assert_eq!(group.extras["consolidated_metadata"]["kind"], "inline");
+        assert_eq!(GroupDoc::parse(group.print().as_bytes()).unwrap(), group);
+    }
+}

@@ -1,0 +1,309 @@
+//! The document of a level: its place in the pyramid, and hints about what it holds.
+//!
+//! Counts and lists here go stale after edits; readers use them as hints only. What decides is in
+//! the arrays.
+//!
+//! Not here: the shapes that follow from root and level together (`effective`).
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, flag, int, list, number, numbers, object, text, texts};
+use super::group::GroupDoc;
+use super::root::floats;
+use super::token::{LinksConvention, Refinement, Token};
+
+/// The document of one level.
+///
+/// ```
+/// use zvf_metadata::Level;
+///
+/// let text = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors_level":
+///     {"level": 1, "vertex_count": 5, "arrays_present": ["vertices"], "parent_level": 0}}}"#;
+/// let level = Level::parse(text).unwrap();
+/// assert_eq!((level.level, level.parent_level, level.object_sparsity), (1, Some(0), 1.0));
+/// assert_eq!(Level::parse(level.print().as_bytes()).unwrap(), level);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level {
+    /// The number of the level; the group has the same name.
+    pub level: i64,
+    /// Share of the objects kept.
+    pub object_sparsity: f64,
+    /// Rows of `vertices` when the level was written.
+    pub vertex_count: i64,
+    /// How it was made of its parent.
+    pub coarsening_method: String,
+    /// The level it was made of.
+    pub parent_level: Option<i64>,
+    /// Families written.
+    pub arrays_present: Vec<String>,
+    /// Size of a chunk, where it differs from the root's.
+    pub chunk_shape: Option<Vec<f64>>,
+    /// Names of the axes of a chunk key, the leading one first, where chunks are binned.
+    pub chunk_dims: Option<Vec<String>>,
+    /// The attribute whose categories are the leading axis.
+    pub chunk_attribute_name: Option<String>,
+    /// The category of each leading index.
+    pub chunk_attribute_values: Option<Vec<Value>>,
+    /// Whether dropped objects keep their row, with an empty manifest.
+    pub preserves_object_ids: bool,
+    /// Rows of the object index the ids come from.
+    pub inherited_num_objects: Option<i64>,
+    /// Whether a fragment may belong to several objects.
+    pub shared_fragments: bool,
+    /// Whether the fragments of every chunk are ranges that partition its rows in order.
+    pub fragments_tile: bool,
+    /// Size of a bin.
+    pub bin_shape: Option<Vec<f64>>,
+    /// The bin over the bin of level 0.
+    pub bin_ratio: Option<Vec<f64>>,
+    /// Whether the level is a copy of the data or an addition to the next one.
+    pub refinement: Option<Token<Refinement>>,
+    /// Whether links are grouped by the fragments of their rows.
+    pub fragment_link_groups: bool,
+    /// How links inside fragments are known, where a geometry beside others differs from the root.
+    pub links_convention: Option<Token<LinksConvention>>,
+    /// Other keys of the block.
+    pub extras: Object,
+    /// What applications keep here.
+    pub user_metadata: Option<Object>,
+    /// Other attributes of the group.
+    pub attributes: Object,
+    /// Other keys of the document.
+    pub document: Object,
+}
+
+impl Level {
+    /// Level `level` without anything in it.
+    #[must_use]
+    pub fn new(level: u32) -> Self {
+        Self {
+            level: level.into(),
+            object_sparsity: 1.0,
+            vertex_count: 0,
+            coarsening_method: NO_METHOD.to_owned(),
+            parent_level: None,
+            arrays_present: Vec::new(),
+            chunk_shape: None,
+            chunk_dims: None,
+            chunk_attribute_name: None,
+            chunk_attribute_values: None,
+            preserves_object_ids: false,
+            inherited_num_objects: None,
+            shared_fragments: false,
+            fragments_tile: false,
+            bin_shape: None,
+            bin_ratio: None,
+            refinement: None,
+            fragment_link_groups: false,
+            links_convention: None,
+            extras: Object::new(),
+            user_metadata: None,
+            attributes: Object::new(),
+            document: Object::new(),
+        }
+    }
+
+    /// Reads a level document.
+    ///
+    /// # Errors
+    ///
+    /// When `text` is no group document, or a key that a reader needs is missing or of another type.
+    pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
+        Self::from_group(GroupDoc::parse(text)?)
+    }
+
+    /// Reads a level document from the group it is.
+    ///
+    /// # Errors
+    ///
+    /// When a key that a reader needs is missing or of another type.
+    pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
+        let mut outer = Fields::new(&At::Document, group.attributes);
+        let block = outer.req(BLOCK, object)?;
+        let at = At::Document.key(BLOCK);
+        let level = Self::read(Fields::new(&at, block))?;
+        Ok(Self {
+            user_metadata: outer.opt("user_metadata", object)?,
+            attributes: outer.rest(),
+            document: group.extras,
+            ..level
+        })
+    }
+
+    /// Whether the level is an addition to the next coarser one.
+    #[must_use]
+    pub fn is_additive(&self) -> bool {
+        self.refinement == Some(Token::Known(Refinement::Add))
+    }
+
+    /// How far the geometry of this level may lie from that of level 0, in world units, where whoever made
+    /// the level said so.
+    ///
+    /// ```
+    /// use zvf_metadata::Level;
+    ///
+    /// let mut level = Level::new(1);
+    /// assert_eq!(level.geometric_error(), None);
+    /// level.extras.insert("zvf.coarsening".into(), serde_json::json!({"geometric_error": 0.5}));
+    /// assert_eq!(level.geometric_error(), Some(0.5));
+    /// ```
+    #[must_use]
+    pub fn geometric_error(&self) -> Option<f64> {
+        if self.level == 0 {
+            return Some(0.0);
+        }
+        self.extras.get("zvf.coarsening")?.get("geometric_error")?.as_f64()
+    }
+
+    /// The group with this level's attributes.
+    #[must_use]
+    pub fn to_group(&self) -> GroupDoc {
+        let put = Put::new().put(BLOCK, self.to_block());
+        GroupDoc {
+            attributes: put.opt("user_metadata", self.user_metadata.clone()).with(&self.attributes),
+            extras: self.document.clone(),
+        }
+    }
+
+    /// The text of the document.
+    #[must_use]
+    pub fn print(&self) -> String {
+        self.to_group().print()
+    }
+
+    fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
+        fields.accept("bin_size", "bin_shape");
+        let mut flagged = |key| Ok(fields.opt(key, flag)?.unwrap_or(false));
+        let preserves_object_ids = flagged("preserves_object_ids")?;
+        let shared_fragments = flagged("shared_fragments")?;
+        let fragments_tile = flagged("fragments_tile")?;
+        let fragment_link_groups = flagged("fragment_link_groups")?;
+        let method = fields.opt("coarsening_method", text)?;
+        Ok(Self {
+            level: fields.req("level", int)?,
+            object_sparsity: fields.opt("object_sparsity", number)?.unwrap_or(1.0),
+            vertex_count: fields.req("vertex_count", int)?,
+            coarsening_method: method.unwrap_or_else(|| NO_METHOD.to_owned()),
+            parent_level: fields.opt("parent_level", int)?,
+            arrays_present: fields.req("arrays_present", texts)?,
+            chunk_shape: fields.opt("chunk_shape", numbers)?,
+            chunk_dims: fields.opt("chunk_dims", texts)?,
+            chunk_attribute_name: fields.opt("chunk_attribute_name", text)?,
+            chunk_attribute_values: fields
+                .opt("chunk_attribute_values", |at, value| list(at, value, any))?,
+            preserves_object_ids,
+            inherited_num_objects: fields.opt("inherited_num_objects", int)?,
+            shared_fragments,
+            fragments_tile,
+            bin_shape: fields.opt("bin_shape", numbers)?,
+            bin_ratio: fields.opt("bin_ratio", numbers)?,
+            refinement: fields.opt("refinement", Token::read)?,
+            fragment_link_groups,
+            links_convention: fields.opt("links_convention", Token::read)?,
+            extras: fields.rest(),
+            user_metadata: None,
+            attributes: Object::new(),
+            document: Object::new(),
+        })
+    }
+
+    fn to_block(&self) -> Value {
+        Put::new()
+            .put("level", self.level)
+            .put("object_sparsity", self.object_sparsity)
+            .put("vertex_count", self.vertex_count)
+            .put("coarsening_method", self.coarsening_method.as_str())
+            .put("parent_level", self.parent_level)
+            .put("arrays_present", self.arrays_present.clone())
+            .opt("chunk_shape", self.chunk_shape.as_deref().map(floats))
+            .opt("chunk_dims", self.chunk_dims.clone())
+            .opt("chunk_attribute_name", self.chunk_attribute_name.as_deref())
+            .opt("chunk_attribute_values", self.chunk_attribute_values.clone())
+            .flag("preserves_object_ids", self.preserves_object_ids)
+            .opt("inherited_num_objects", self.inherited_num_objects)
+            .flag("shared_fragments", self.shared_fragments)
+            .flag("fragments_tile", self.fragments_tile)
+            .opt("bin_shape", self.bin_shape.as_deref().map(floats))
+            .opt("bin_ratio", self.bin_ratio.as_deref().map(floats))
+            .opt("refinement", self.refinement.clone())
+            .flag("fragment_link_groups", self.fragment_link_groups)
+            .opt("links_convention", self.links_convention.clone())
+            .with(&self.extras)
+            .into()
+    }
+}
+
+const BLOCK: &str = "zarr_vectors_level";
+
+const NO_METHOD: &str = "none";
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(block: Value) -> Result<Level, MetadataError> {
+        let attributes = Put::new().put(BLOCK, block).put("mine", 1).with(&Object::new());
+        Level::from_group(GroupDoc::new(attributes))
+    }
+
+    #[test]
+    fn every_key_both_ways() {
+        let block = json!({
+            "level": 2, "object_sparsity": 0.5, "vertex_count": 9, "coarsening_method": "manual",
+            "parent_level": 1, "arrays_present": ["vertices"], "chunk_shape": [20.0],
+            "chunk_dims": ["kind", "x"], "chunk_attribute_name": "kind",
+            "chunk_attribute_values": ["a", 1, null], "preserves_object_ids": true,
+            "inherited_num_objects": 3, "shared_fragments": true, "fragments_tile": true,
+            "bin_shape": [5.0], "bin_ratio": [2.0], "refinement": "add",
+            "fragment_link_groups": true, "links_convention": "explicit",
+            "zarr_vectors_tools.coarsening": {"source": "x"},
+        });
+        let level = read(block.clone()).unwrap();
+        assert!(level.is_additive());
+        assert_eq!(level.to_block(), block);
+        assert_eq!(level.to_group().attributes["mine"], 1);
+    }
+
+    #[test]
+    fn absent_keys_have_defaults_and_old_spellings_count() {
+        let block = json!({"level": 1, "vertex_count": 0.0, "arrays_present": [], "bin_size": [4]});
+        let level = read(block).unwrap();
+        let made = Level {
+            bin_shape: Some(alloc::vec![4.0]),
+            attributes: Put::new().put("mine", 1).with(&Object::new()),
+            ..Level::new(1)
+        };
+        assert_eq!(level, made);
+        assert!(!level.is_additive());
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        let block = json!({"level": 1, "vertex_count": 0, "arrays_present": []});
+        for key in ["level", "vertex_count", "arrays_present"] {
+            let mut block = block.clone();
+            block.as_object_mut().unwrap().remove(key);
+            assert_eq!(
+                read(block).unwrap_err().to_string(),
+                alloc::format!(
+                    "BadTag in metadata, {BLOCK}.{key}: expected a value, found nothing"
+                )
+            );
+        }
+        assert_eq!(
+            Level::from_group(GroupDoc::default()).unwrap_err().to_string(),
+            "BadTag in metadata, zarr_vectors_level: expected a value, found nothing"
+        );
+    }
+}

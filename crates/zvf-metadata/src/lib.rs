@@ -1,0 +1,118 @@
+//! The JSON documents of a store as types: root, levels, groups, arrays, and the attributes of each
+//! kind of array.
+//!
+//! A document goes through one door ([`Limits`] has what it lets in) and comes out as values with
+//! fields. Reading is lenient where the meaning is clear and keeps what it does not know in `extras`,
+//! so that printing what was read loses nothing. Printing writes one line, with the keys in the order
+//! the specification has them; numbers that are measures are written as floats.
+//!
+//! Reading does not judge. What must hold before a reader goes on is [`Root::open_checks`]; what a
+//! validator reports is [`validate`].
+//!
+//! Not here: the paths of documents in a store, and anything that is not JSON.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions,
+        clippy::std_instead_of_core,
+        clippy::alloc_instead_of_core
+    )
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod array;
+pub mod arrays;
+mod checks;
+mod codec;
+mod data_type;
+mod dtype;
+mod effective;
+mod error;
+mod fields;
+mod group;
+mod json;
+mod keys;
+mod level;
+mod multiscales;
+mod ome;
+mod print;
+mod root;
+mod rules;
+mod specs;
+mod token;
+mod version;
+
+pub use array::{ArrayDoc, ChunkKeyEncoding};
+pub use codec::{Blosc, Codec, CodecKind, Sharding};
+pub use data_type::{DataType, DataTypeKind, Fill, FillValue};
+pub use dtype::{Dtype, DtypeKind};
+pub use effective::{bins_per_chunk, columns};
+pub use error::MetadataError;
+pub use group::GroupDoc;
+pub use json::Limits;
+pub use keys::KeyList;
+pub use level::Level;
+pub use multiscales::{Axis, Dataset, Multiscale, Transformation};
+pub use ome::{Ome, OmeNode};
+pub use print::print;
+pub use root::{Root, ZarrVectors};
+pub use rules::{Finding, Rule, validate, validate_attribute_name};
+pub use specs::{AttributeSpec, AttributeSpecs};
+pub use token::{
+    Capability, CellEncoding, CrossChunkStrategy, CrossLevelStorage, GeometryType, LinkStore,
+    LinksConvention, ManifestLayout, ObjectIndexConvention, Refinement, ShardLayout, Token,
+    Vocabulary,
+};
+pub use version::{Family, Version};
+
+/// A JSON object whose keys keep their order.
+pub type Object = serde_json::Map<alloc::string::String, serde_json::Value>;
+
+/// Any node of a store: whichever document lies under a path.
+///
+/// ```
+/// use zvf_metadata::Node;
+///
+/// let node = Node::parse(br#"{"zarr_format": 3, "node_type": "group"}"#).unwrap();
+/// assert!(matches!(node, Node::Group(_)));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node {
+    /// A group.
+    Group(GroupDoc),
+    /// An array.
+    Array(alloc::boxed::Box<ArrayDoc>),
+}
+
+impl Node {
+    /// Reads the document of a node of either kind, within [`Limits::ARRAY`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ArrayDoc::parse`] when `node_type` is `array`, else as [`GroupDoc::parse`].
+    pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
+        let (value, presence) = json::parse(text, &Limits::ARRAY, true)?;
+        let array = value.get("node_type").and_then(serde_json::Value::as_str) == Some("array");
+        let mut fields = fields::Fields::of(&error::At::Document, value)?;
+        if array {
+            return Ok(Self::Array(ArrayDoc::read(fields, presence)?.into()));
+        }
+        if let Some(presence) = presence {
+            fields.restore(&presence);
+        }
+        Ok(Self::Group(GroupDoc::read(fields)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

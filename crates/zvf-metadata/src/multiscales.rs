@@ -1,0 +1,294 @@
+//! The block `multiscales`: the axes of a store, and the bins of its levels in disguise.
+//!
+//! It has the form that images use, with a meaning of its own: `scale` is the bin of a level over the
+//! bin of level 0, `translation` is half the bin of the level. Level 0 of some skeleton stores has
+//! its coordinate offset there instead, so level 0 is never asked.
+//!
+//! Not here: which of the places that may name a bin wins (`effective`).
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, float, list, numbers, text};
+
+/// One axis of the store.
+///
+/// ```
+/// use zvf_metadata::Axis;
+///
+/// assert_eq!(Axis::spatial(3).unwrap()[2].name, "z");
+/// assert_eq!(Axis::spatial(5), None);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// The name, unique in the store.
+    pub name: String,
+    /// `space`, `time`, `channel` or a word of the writer's own.
+    pub kind: String,
+    /// The unit, where one was declared.
+    pub unit: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Axis {
+    /// An axis in space without a unit.
+    #[must_use]
+    pub fn space(name: &str) -> Self {
+        Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
+    }
+
+    /// The first `n` of `x`, `y`, `z`, `w`; `None` where more axes need names of their own.
+    #[must_use]
+    pub fn spatial(n: usize) -> Option<Vec<Self>> {
+        Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        Ok(Self {
+            name: fields.req("name", text)?,
+            kind: fields.opt("type", text)?.unwrap_or_else(|| "space".to_owned()),
+            unit: fields.opt("unit", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let put = Put::new().put("name", self.name.as_str()).put("type", self.kind.as_str());
+        put.opt("unit", self.unit.as_deref()).with(&self.extras).into()
+    }
+}
+
+/// The block.
+///
+/// ```
+/// use zvf_metadata::{Axis, Dataset, Multiscale};
+///
+/// let mut block = Multiscale::new(Axis::spatial(2).unwrap());
+/// block.datasets.push(Dataset::new("0", vec![1.0, 1.0], vec![2.5, 2.5]));
+/// assert_eq!(block.dataset("0").unwrap().translation(), Some(&[2.5, 2.5][..]));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Multiscale {
+    /// The version of the form: `0.4`.
+    pub version: Option<String>,
+    /// Its name: `default`.
+    pub name: Option<String>,
+    /// The axes; there is no other record of how many there are.
+    pub axes: Vec<Axis>,
+    /// One for each level.
+    pub datasets: Vec<Dataset>,
+    /// What wrote it.
+    pub metadata: Option<Value>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Multiscale {
+    /// A block without levels.
+    #[must_use]
+    pub fn new(axes: Vec<Axis>) -> Self {
+        let metadata = Put::new().put("format", "zarr_vectors").with(&Object::new());
+        Self {
+            version: Some("0.4".to_owned()),
+            name: Some("default".to_owned()),
+            axes,
+            datasets: Vec::new(),
+            metadata: Some(metadata.into()),
+            extras: Object::new(),
+        }
+    }
+
+    /// The entry of the level under `path`.
+    #[must_use]
+    pub fn dataset(&self, path: &str) -> Option<&Dataset> {
+        self.datasets.iter().find(|dataset| dataset.path == path)
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        Ok(Self {
+            version: fields.opt("version", text)?,
+            name: fields.opt("name", text)?,
+            axes: fields.req("axes", |at, value| list(at, value, Axis::read))?,
+            datasets: fields
+                .opt("datasets", |at, value| list(at, value, Dataset::read))?
+                .unwrap_or_default(),
+            metadata: fields.opt("metadata", any)?,
+            extras: fields.rest(),
+        })
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let axes: Vec<_> = self.axes.iter().map(Axis::to_value).collect();
+        let datasets: Vec<_> = self.datasets.iter().map(Dataset::to_value).collect();
+        let put = Put::new().opt("version", self.version.as_deref());
+        let put = put.opt("name", self.name.as_deref()).put("axes", axes);
+        put.put("datasets", datasets)
+            .opt("metadata", self.metadata.clone())
+            .with(&self.extras)
+            .into()
+    }
+}
+
+/// The entry of one level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// The name of the level's group.
+    pub path: String,
+    /// `coordinateTransformations`.
+    pub transformations: Vec<Transformation>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Dataset {
+    /// An entry with a scale, and with a translation unless that is zero on every axis.
+    #[must_use]
+    pub fn new(path: &str, scale: Vec<f64>, translation: Vec<f64>) -> Self {
+        let mut transformations = vec![Transformation::Scale(scale)];
+        if translation.iter().any(|&x| x.abs() > 0.0) {
+            transformations.push(Transformation::Translation(translation));
+        }
+        Self { path: path.to_string(), transformations, extras: Object::new() }
+    }
+
+    /// The first scale.
+    #[must_use]
+    pub fn scale(&self) -> Option<&[f64]> {
+        self.transformations.iter().find_map(|each| match each {
+            Transformation::Scale(scale) => Some(scale.as_slice()),
+            Transformation::Translation(_) | Transformation::Other(_) => None,
+        })
+    }
+
+    /// The first translation.
+    #[must_use]
+    pub fn translation(&self) -> Option<&[f64]> {
+        self.transformations.iter().find_map(|each| match each {
+            Transformation::Translation(by) => Some(by.as_slice()),
+            Transformation::Scale(_) | Transformation::Other(_) => None,
+        })
+    }
+
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        let transformations = fields.opt("coordinateTransformations", |at, value| {
+            list(at, value, |_, value| Ok(Transformation::of(value)))
+        })?;
+        Ok(Self {
+            path: fields.req("path", text)?,
+            transformations: transformations.unwrap_or_default(),
+            extras: fields.rest(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let each: Vec<_> = self.transformations.iter().map(Transformation::to_value).collect();
+        let put = Put::new().put("path", self.path.as_str());
+        put.put("coordinateTransformations", each).with(&self.extras).into()
+    }
+}
+
+/// One transformation of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transformation {
+    /// The bin of the level over the bin of level 0.
+    Scale(Vec<f64>),
+    /// Half the bin of the level.
+    Translation(Vec<f64>),
+    /// Something else, as it is.
+    Other(Value),
+}
+
+impl Transformation {
+    fn of(value: Value) -> Self {
+        for (name, make) in KINDS {
+            let mut keys = value.as_object().into_iter().flat_map(Object::keys);
+            if value.get("type").and_then(Value::as_str) == Some(name)
+                && keys.all(|key| key == "type" || key == name)
+                && let Some(list) = value.get(name).cloned()
+                && let Ok(list) = numbers(&At::Document, list)
+            {
+                return make(list);
+            }
+        }
+        Self::Other(value)
+    }
+
+    fn to_value(&self) -> Value {
+        let (name, list) = match self {
+            Self::Scale(list) => ("scale", list),
+            Self::Translation(list) => ("translation", list),
+            Self::Other(value) => return value.clone(),
+        };
+        let list: Vec<_> = list.iter().copied().map(float).collect();
+        Put::new().put("type", name).put(name, list).with(&Object::new()).into()
+    }
+}
+
+type Make = fn(Vec<f64>) -> Transformation;
+
+const KINDS: [(&str, Make); 2] =
+    [("scale", Transformation::Scale), ("translation", Transformation::Translation)];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_is_kept() {
+        let value = json!({
+            "version": "0.4", "name": "default",
+            "axes": [{"name": "t", "type": "time", "unit": "second", "long": 1}],
+            "datasets": [{"path": "0", "coordinateTransformations": [
+                {"type": "scale", "scale": [2.0]},
+                {"type": "scale", "path": "elsewhere"},
+                {"type": "translation", "translation": ["x"]},
+                {"type": "affine", "affine": [[1.0]]},
+                7,
+            ], "more": true}],
+            "metadata": {"format": "zarr_vectors"},
+            "coordinateTransformations": [],
+        });
+        let block = Multiscale::read(&At::Document, value.clone()).unwrap();
+        let dataset = block.dataset("0").unwrap();
+        assert_eq!((dataset.scale(), dataset.translation()), (Some(&[2.0][..]), None));
+        assert_eq!(dataset.transformations.len(), 5);
+        assert_eq!(block.to_value(), value);
+        assert_eq!(block.dataset("1"), None);
+    }
+
+    #[test]
+    fn faults_name_the_axis() {
+        for (value, message) in [
+            (json!([]), "BadTag in metadata, document: expected an object, found a list of 0"),
+            (json!({}), "BadTag in metadata, axes: expected a value, found nothing"),
+            (
+                json!({"axes": [{"name": "x"}, {"type": "space"}]}),
+                "BadTag in metadata, axes[1].name: expected a value, found nothing",
+            ),
+            (
+                json!({"axes": [], "datasets": [{}]}),
+                "BadTag in metadata, datasets[0].path: expected a value, found nothing",
+            ),
+        ] {
+            assert_eq!(Multiscale::read(&At::Document, value).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_translation_of_zero_is_not_written() {
+        let dataset = Dataset::new("1", vec![2.0], vec![0.0]);
+        assert_eq!(dataset.transformations, [Transformation::Scale(vec![2.0])]);
+    }
+}

@@ -1,0 +1,168 @@
+//! The node `ome`: the store told once more, in the words of an OME collection.
+//!
+//! Nothing reads it back and its absence is no fault, so [`Root`](super::Root) keeps the value as it
+//! is; here it is taken apart on request and put together for writing.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, list, text};
+use super::multiscales::Axis;
+
+/// The node.
+///
+/// ```
+/// use zvf_metadata::{Axis, Ome};
+///
+/// let ome = Ome::new(Ome::store_name("brain.zarrvectors"), &Axis::spatial(3).unwrap(), ["0", "1"]);
+/// assert_eq!((ome.name.as_deref(), ome.nodes.len()), (Some("brain"), 2));
+/// assert_eq!(Ome::parse(ome.to_value()).unwrap(), ome);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ome {
+    /// `0.6`.
+    pub version: Option<String>,
+    /// `collection`.
+    pub kind: Option<String>,
+    /// The name of the store.
+    pub name: Option<String>,
+    /// The scene: the coordinate system and what transforms into it.
+    pub attributes: Option<Value>,
+    /// One for each level, in order.
+    pub nodes: Vec<OmeNode>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl Ome {
+    /// The node of a store with these axes and levels.
+    #[must_use]
+    pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
+        let none = Object::new();
+        let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
+        let world = Put::new().put("name", "world").put("axes", axes).with(&none);
+        let scene = Put::new()
+            .put("coordinateSystems", vec![Value::Object(world)])
+            .put("coordinateTransformations", Vec::<Value>::new());
+        let attributes = Put::new().put("scene", scene.with(&none)).with(&none);
+        Self {
+            version: Some("0.6".to_owned()),
+            kind: Some("collection".to_owned()),
+            name: Some(name.to_owned()),
+            attributes: Some(attributes.into()),
+            nodes: levels.into_iter().map(OmeNode::level).collect(),
+            extras: none,
+        }
+    }
+
+    /// What a store in a folder of this name is called.
+    #[must_use]
+    pub fn store_name(folder: &str) -> &str {
+        let stem = [".zarrvectors", ".zv", ".zarr"].iter().find_map(|end| folder.strip_suffix(end));
+        match stem.unwrap_or(folder) {
+            "" => "zarr_vectors",
+            name => name,
+        }
+    }
+
+    /// Takes the value of the key `ome` apart.
+    ///
+    /// # Errors
+    ///
+    /// When a key that is there has a value of another type.
+    pub fn parse(value: Value) -> Result<Self, MetadataError> {
+        let at = At::Document.key("ome");
+        let mut fields = Fields::of(&at, value)?;
+        Ok(Self {
+            version: fields.opt("version", text)?,
+            kind: fields.opt("type", text)?,
+            name: fields.opt("name", text)?,
+            attributes: fields.opt("attributes", any)?,
+            nodes: fields
+                .opt("nodes", |at, value| list(at, value, OmeNode::read))?
+                .unwrap_or_default(),
+            extras: fields.rest(),
+        })
+    }
+
+    /// The value of the key `ome`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let nodes: Vec<_> = self.nodes.iter().map(OmeNode::to_value).collect();
+        let put = Put::new().opt("version", self.version.as_deref());
+        let put = put.opt("type", self.kind.as_deref()).opt("name", self.name.as_deref());
+        put.opt("attributes", self.attributes.clone()).put("nodes", nodes).with(&self.extras).into()
+    }
+}
+
+/// One node of the collection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OmeNode {
+    /// `zv:level`.
+    pub kind: String,
+    /// The name of the level's group.
+    pub name: String,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl OmeNode {
+    /// The node of the level under `name`.
+    #[must_use]
+    pub fn level(name: &str) -> Self {
+        Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }
+    }
+
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        Ok(Self {
+            kind: fields.req("type", text)?,
+            name: fields.req("name", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let put = Put::new().put("type", self.kind.as_str()).put("name", self.name.as_str());
+        put.with(&self.extras).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_lose_their_ending() {
+        for (folder, name) in [
+            ("a.zarrvectors", "a"),
+            ("b.zv", "b"),
+            ("c.zarr", "c"),
+            ("d.zarr.zv", "d.zarr"),
+            ("e", "e"),
+            (".zarr", "zarr_vectors"),
+            ("", "zarr_vectors"),
+        ] {
+            assert_eq!(Ome::store_name(folder), name);
+        }
+    }
+
+    #[test]
+    fn a_node_without_a_name_is_refused() {
+        let value = json!({"nodes": [{"type": "zv:level", "name": "0"}, {"type": "zv:level"}]});
+        assert_eq!(
+            Ome::parse(value).unwrap_err().to_string(),
+            "BadTag in metadata, ome.nodes[1].name: expected a value, found nothing"
+        );
+    }
+}

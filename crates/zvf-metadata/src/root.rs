@@ -1,0 +1,429 @@
+//! The root document: what the store is, where it lies in space, and which levels it has.
+//!
+//! Reading takes what has one meaning and keeps the rest. What a reader must be sure of before it
+//! goes on is `open_checks`, what a validator reports is `validate`; both work on the value here.
+//!
+//! `ome` and `attribute_specs` are kept as they are: nothing depends on them, so a fault in them must
+//! not close the store. [`Ome`](super::Ome) and [`AttributeSpecs`](super::AttributeSpecs) read them.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, any, count, float, int, list, number, numbers, object, text};
+use super::group::GroupDoc;
+use super::multiscales::{Axis, Multiscale};
+use super::token::{
+    Capability, CrossChunkStrategy, CrossLevelStorage, GeometryType, LinksConvention,
+    ObjectIndexConvention, ShardLayout, Token,
+};
+use super::version::Version;
+use super::{AttributeSpecs, Object, Ome};
+use zvf_format::Class;
+
+/// The root document.
+///
+/// ```
+/// use zvf_metadata::{Axis, Family, Root, ZarrVectors};
+///
+/// let bounds = [vec![-3.0, 1.0], vec![12.0, 9.0]];
+/// let root = Root::new(ZarrVectors::new(vec![10.0, 10.0], bounds), Axis::spatial(2).unwrap());
+/// root.open_checks().unwrap();
+/// assert_eq!((root.axes().len(), root.zarr_vectors.zv_version.family()), (2, Some(Family::C)));
+/// assert_eq!(Root::parse(root.print().as_bytes()).unwrap(), root);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Root {
+    /// The block of this format.
+    pub zarr_vectors: ZarrVectors,
+    /// Axes and bins; one element, or more where a tool added some. Only the first counts.
+    pub multiscales: Vec<Multiscale>,
+    /// The store as an OME collection, unread.
+    pub ome: Option<Value>,
+    /// What applications keep here.
+    pub user_metadata: Option<Object>,
+    /// How the arrays of 0.6 and 0.7 are sharded.
+    pub shard_layout: Option<Token<ShardLayout>>,
+    /// Cells of such a shard.
+    pub shard_size: Option<u64>,
+    /// Other attributes.
+    pub extras: Object,
+    /// Other keys of the document.
+    pub document: Object,
+}
+
+impl Root {
+    /// A root without levels.
+    #[must_use]
+    pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
+        Self {
+            zarr_vectors,
+            multiscales: vec![Multiscale::new(axes)],
+            ome: None,
+            user_metadata: None,
+            shard_layout: None,
+            shard_size: None,
+            extras: Object::new(),
+            document: Object::new(),
+        }
+    }
+
+    /// Reads a root document.
+    ///
+    /// # Errors
+    ///
+    /// When `text` is no group document, or a key that a reader needs is missing or of another type.
+    pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
+        Self::from_group(GroupDoc::parse(text)?)
+    }
+
+    /// Reads a root document from the group it is.
+    ///
+    /// # Errors
+    ///
+    /// When a key that a reader needs is missing or of another type.
+    pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
+        let mut fields = Fields::new(&At::Document, group.attributes);
+        let zarr_vectors = fields.req("zarr_vectors", ZarrVectors::read)?;
+        let multiscales = fields.req("multiscales", |at, value| {
+            let blocks = list(at, value, Multiscale::read)?;
+            if blocks.is_empty() {
+                return Err(MetadataError::rule(Class::BadShape, at, "one block", "none"));
+            }
+            Ok(blocks)
+        })?;
+        Ok(Self {
+            zarr_vectors,
+            multiscales,
+            ome: fields.opt("ome", any)?,
+            user_metadata: fields.opt("user_metadata", object)?,
+            shard_layout: fields.opt("shard_layout", Token::read)?,
+            shard_size: fields.opt("shard_size", count)?,
+            extras: fields.rest(),
+            document: group.extras,
+        })
+    }
+
+    /// The axes; as many as the store has dimensions.
+    #[must_use]
+    pub fn axes(&self) -> &[Axis] {
+        self.multiscales.first().map_or(&[], |block| block.axes.as_slice())
+    }
+
+    /// The first block of `multiscales`, to which levels are added.
+    #[must_use]
+    pub fn multiscale(&self) -> Option<&Multiscale> {
+        self.multiscales.first()
+    }
+
+    /// The node `ome` taken apart, or `None` where there is none.
+    #[must_use]
+    pub fn ome(&self) -> Option<Result<Ome, MetadataError>> {
+        self.ome.clone().map(Ome::parse)
+    }
+
+    /// The group with this root's attributes.
+    #[must_use]
+    pub fn to_group(&self) -> GroupDoc {
+        let blocks: Vec<_> = self.multiscales.iter().map(Multiscale::to_value).collect();
+        let put = Put::new().put("zarr_vectors", self.zarr_vectors.to_value());
+        let put = put.put("multiscales", blocks).opt("ome", self.ome.clone());
+        let put = put.opt("user_metadata", self.user_metadata.clone());
+        let put = put.opt("shard_layout", self.shard_layout.clone());
+        GroupDoc {
+            attributes: put.opt("shard_size", self.shard_size).with(&self.extras),
+            extras: self.document.clone(),
+        }
+    }
+
+    /// The text of the document.
+    #[must_use]
+    pub fn print(&self) -> String {
+        self.to_group().print()
+    }
+}
+
+/// The block `zarr_vectors` of the root.
+///
+/// ```
+/// use zvf_metadata::{LinksConvention, Version, ZarrVectors};
+///
+/// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]);
+/// assert_eq!(block.zv_version, Version::KNOWN);
+/// assert_eq!(block.links_convention().known(), Some(LinksConvention::ImplicitSequential));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZarrVectors {
+    /// The format version.
+    pub zv_version: Version,
+    /// Features announced for information.
+    pub format_capabilities: Vec<Token<Capability>>,
+    /// Features without which the store cannot be read.
+    pub required_capabilities: Vec<Token<Capability>>,
+    /// Size of a chunk of level 0, per axis.
+    pub chunk_shape: Vec<f64>,
+    /// Lowest and highest corner, both inside.
+    pub bounds: [Vec<f64>; 2],
+    /// What the store holds, in order of first use.
+    pub geometry_types: Vec<Token<GeometryType>>,
+    /// Size of a bin of level 0, where chunks are divided.
+    pub base_bin_shape: Option<Vec<f64>>,
+    /// The coordinate reference system, as it is.
+    pub crs: Option<Value>,
+    /// How links inside fragments are known, where said.
+    pub links_convention: Option<Token<LinksConvention>>,
+    /// How objects find fragments, where said.
+    pub object_index_convention: Option<Token<ObjectIndexConvention>>,
+    /// What joins geometry across chunks, where said.
+    pub cross_chunk_strategy: Option<Token<CrossChunkStrategy>>,
+    /// Levels linked up and down, where said; -1 for all.
+    pub cross_level_depth: Option<i64>,
+    /// Which links between levels are stored, where said.
+    pub cross_level_storage: Option<Token<CrossLevelStorage>>,
+    /// The pyramid's policy, where said.
+    pub reduction_factor: Option<i64>,
+    /// Declared attributes, unread.
+    pub attribute_specs: Option<Value>,
+    /// To be added to stored positions to obtain those of the world.
+    pub coordinate_offset: Option<Vec<f64>>,
+    /// How object indexes are laid out (`dense`); the arrays decide.
+    pub manifest_layout: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl ZarrVectors {
+    /// The block of a fresh store.
+    #[must_use]
+    pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
+        Self {
+            zv_version: Version::KNOWN,
+            format_capabilities: Vec::new(),
+            required_capabilities: Vec::new(),
+            chunk_shape,
+            bounds,
+            geometry_types: Vec::new(),
+            base_bin_shape: None,
+            crs: None,
+            links_convention: None,
+            object_index_convention: None,
+            cross_chunk_strategy: None,
+            cross_level_depth: None,
+            cross_level_storage: None,
+            reduction_factor: None,
+            attribute_specs: None,
+            coordinate_offset: None,
+            manifest_layout: None,
+            extras: Object::new(),
+        }
+    }
+
+    /// Size of a bin of level 0: a chunk, unless something smaller is said.
+    #[must_use]
+    pub fn base_bin_shape(&self) -> &[f64] {
+        self.base_bin_shape.as_deref().unwrap_or(&self.chunk_shape)
+    }
+
+    /// How links inside fragments are known; `implicit_sequential` unless said.
+    #[must_use]
+    pub fn links_convention(&self) -> Token<LinksConvention> {
+        self.links_convention.clone().unwrap_or(Token::Known(LinksConvention::ImplicitSequential))
+    }
+
+    /// What joins geometry across chunks; `explicit_links` unless said.
+    #[must_use]
+    pub fn cross_chunk_strategy(&self) -> Token<CrossChunkStrategy> {
+        self.cross_chunk_strategy.clone().unwrap_or(Token::Known(CrossChunkStrategy::ExplicitLinks))
+    }
+
+    /// Levels linked up and down; 1 unless said.
+    #[must_use]
+    pub fn cross_level_depth(&self) -> i64 {
+        self.cross_level_depth.unwrap_or(1)
+    }
+
+    /// Which links between levels are stored; `explicit` unless said.
+    #[must_use]
+    pub fn cross_level_storage(&self) -> Token<CrossLevelStorage> {
+        self.cross_level_storage.clone().unwrap_or(Token::Known(CrossLevelStorage::Explicit))
+    }
+
+    /// The pyramid's policy; 8 unless said.
+    #[must_use]
+    pub fn reduction_factor(&self) -> i64 {
+        self.reduction_factor.unwrap_or(8)
+    }
+
+    /// The declared attributes taken apart, or `None` where none are.
+    #[must_use]
+    pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
+        self.attribute_specs.clone().map(AttributeSpecs::parse)
+    }
+
+    /// Whether `capability` is announced or required.
+    #[must_use]
+    pub fn has(&self, capability: Capability) -> bool {
+        let all = self.format_capabilities.iter().chain(&self.required_capabilities);
+        all.into_iter().any(|token| token.known() == Some(capability))
+    }
+
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        fields.accept("format_version", "zv_version");
+        let tokens = |at: &At<'_>, value| list(at, value, Token::read);
+        Ok(Self {
+            zv_version: fields.req("zv_version", Version::read)?,
+            format_capabilities: fields.opt("format_capabilities", tokens)?.unwrap_or_default(),
+            required_capabilities: fields.opt("required_capabilities", tokens)?.unwrap_or_default(),
+            chunk_shape: fields.req("chunk_shape", numbers)?,
+            bounds: fields.req("bounds", corners)?,
+            geometry_types: fields
+                .req("geometry_types", |at, value| list(at, value, Token::read))?,
+            base_bin_shape: fields.opt("base_bin_shape", numbers)?,
+            crs: fields.opt("crs", any)?,
+            links_convention: fields.opt("links_convention", Token::read)?,
+            object_index_convention: fields.opt("object_index_convention", Token::read)?,
+            cross_chunk_strategy: fields.opt("cross_chunk_strategy", Token::read)?,
+            cross_level_depth: fields.opt("cross_level_depth", int)?,
+            cross_level_storage: fields.opt("cross_level_storage", Token::read)?,
+            reduction_factor: fields.opt("reduction_factor", int)?,
+            attribute_specs: fields.opt("attribute_specs", any)?,
+            coordinate_offset: fields.opt("coordinate_offset", numbers)?,
+            manifest_layout: fields.opt("manifest_layout", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let [low, high] = &self.bounds;
+        let required = &self.required_capabilities;
+        Put::new()
+            .put("zv_version", alloc::format!("{}", self.zv_version))
+            .put("format_capabilities", self.format_capabilities.clone())
+            .opt("required_capabilities", (!required.is_empty()).then(|| required.clone()))
+            .put("chunk_shape", floats(&self.chunk_shape))
+            .put("bounds", vec![floats(low), floats(high)])
+            .put("geometry_types", self.geometry_types.clone())
+            .opt("base_bin_shape", self.base_bin_shape.as_deref().map(floats))
+            .opt("crs", self.crs.clone())
+            .opt("attribute_specs", self.attribute_specs.clone())
+            .opt("links_convention", self.links_convention.clone())
+            .opt("object_index_convention", self.object_index_convention.clone())
+            .opt("cross_chunk_strategy", self.cross_chunk_strategy.clone())
+            .opt("cross_level_depth", self.cross_level_depth)
+            .opt("cross_level_storage", self.cross_level_storage.clone())
+            .opt("reduction_factor", self.reduction_factor)
+            .opt("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
+            .opt("manifest_layout", self.manifest_layout.as_deref())
+            .with(&self.extras)
+            .into()
+    }
+}
+
+/// A list of numbers of a document.
+pub(super) fn floats(list: &[f64]) -> Value {
+    Value::Array(list.iter().copied().map(float).collect())
+}
+
+fn corners(at: &At<'_>, value: Value) -> Result<[Vec<f64>; 2], MetadataError> {
+    let corners = list(at, value, |at, value| list(at, value, number))?;
+    corners.try_into().map_err(|corners: Vec<_>| {
+        MetadataError::rule(Class::BadShape, at, "two corners", corners.len())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_or_wrong_key_is_named() {
+        let good = json!({
+            "zarr_vectors": {"zv_version": "0.9.2", "chunk_shape": [1], "bounds": [[0], [1]],
+                "geometry_types": []},
+            "multiscales": [{"axes": [{"name": "x", "type": "space"}]}],
+        });
+        let zv = "/zarr_vectors";
+        for (place, value, message) in [
+            (zv, json!(null), "zarr_vectors: expected an object, found null"),
+            (
+                "/zarr_vectors/zv_version",
+                json!(9),
+                "zarr_vectors.zv_version: expected a string, found 9",
+            ),
+            (
+                "/zarr_vectors/zv_version",
+                json!("new"),
+                "zarr_vectors.zv_version: expected X.Y or X.Y.Z, found \"new\"",
+            ),
+            (
+                "/zarr_vectors/bounds/1/0",
+                json!("1"),
+                "zarr_vectors.bounds[1][0]: expected a number, found \"1\"",
+            ),
+            (
+                "/zarr_vectors/geometry_types",
+                json!([1]),
+                "zarr_vectors.geometry_types[0]: expected a string, found 1",
+            ),
+            (
+                "/multiscales/0/axes",
+                json!({}),
+                "multiscales[0].axes: expected a list, found an object",
+            ),
+        ] {
+            let mut attributes = good.clone();
+            *attributes.pointer_mut(place).unwrap() = value;
+            let group = GroupDoc::new(attributes.as_object().unwrap().clone());
+            let error = Root::from_group(group).unwrap_err();
+            assert_eq!(alloc::format!("{error}"), alloc::format!("BadTag in metadata, {message}"));
+        }
+        for (place, key) in [
+            ("", "zarr_vectors"),
+            ("", "multiscales"),
+            (zv, "zv_version"),
+            (zv, "chunk_shape"),
+            (zv, "bounds"),
+            (zv, "geometry_types"),
+        ] {
+            let mut attributes = good.clone();
+            attributes.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key);
+            let group = GroupDoc::new(attributes.as_object().unwrap().clone());
+            let error = Root::from_group(group).unwrap_err();
+            assert_eq!((error.class(), error.error.field), (Class::BadTag, key));
+        }
+        for (place, value, message) in [
+            (
+                "/zarr_vectors/bounds",
+                json!([[0.0]]),
+                "BadShape in metadata, zarr_vectors.bounds: expected two corners, found 1",
+            ),
+            (
+                "/multiscales",
+                json!([]),
+                "BadShape in metadata, multiscales: expected one block, found none",
+            ),
+        ] {
+            let mut attributes = good.clone();
+            *attributes.pointer_mut(place).unwrap() = value;
+            let group = GroupDoc::new(attributes.as_object().unwrap().clone());
+            assert_eq!(alloc::format!("{}", Root::from_group(group).unwrap_err()), message);
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_specification() {
+        let block = ZarrVectors::new(vec![2.0], [vec![0.0], vec![1.0]]);
+        assert_eq!(block.base_bin_shape(), [2.0]);
+        assert_eq!(block.links_convention().as_str(), "implicit_sequential");
+        assert_eq!(block.cross_chunk_strategy().as_str(), "explicit_links");
+        assert_eq!(block.cross_level_storage().as_str(), "explicit");
+        assert_eq!((block.cross_level_depth(), block.reduction_factor()), (1, 8));
+        assert!(block.attribute_specs().is_none() && !block.has(Capability::AdditiveLevels));
+    }
+}

@@ -1,0 +1,501 @@
+//! The rules of level 2: what a validator says about root and level documents.
+//!
+//! ```text
+//! M1  root readable          M8  chunks nest, bins fit      M15 level invariants
+//! M2  one axis or more       M9  vertex_count               M16 multiscales fit levels and bins
+//! M3  chunk_shape            M10 bin_shape                  M17 attribute_specs
+//! M4  bounds                 M11 bin_ratio                  M19 attribute names
+//! M5  conventions            M12 object_sparsity
+//! M6  geometry_types         M13 level readable
+//! M7  base_bin_shape         M14 root invariants
+//! ```
+//!
+//! All findings are told, in the order of the rules. M1 and M13 are what parsing refuses, so whoever
+//! parses makes those findings of its errors. M14 also has what the version's own validation asks and
+//! readers do without, such as a second axis.
+//!
+//! Not here: how bad a finding is; M18, which is about arrays.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::checks::{
+    self, axes, base_bins, bounds, chunk_shape, divides, geometry_types, length, sizes,
+};
+use super::dtype::Dtype;
+use super::error::{At, MetadataError};
+use super::level::Level;
+use super::multiscales::Dataset;
+use super::root::Root;
+use super::token::{Capability, ObjectIndexConvention, Refinement, Token, Vocabulary};
+use zvf_format::{Class, Expected};
+
+/// A rule of level 2.
+///
+/// ```
+/// use zvf_metadata::Rule;
+///
+/// assert_eq!(Rule::M7.to_string(), "M7");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the module lists them; the specification words them")]
+pub enum Rule {
+    M1,
+    M2,
+    M3,
+    M4,
+    M5,
+    M6,
+    M7,
+    M8,
+    M9,
+    M10,
+    M11,
+    M12,
+    M13,
+    M14,
+    M15,
+    M16,
+    M17,
+    M19,
+}
+
+impl Rule {
+    /// The id, as reports print it.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::M1 => "M1",
+            Self::M2 => "M2",
+            Self::M3 => "M3",
+            Self::M4 => "M4",
+            Self::M5 => "M5",
+            Self::M6 => "M6",
+            Self::M7 => "M7",
+            Self::M8 => "M8",
+            Self::M9 => "M9",
+            Self::M10 => "M10",
+            Self::M11 => "M11",
+            Self::M12 => "M12",
+            Self::M13 => "M13",
+            Self::M14 => "M14",
+            Self::M15 => "M15",
+            Self::M16 => "M16",
+            Self::M17 => "M17",
+            Self::M19 => "M19",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+/// A rule that a document breaks, and where.
+///
+/// ```
+/// use zvf_metadata::{Root, Rule, validate};
+///
+/// let text = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors":
+///     {"zv_version": "0.9.2", "chunk_shape": [1, -1], "bounds": [[0, 0], [1, 1]],
+///      "geometry_types": ["mesh"]}, "multiscales": [{"axes": [{"name": "x"}, {"name": "y"}]}]}}"#;
+/// let findings = validate(&Root::parse(text).unwrap(), &[]);
+/// assert_eq!((findings.len(), findings[0].rule), (1, Rule::M3));
+/// assert_eq!(findings[0].error.path, "zarr_vectors.chunk_shape[1]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule.
+    pub rule: Rule,
+    /// The level whose document it is, by its place in the list; `None` for the root.
+    pub level: Option<usize>,
+    /// What is wrong.
+    pub error: MetadataError,
+}
+
+/// Everything that is wrong with the documents of a store. Each level comes with the name of its
+/// group.
+#[must_use]
+pub fn validate(root: &Root, levels: &[(&str, &Level)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let root_rules: [(Rule, Check); 10] = [
+        (Rule::M2, no_axes),
+        (Rule::M3, chunk_shape),
+        (Rule::M4, bounds),
+        (Rule::M4, corners),
+        (Rule::M5, conventions),
+        (Rule::M6, some_geometry),
+        (Rule::M7, base_bins),
+        (Rule::M14, root_invariants),
+        (Rule::M17, attribute_specs),
+        (Rule::M19, declared_names),
+    ];
+    for (rule, check) in root_rules {
+        let mut faults = Vec::new();
+        check(root, &mut faults);
+        findings.extend(faults.into_iter().map(|error| Finding { rule, level: None, error }));
+    }
+    for (i, (name, level)) in levels.iter().enumerate() {
+        let faults = level_faults(root, name, level, levels);
+        let each = faults.into_iter();
+        findings.extend(each.map(|(rule, error)| Finding { rule, level: Some(i), error }));
+    }
+    let faults = datasets(root, levels).into_iter();
+    findings.extend(faults.map(|error| Finding { rule: Rule::M16, level: None, error }));
+    findings.sort_by_key(|finding| finding.rule); // stable: documents keep their order
+    findings
+}
+
+/// Rule M19 for the name of an attribute array: letters, digits and underscores.
+///
+/// ```
+/// use zvf_metadata::validate_attribute_name;
+///
+/// assert!(validate_attribute_name("cell_type").is_none());
+/// assert!(validate_attribute_name("a/b").is_some());
+/// ```
+#[must_use]
+pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.is_empty() && name.chars().all(good) {
+        return None;
+    }
+    let at = At::Document.key("name");
+    let rule = "letters, digits and underscores";
+    Some(MetadataError::rule(Class::InvalidKey, &at, rule, "another name").saying(name))
+}
+
+type Check = fn(&Root, &mut Vec<MetadataError>);
+
+fn no_axes(root: &Root, faults: &mut Vec<MetadataError>) {
+    if root.axes().is_empty() {
+        axes(root, faults);
+    }
+}
+
+fn corners(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = At::Document.key("zarr_vectors");
+    let at = block.key("bounds");
+    let at = at.item(1);
+    let [low, high] = &root.zarr_vectors.bounds;
+    for (i, (low, high)) in low.iter().zip(high).enumerate() {
+        if low > high {
+            let rule = "no less than the lowest corner";
+            faults.push(MetadataError::rule(Class::BadShape, &at.item(i), rule, *high));
+        }
+    }
+}
+
+fn conventions(root: &Root, faults: &mut Vec<MetadataError>) {
+    let block = &root.zarr_vectors;
+    known("links_convention", block.links_convention.as_ref(), faults);
+    known("object_index_convention", block.object_index_convention.as_ref(), faults);
+    known("cross_chunk_strategy", block.cross_chunk_strategy.as_ref(), faults);
+}
+
+fn known<K: Vocabulary>(
+    key: &'static str,
+    token: Option<&Token<K>>,
+    faults: &mut Vec<MetadataError>,
+) {
+    if let Some(Token::Other(word)) = token
+        && !word.is_empty()
+    {
+        let block = At::Document.key("zarr_vectors");
+        let rule = "a known word";
+        let error = MetadataError::rule(Class::BadTag, &block.key(key), rule, "another");
+        faults.push(error.saying(word));
+    }
+}
+
+fn some_geometry(root: &Root, faults: &mut Vec<MetadataError>) {
+    if root.zarr_vectors.geometry_types.is_empty() {
+        let block = At::Document.key("zarr_vectors");
+        let (at, expected) = (block.key("geometry_types"), Expected::AtLeast(1));
+        faults.push(MetadataError::new(Class::BadShape, &at, expected, 0_u8));
+    }
+}
+
+fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
+    checks::version(root, faults);
+    checks::required(root, faults);
+    if !root.axes().is_empty() {
+        axes(root, faults);
+        axis_kinds(root, faults);
+    }
+    geometry_types(root, faults);
+    let (doc, zv) = (At::Document, &root.zarr_vectors);
+    let block = doc.key("zarr_vectors");
+    known("cross_level_storage", zv.cross_level_storage.as_ref(), faults);
+    let least = [("cross_level_depth", zv.cross_level_depth(), -1)];
+    for (key, found, least) in
+        least.into_iter().chain([("reduction_factor", zv.reduction_factor(), 2)])
+    {
+        if found < least {
+            let expected = Expected::AtLeast(least.into());
+            faults.push(MetadataError::new(Class::OutOfBounds, &block.key(key), expected, found));
+        }
+    }
+    if zv.object_index_convention == Some(Token::Known(ObjectIndexConvention::Identity))
+        && several_chunks(root)
+    {
+        let at = block.key("object_index_convention");
+        let rule = "identity in stores of one chunk only";
+        faults.push(MetadataError::rule(Class::BadTag, &at, rule, "several chunks"));
+    }
+}
+
+/// Two axes or more, two in space, and an order of kinds.
+fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
+    let blocks = At::Document.key("multiscales");
+    let block = blocks.item(0);
+    let list = block.key("axes");
+    let all = root.axes();
+    let space = all.iter().filter(|axis| axis.kind == "space").count();
+    if space < 2 {
+        let rule = "two axes in space";
+        faults.push(MetadataError::rule(Class::BadShape, &list, rule, space));
+    }
+    let rank = |kind: &str| match kind {
+        "time" => 0_u8,
+        "channel" => 1,
+        "space" => 3,
+        _ => 2,
+    };
+    for (i, pair) in all.windows(2).enumerate() {
+        if let [before, after] = pair
+            && rank(&before.kind) > rank(&after.kind)
+        {
+            let at = list.item(i.saturating_add(1));
+            let rule = "time before channel before others before space";
+            let error = MetadataError::rule(Class::NonCanonical, &at.key("type"), rule, "another");
+            faults.push(error.saying(&after.kind));
+        }
+    }
+}
+
+fn several_chunks(root: &Root) -> bool {
+    let [low, high] = &root.zarr_vectors.bounds;
+    let corners = low.iter().zip(high).zip(&root.zarr_vectors.chunk_shape);
+    let floor = |x: f64| zvf_format::num::floor_i64(x);
+    corners.into_iter().any(|((low, high), chunk)| floor(low / chunk) != floor(high / chunk))
+}
+
+fn attribute_specs(root: &Root, faults: &mut Vec<MetadataError>) {
+    let specs = match root.zarr_vectors.attribute_specs() {
+        None => return,
+        Some(Err(error)) => return faults.push(error),
+        Some(Ok(specs)) => specs,
+    };
+    let block = At::Document.key("zarr_vectors");
+    let at = block.key("attribute_specs");
+    for (scope, names) in &specs.scopes {
+        let at = at.name(scope);
+        if !["vertex", "object", "link"].contains(&scope.as_str()) {
+            let rule = "vertex, object or link";
+            faults.push(MetadataError::rule(Class::BadTag, &at, rule, "another").saying(scope));
+        }
+        for (name, spec) in names {
+            let at = at.name(name);
+            faults.extend(Dtype::at(&at.key("dtype"), &spec.dtype).err());
+            if spec.channels == 0 {
+                let (at, expected) = (at.key("channels"), Expected::AtLeast(1));
+                faults.push(MetadataError::new(Class::BadShape, &at, expected, 0_u8));
+            }
+        }
+    }
+}
+
+fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
+    let Some(Ok(specs)) = root.zarr_vectors.attribute_specs() else { return };
+    let names = specs.scopes.iter().flat_map(|(_, names)| names);
+    faults.extend(names.filter_map(|(name, _)| validate_attribute_name(name)));
+}
+
+fn level_faults(
+    root: &Root,
+    name: &str,
+    level: &Level,
+    levels: &[(&str, &Level)],
+) -> Vec<(Rule, MetadataError)> {
+    let mut faults = Vec::new();
+    let block = At::Document.key("zarr_vectors_level");
+    let dimensions = root.axes().len();
+    let chunk = level.effective_chunk_shape(root);
+    if level.chunk_shape.is_some() {
+        faults.extend(level.chunk_scale(root).err().map(|error| (Rule::M8, error)));
+        if let Some(bins) = level.effective_bin_shape(root, name) {
+            let bad = divides(&block.key("chunk_shape"), chunk, &bins).into_iter();
+            faults.extend(bad.map(|error| (Rule::M8, error)));
+        }
+    }
+    if level.vertex_count < 0 {
+        let (at, found) = (block.key("vertex_count"), level.vertex_count);
+        let error = MetadataError::new(Class::Negative, &at, Expected::AtLeast(0), found);
+        faults.push((Rule::M9, error));
+    }
+    if let Some(bins) = &level.bin_shape {
+        let at = block.key("bin_shape");
+        let bad = length(&at, bins.len(), dimensions).into_iter();
+        let bad = bad.chain(sizes(&at, bins)).chain(divides(&at, chunk, bins));
+        faults.extend(bad.map(|error| (Rule::M10, error)));
+    }
+    if let Some(ratios) = &level.bin_ratio {
+        let at = block.key("bin_ratio");
+        faults.extend(length(&at, ratios.len(), dimensions).map(|error| (Rule::M11, error)));
+        let small = |ratio: f64| ratio.is_nan() || ratio < 1.0;
+        for (i, ratio) in ratios.iter().enumerate().filter(|(_, ratio)| small(**ratio)) {
+            let error = MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", *ratio);
+            faults.push((Rule::M11, error));
+        }
+    }
+    let sparsity = level.object_sparsity;
+    if !(sparsity > 0.0 && sparsity <= 1.0) {
+        let (at, rule) = (block.key("object_sparsity"), "above 0 and at most 1");
+        faults.push((Rule::M12, MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity)));
+    }
+    let invariants = level_invariants(root, name, level, levels).into_iter();
+    faults.extend(invariants.map(|error| (Rule::M15, error)));
+    faults
+}
+
+fn level_invariants(
+    root: &Root,
+    name: &str,
+    level: &Level,
+    levels: &[(&str, &Level)],
+) -> Vec<MetadataError> {
+    let mut faults = Vec::new();
+    let block = At::Document.key("zarr_vectors_level");
+    let mut say = |key: &'static str, class: Class, rule: &'static str, found: &'static str| {
+        faults.push(MetadataError::rule(class, &block.key(key), rule, found));
+    };
+    if name.parse() != Ok(level.level) {
+        say("level", Class::CountMismatch, "the name of its group", "another number");
+    }
+    let base = level.level == 0;
+    match level.parent_level {
+        Some(_) if base => say("parent_level", Class::OutOfBounds, "none at level 0", "one"),
+        None if level.level > 0 => say("parent_level", Class::BadTag, "a level", "none"),
+        Some(parent) if parent < 0 || parent >= level.level => {
+            say("parent_level", Class::OutOfBounds, "a finer level", "another");
+        }
+        _ => {}
+    }
+    if base && level.bin_shape.is_some() {
+        say("bin_shape", Class::NonCanonical, "none at level 0", "one");
+    }
+    let values = level.chunk_attribute_values.as_ref();
+    if values.is_some() != level.chunk_attribute_name.is_some() {
+        say("chunk_attribute_name", Class::CountMismatch, "a name and its values", "one of them");
+    }
+    if values.is_some_and(Vec::is_empty) {
+        say("chunk_attribute_values", Class::BadShape, "a value for each bin", "none");
+    }
+    if level.preserves_object_ids {
+        if base {
+            say("preserves_object_ids", Class::OutOfBounds, "false at level 0", "true");
+        }
+        if level.inherited_num_objects.is_none() {
+            say("inherited_num_objects", Class::BadTag, "a count", "nothing");
+        }
+    }
+    if level.inherited_num_objects.is_some_and(|n| n < 0) {
+        say("inherited_num_objects", Class::Negative, "at least 0", "less");
+    }
+    if matches!(level.refinement, Some(Token::Other(_))) {
+        say("refinement", Class::BadTag, "replace or add", "another word");
+    }
+    if level.refinement == Some(Token::Known(Refinement::Add)) {
+        if !levels.iter().any(|(_, other)| other.level > level.level) {
+            say("refinement", Class::OutOfBounds, "replace at the coarsest level", "add");
+        }
+        // Whoever does not know such levels must not take a part for the whole.
+        let required = &root.zarr_vectors.required_capabilities;
+        if !required.iter().any(|token| token.known() == Some(Capability::AdditiveLevels)) {
+            say(
+                "refinement",
+                Class::NonCanonical,
+                "additive_levels among required_capabilities of the root",
+                "no word of it",
+            );
+        }
+    }
+    faults
+}
+
+/// Rule M16.
+fn datasets(root: &Root, levels: &[(&str, &Level)]) -> Vec<MetadataError> {
+    let mut faults = Vec::new();
+    let Some(multiscale) = root.multiscale() else { return faults };
+    let blocks = At::Document.key("multiscales");
+    let block = blocks.item(0);
+    let list = block.key("datasets");
+    for (name, _) in levels {
+        if multiscale.dataset(name).is_none() {
+            let rule = "an entry for each level";
+            faults
+                .push(MetadataError::rule(Class::CountMismatch, &list, rule, "none").saying(name));
+        }
+    }
+    for (i, dataset) in multiscale.datasets.iter().enumerate() {
+        let at = list.item(i);
+        match levels.iter().find(|(name, _)| *name == dataset.path) {
+            Some((_, level)) => dataset_faults(root, level, dataset, &at, &mut faults),
+            None if levels.is_empty() => {}
+            None => {
+                let rule = "the name of a level";
+                let error = MetadataError::rule(Class::CountMismatch, &at, rule, "another");
+                faults.push(error.saying(&dataset.path));
+            }
+        }
+    }
+    faults
+}
+
+fn dataset_faults(
+    root: &Root,
+    level: &Level,
+    dataset: &Dataset,
+    at: &At<'_>,
+    faults: &mut Vec<MetadataError>,
+) {
+    let at = at.key("coordinateTransformations");
+    let base = root.zarr_vectors.base_bin_shape();
+    let Some(scale) = dataset.scale() else {
+        return faults.push(MetadataError::rule(Class::BadTag, &at, "a scale", "none"));
+    };
+    if let Some(error) = length(&at, scale.len(), root.axes().len()) {
+        return faults.push(error);
+    }
+    faults.extend(sizes(&at, scale));
+    let Some(bins) = level.effective_bin_shape(root, &dataset.path) else { return };
+    let wanted = bins.iter().zip(base).map(|(bin, base)| bin / base);
+    if !near(wanted, scale) {
+        let rule = "a scale of the level's bin over the base bin";
+        faults.push(MetadataError::rule(Class::CountMismatch, &at, rule, "another"));
+    }
+    let offset = level.level == 0 && root.zarr_vectors.coordinate_offset.is_some();
+    if let Some(translation) = dataset.translation().filter(|_| !offset)
+        && !near(bins.iter().map(|bin| bin / 2.0), translation)
+    {
+        let rule = "a translation of half the level's bin";
+        faults.push(MetadataError::rule(Class::CountMismatch, &at, rule, "another"));
+    }
+}
+
+fn near(wanted: impl ExactSizeIterator<Item = f64>, found: &[f64]) -> bool {
+    let close = |(wanted, found): (f64, &f64)| {
+        (wanted - found).abs() <= NEAR * wanted.abs().max(found.abs())
+    };
+    wanted.len() == found.len() && wanted.zip(found).all(close)
+}
+
+/// How far, of their size, two numbers may be apart that were computed in different ways.
+const NEAR: f64 = 1e-6;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The block `attribute_specs`: attributes that the root declares, by scope and name.
+//!
+//! A declaration does not promise that the array exists.
+//!
+//! Not here: whether scopes and types are known; that is rule M17.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Object;
+use super::error::{At, MetadataError};
+use super::fields::{Fields, Put, count, flag, object, text};
+
+/// The declarations, in the order of the document.
+///
+/// ```
+/// use zvf_metadata::AttributeSpecs;
+///
+/// let value = serde_json::json!({"vertex": {"color": {"dtype": "uint8", "channels": 3}}});
+/// let specs = AttributeSpecs::parse(value.clone()).unwrap();
+/// assert_eq!(specs.find("vertex", "color").unwrap().channels, 3);
+/// assert_eq!(specs.to_value(), value);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttributeSpecs {
+    /// Each scope (`vertex`, `object`, `link`) with its attributes.
+    pub scopes: Vec<(String, Vec<(String, AttributeSpec)>)>,
+}
+
+impl AttributeSpecs {
+    /// Takes the value of the key `attribute_specs` apart.
+    ///
+    /// # Errors
+    ///
+    /// When a scope or a declaration is not an object, or a key of a declaration has a value of
+    /// another type.
+    pub fn parse(value: Value) -> Result<Self, MetadataError> {
+        let at = At::Document.key("zarr_vectors");
+        let at = at.key("attribute_specs");
+        let scopes = object(&at, value)?.into_iter().map(|(scope, value)| {
+            let at = at.name(&scope);
+            let names = object(&at, value)?.into_iter().map(|(name, value)| {
+                let spec = AttributeSpec::read(&at.name(&name), value)?;
+                Ok((name, spec))
+            });
+            let names = names.collect::<Result<_, MetadataError>>()?;
+            Ok((scope, names))
+        });
+        Ok(Self { scopes: scopes.collect::<Result<_, MetadataError>>()? })
+    }
+
+    /// The declaration of `name` in `scope`.
+    #[must_use]
+    pub fn find(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
+        let (_, names) = self.scopes.iter().find(|(s, _)| s == scope)?;
+        names.iter().find(|(n, _)| n == name).map(|(_, spec)| spec)
+    }
+
+    /// The value of the key `attribute_specs`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let scopes = self.scopes.iter().map(|(scope, names)| {
+            let names = names.iter().map(|(name, spec)| (name.clone(), spec.to_value()));
+            (scope.clone(), Value::Object(names.collect()))
+        });
+        Value::Object(scopes.collect())
+    }
+}
+
+/// One declared attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttributeSpec {
+    /// The element type, as a name of [`Dtype`](super::Dtype).
+    pub dtype: String,
+    /// Columns.
+    pub channels: u64,
+    /// Whether the values are codes of categories.
+    pub categorical: bool,
+    /// The unit of the values.
+    pub unit: Option<String>,
+    /// What the attribute is.
+    pub description: Option<String>,
+    /// Keys this crate does not know.
+    pub extras: Object,
+}
+
+impl AttributeSpec {
+    /// One column of this type.
+    #[must_use]
+    pub fn new(dtype: &str) -> Self {
+        Self {
+            dtype: dtype.to_owned(),
+            channels: 1,
+            categorical: false,
+            unit: None,
+            description: None,
+            extras: Object::new(),
+        }
+    }
+
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let mut fields = Fields::of(at, value)?;
+        Ok(Self {
+            dtype: fields.req("dtype", text)?,
+            channels: fields.opt("channels", count)?.unwrap_or(1),
+            categorical: fields.opt("categorical", flag)?.unwrap_or(false),
+            unit: fields.opt("unit", text)?,
+            description: fields.opt("description", text)?,
+            extras: fields.rest(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let put = Put::new().put("dtype", self.dtype.as_str());
+        let put = put.opt("channels", (self.channels != 1).then_some(self.channels));
+        let put = put.flag("categorical", self.categorical).opt("unit", self.unit.as_deref());
+        put.opt("description", self.description.as_deref()).with(&self.extras).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn declarations_both_ways() {
+        let value = json!({
+            "vertex": {
+                "label": {"dtype": "int32", "categorical": true},
+                "intensity": {"dtype": "float32", "unit": "microvolt", "description": "peak", "k": 1},
+            },
+            "object": {},
+        });
+        let specs = AttributeSpecs::parse(value.clone()).unwrap();
+        assert_eq!(specs.to_value(), value);
+        assert_eq!(specs.find("vertex", "label").unwrap().channels, 1);
+        let made = AttributeSpec { categorical: true, ..AttributeSpec::new("int32") };
+        assert_eq!(specs.find("vertex", "label"), Some(&made));
+        assert_eq!(specs.find("link", "label"), None);
+    }
+
+    #[test]
+    fn faults_name_scope_and_attribute() {
+        for (value, message) in [
+            (
+                json!({"vertex": 1}),
+                "BadTag in metadata, zarr_vectors.attribute_specs.vertex: expected an object, found 1",
+            ),
+            (
+                json!({"vertex": {"a b": {}}}),
+                "BadTag in metadata, zarr_vectors.attribute_specs.vertex.\"a b\".dtype: \
+                 expected a value, found nothing",
+            ),
+        ] {
+            assert_eq!(AttributeSpecs::parse(value).unwrap_err().to_string(), message);
+        }
+    }
+}

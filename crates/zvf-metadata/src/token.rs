@@ -1,0 +1,337 @@
+//! Words with a meaning: each vocabulary of the specification, and words outside of it.
+//!
+//! A document may hold a word nobody knows yet. It is kept as it is; whether it matters is for
+//! `open_checks` and `validate` to say.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use core::fmt;
+
+use serde_json::Value;
+
+use super::error::{At, MetadataError};
+use super::fields;
+
+/// A word of the vocabulary `K`, or another one.
+///
+/// ```
+/// use zvf_metadata::{GeometryType, Token};
+///
+/// let token = Token::from(GeometryType::Mesh);
+/// assert_eq!((token.known(), token.as_str()), (Some(GeometryType::Mesh), "mesh"));
+/// assert_eq!(Token::<GeometryType>::from_text("voxels").known(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Token<K> {
+    /// One of the vocabulary.
+    Known(K),
+    /// A word that is not in it.
+    Other(String),
+}
+
+/// A closed set of words, each with its spelling. Implemented by the vocabularies of this crate.
+pub trait Vocabulary: Copy + PartialEq + 'static {
+    /// Every word and its spelling.
+    const WORDS: &'static [(Self, &'static str)];
+}
+
+impl<K: Vocabulary> Token<K> {
+    /// The word spelled `text`.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        let word = K::WORDS.iter().find(|(_, spelling)| *spelling == text);
+        word.map_or_else(|| Self::Other(text.to_owned()), |&(word, _)| Self::Known(word))
+    }
+
+    /// The word, when it is in the vocabulary.
+    #[must_use]
+    pub const fn known(&self) -> Option<K> {
+        match self {
+            Self::Known(word) => Some(*word),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// The spelling.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Known(known) => {
+                let word = K::WORDS.iter().find(|(word, _)| word == known);
+                word.map_or("", |&(_, spelling)| spelling)
+            }
+            Self::Other(text) => text,
+        }
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        Ok(Self::from_text(&fields::text(at, value)?))
+    }
+}
+
+impl<K> From<K> for Token<K> {
+    fn from(word: K) -> Self {
+        Self::Known(word)
+    }
+}
+
+impl<K: Vocabulary> fmt::Display for Token<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl<K: Vocabulary> From<Token<K>> for Value {
+    fn from(token: Token<K>) -> Self {
+        Self::String(token.as_str().to_owned())
+    }
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GeometryType {
+    /// Loose points.
+    PointCloud,
+    /// Segments of two points.
+    Line,
+    /// Chains of points.
+    Polyline,
+    /// Chains of points that follow a field.
+    Streamline,
+    /// Trees of points.
+    Skeleton,
+    /// Points and edges.
+    Graph,
+    /// Points and faces.
+    Mesh,
+}
+
+impl Vocabulary for GeometryType {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::PointCloud, "point_cloud"),
+        (Self::Line, "line"),
+        (Self::Polyline, "polyline"),
+        (Self::Streamline, "streamline"),
+        (Self::Skeleton, "skeleton"),
+        (Self::Graph, "graph"),
+        (Self::Mesh, "mesh"),
+    ];
+}
+
+/// How the links inside a fragment are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinksConvention {
+    /// All are stored.
+    Explicit,
+    /// Row after row; none is stored.
+    ImplicitSequential,
+    /// Row after row but for the branches, which are stored.
+    ImplicitSequentialWithBranches,
+}
+
+impl Vocabulary for LinksConvention {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Explicit, "explicit"),
+        (Self::ImplicitSequential, "implicit_sequential"),
+        (Self::ImplicitSequentialWithBranches, "implicit_sequential_with_branches"),
+    ];
+}
+
+/// How objects find their fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectIndexConvention {
+    /// Through manifests.
+    Standard,
+    /// A word without effect: read as standard.
+    Identity,
+}
+
+impl Vocabulary for ObjectIndexConvention {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Standard, "standard"), (Self::Identity, "identity")];
+}
+
+/// What joins geometry across chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CrossChunkStrategy {
+    /// Stored links.
+    ExplicitLinks,
+    /// Vertices stored on both sides.
+    BoundaryDeduplication,
+    /// Either.
+    Both,
+}
+
+impl Vocabulary for CrossChunkStrategy {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::ExplicitLinks, "explicit_links"),
+        (Self::BoundaryDeduplication, "boundary_deduplication"),
+        (Self::Both, "both"),
+    ];
+}
+
+/// Which links between levels are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CrossLevelStorage {
+    /// None.
+    None,
+    /// Those to coarser levels.
+    Implicit,
+    /// Those in both directions.
+    Explicit,
+}
+
+impl Vocabulary for CrossLevelStorage {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::None, "none"), (Self::Implicit, "implicit"), (Self::Explicit, "explicit")];
+}
+
+/// A feature that a store announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Some level keeps dropped objects as empty manifests.
+    PreservedObjectIds,
+    /// Some level's fragments belong to several objects.
+    SharedFragments,
+    /// Links between levels exist.
+    MultiscaleLinks,
+    /// Fragments are found through fragment indexes.
+    FragmentIndex,
+    /// Some level holds only what the next coarser one does not.
+    AdditiveLevels,
+    /// Manifests are stored as two numeric arrays.
+    DenseManifests,
+    /// Links are grouped by the fragments of their rows.
+    FragmentLinkGroups,
+    /// Cross-chunk links lie in a development layout of 0.8.
+    PartitionedCrossChunkLinks,
+}
+
+impl Vocabulary for Capability {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::PreservedObjectIds, "preserved_object_ids"),
+        (Self::SharedFragments, "shared_fragments"),
+        (Self::MultiscaleLinks, "multiscale_links"),
+        (Self::FragmentIndex, "fragment_index"),
+        (Self::AdditiveLevels, "additive_levels"),
+        (Self::DenseManifests, "dense_manifests"),
+        (Self::FragmentLinkGroups, "fragment_link_groups"),
+        (Self::PartitionedCrossChunkLinks, "partitioned_cross_chunk_links"),
+    ];
+}
+
+/// How the tiny arrays of 0.6 and 0.7 are assigned to shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShardLayout {
+    /// By Morton code.
+    Octree,
+    /// By Hilbert code.
+    Snake,
+    /// By Morton code, found through the index.
+    IndexTable,
+}
+
+impl Vocabulary for ShardLayout {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Octree, "octree"), (Self::Snake, "snake"), (Self::IndexTable, "index_table")];
+}
+
+/// How the object index lies in its arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ManifestLayout {
+    /// Blobs, one per slot; the slot is the object's id.
+    VlenManifestsV1,
+    /// Blobs, one per row; ids are in an array of their own.
+    VlenManifestsV2,
+    /// Two numeric arrays: spans and blocks.
+    DenseManifestsV1,
+}
+
+impl Vocabulary for ManifestLayout {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::VlenManifestsV1, "vlen_manifests_v1"),
+        (Self::VlenManifestsV2, "vlen_manifests_v2"),
+        (Self::DenseManifestsV1, "dense_manifests_v1"),
+    ];
+}
+
+/// What a level holds of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refinement {
+    /// A complete copy.
+    Replace,
+    /// What the next coarser level does not hold.
+    Add,
+}
+
+impl Vocabulary for Refinement {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Replace, "replace"), (Self::Add, "add")];
+}
+
+/// How often a link record is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkStore {
+    /// Once.
+    Canonical,
+    /// In the cell of every endpoint.
+    Duplicate,
+}
+
+impl Vocabulary for LinkStore {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Canonical, "canonical"), (Self::Duplicate, "duplicate")];
+}
+
+/// How the cells of an array are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CellEncoding {
+    /// Rows, back to back.
+    Raw,
+    /// A Draco stream.
+    Draco,
+    /// A fragment index, version 1.
+    FragmentIndexV1,
+    /// Codes into `categories`.
+    Dictionary,
+}
+
+impl Vocabulary for CellEncoding {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Raw, "raw"),
+        (Self::Draco, "draco"),
+        (Self::FragmentIndexV1, "fragment_index_v1"),
+        (Self::Dictionary, "dictionary"),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    fn both_ways<K: Vocabulary + fmt::Debug>() -> usize {
+        for &(word, spelling) in K::WORDS {
+            assert_eq!(Token::<K>::from_text(spelling), Token::Known(word));
+            assert_eq!(Token::Known(word).to_string(), spelling);
+        }
+        assert_eq!(Token::<K>::from_text("no such word").as_str(), "no such word");
+        K::WORDS.len()
+    }
+
+    #[test]
+    fn every_word_has_one_spelling() {
+        assert_eq!(both_ways::<GeometryType>(), 7);
+        assert_eq!(both_ways::<LinksConvention>(), 3);
+        assert_eq!(both_ways::<ObjectIndexConvention>(), 2);
+        assert_eq!(both_ways::<CrossChunkStrategy>(), 3);
+        assert_eq!(both_ways::<CrossLevelStorage>(), 3);
+        assert_eq!(both_ways::<Capability>(), 8);
+        assert_eq!(both_ways::<ShardLayout>(), 3);
+        assert_eq!(both_ways::<ManifestLayout>(), 3);
+        assert_eq!(both_ways::<Refinement>(), 2);
+        assert_eq!(both_ways::<LinkStore>(), 2);
+        assert_eq!(both_ways::<CellEncoding>(), 4);
+    }
+}

@@ -1,0 +1,218 @@
+//! Format versions and the layout families they select.
+//!
+//! ```text
+//! version             family   in short
+//! 0.6.0 up to 0.8.0   A        every spatial chunk is an array of its own
+//! 0.8.0 up to 0.8.1   B0       cross-chunk links per tuple of cells
+//! 0.8.1 up to 0.9.0   B1       what is not spatial is one array each
+//! from 0.9.0          C        every spatial array is one array over the chunk grid
+//! ```
+//!
+//! Not here: whether the structure on disk agrees with the version; that takes a look at the store.
+
+use alloc::string::String;
+use core::fmt;
+
+use serde_json::Value;
+
+use super::error::{At, MetadataError};
+use super::fields;
+use zvf_format::{Class, Hint};
+
+/// A layout family.
+///
+/// ```
+/// use zvf_metadata::Family;
+///
+/// assert_eq!(Family::B1.name(), "B1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// 0.6 and 0.7.
+    A,
+    /// 0.8.0.
+    B0,
+    /// 0.8.1.
+    B1,
+    /// 0.9 and later.
+    C,
+}
+
+impl Family {
+    /// The letters the specification uses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B0 => "B0",
+            Self::B1 => "B1",
+            Self::C => "C",
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A format version: up to three numbers, as the store spells them.
+///
+/// ```
+/// use zvf_metadata::{Family, Version};
+///
+/// let version = Version::parse("0.7").unwrap();
+/// assert_eq!((version.numbers(), version.family()), ([0, 7, 0], Some(Family::A)));
+/// assert_eq!(version.to_string(), "0.7");
+/// assert!(Version::new(0, 9, 3).is_newer_than_known());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    numbers: [u32; 3],
+    parts: usize, // how many are spelled: 1 to 3
+}
+
+impl Version {
+    /// The newest version that is described, and the one that is written.
+    pub const KNOWN: Self = Self::new(0, 9, 2);
+
+    /// A version of three numbers.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self { numbers: [major, minor, patch], parts: 3 }
+    }
+
+    /// Reads `X`, `X.Y` or `X.Y.Z`.
+    ///
+    /// # Errors
+    ///
+    /// When `text` is anything but one to three decimal numbers of 32 bits with dots between.
+    pub fn parse(text: &str) -> Result<Self, MetadataError> {
+        Self::at(&At::Document.key("zv_version"), text)
+    }
+
+    /// The three numbers; those not spelled are 0.
+    #[must_use]
+    pub const fn numbers(self) -> [u32; 3] {
+        self.numbers
+    }
+
+    /// The layout family, or `None` below 0.6.
+    #[must_use]
+    pub fn family(self) -> Option<Family> {
+        if self.numbers >= [0, 9, 0] {
+            Some(Family::C)
+        } else if self.numbers >= [0, 8, 1] {
+            Some(Family::B1)
+        } else if self.numbers >= [0, 8, 0] {
+            Some(Family::B0)
+        } else if self.numbers >= [0, 6, 0] {
+            Some(Family::A)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is newer than every version described: worth a warning, no reason to refuse.
+    #[must_use]
+    pub fn is_newer_than_known(self) -> bool {
+        self.numbers > Self::KNOWN.numbers
+    }
+
+    /// The layout family.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::UnsupportedVersion`] below 0.6.
+    pub fn supported(self) -> Result<Family, MetadataError> {
+        self.family().ok_or_else(|| {
+            let at = At::Document.key("zarr_vectors");
+            let at = at.key("zv_version");
+            let error = MetadataError::rule(Class::UnsupportedVersion, &at, "0.6 or later", "less");
+            error.showing(alloc::format!("{self}")).with_hint(Hint::OlderLayout)
+        })
+    }
+
+    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        let text: String = fields::text(at, value)?;
+        Self::at(at, &text)
+    }
+
+    fn at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
+        let refuse =
+            || MetadataError::rule(Class::BadTag, at, "X.Y or X.Y.Z", "other text").saying(text);
+        let mut version = Self { numbers: [0; 3], parts: 0 };
+        let mut slots = version.numbers.iter_mut();
+        for part in text.split('.') {
+            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+            let number = part.parse().ok().filter(|_| digits).ok_or_else(refuse)?;
+            *slots.next().ok_or_else(refuse)? = number;
+            version.parts = version.parts.saturating_add(1);
+        }
+        Ok(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        match self.parts {
+            1 => write!(f, "{major}"),
+            2 => write!(f, "{major}.{minor}"),
+            _ => write!(f, "{major}.{minor}.{patch}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn versions_select_families() {
+        for (text, family, newer) in [
+            ("0.6", Some(Family::A), false),
+            ("0.6.0", Some(Family::A), false),
+            ("0.7.9", Some(Family::A), false),
+            ("0.8", Some(Family::B0), false),
+            ("0.8.1", Some(Family::B1), false),
+            ("0.9.0", Some(Family::C), false),
+            ("0.9.2", Some(Family::C), false),
+            ("0.9.3", Some(Family::C), true),
+            ("1", Some(Family::C), true),
+            ("1.7.0", Some(Family::C), true),
+            ("0.5.9", None, false),
+            ("0", None, false),
+        ] {
+            let version = Version::parse(text).unwrap();
+            assert_eq!(
+                (version.family(), version.is_newer_than_known()),
+                (family, newer),
+                "{text}"
+            );
+            assert_eq!(version.to_string(), text);
+            assert_eq!(version.supported().ok(), family, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["", ".", "0.", "0..9", "0.9.2.1", "0.9.2a", "+0.9", " 0.9", "0.4294967296"] {
+            assert_eq!(
+                Version::parse(text).unwrap_err().to_string(),
+                std::format!(
+                    "BadTag in metadata, zv_version: expected X.Y or X.Y.Z, found \"{text}\""
+                )
+            );
+        }
+        let old = Version::parse("0.5").unwrap().supported().unwrap_err();
+        assert_eq!(
+            old.to_string(),
+            "UnsupportedVersion in metadata, zarr_vectors.zv_version: expected 0.6 or later, found 0.5"
+        );
+        assert_eq!(old.hint(), Some(Hint::OlderLayout));
+    }
+}

@@ -1,0 +1,53 @@
+//! How long it takes to open a `.tet` file with many chunks, and to plan a small read from it.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use zvf_tet::{Axis, Codec, DatasetSpec, Element, File, Geometry, Index, Layout, MemoryBudget};
+
+/// A file of 100 x 1000 raw chunks, one element each.
+fn many_chunks() -> Vec<u8> {
+    let geometry = Geometry::new(Element::F32, &[100, 1000], &[1, 1]).unwrap();
+    let spec = DatasetSpec::new("a", geometry).aligned_to(4);
+    let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
+    while layout.next_tile().is_some() {
+        layout.place(Codec::Raw, 4).unwrap();
+    }
+    let end = layout.payload_end();
+    let mut bytes = layout.finish(false).unwrap();
+    bytes.resize(usize::try_from(end).unwrap(), 0);
+    bytes
+}
+
+fn tet(c: &mut Criterion) {
+    let bytes = many_chunks();
+    let file = File::parse(&bytes).unwrap();
+    let block = file.superblock();
+    let from = usize::try_from(block.chunk_index_offset()).unwrap();
+    let index = &bytes[from..][..usize::try_from(block.chunk_index_length()).unwrap()];
+    let end = file.payload_end();
+
+    let mut group = c.benchmark_group("tet/100000 rows");
+    group.throughput(Throughput::Elements(100_000));
+    group.bench_function("parse index", |b| b.iter(|| Index::parse(black_box(index), end)));
+    group.bench_function("validate", |b| b.iter(|| black_box(&file).validate()));
+    group.bench_function("lookup", |b| b.iter(|| black_box(&file).lookup(0)));
+    group.finish();
+
+    let lookup = file.lookup(0).unwrap();
+    let slice = [Axis { start: 40, stop: 44, step: 2 }, Axis { start: 500, stop: 504, step: 1 }];
+    c.bench_function("tet/plan of 8 chunks in 100000", |b| {
+        b.iter(|| {
+            let plan = lookup.select(black_box(&slice)).unwrap();
+            let copied: u64 = plan
+                .tiles()
+                .flat_map(|touched| touched.unwrap().runs())
+                .map(|run| run.src + run.dst + run.count)
+                .sum();
+            copied
+        });
+    });
+}
+
+criterion_group!(benches, tet);
+criterion_main!(benches);

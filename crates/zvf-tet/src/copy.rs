@@ -1,0 +1,251 @@
+//! Runs: what to copy from one tile into the result, in pieces as long as they can be.
+//!
+//! A run takes `count` elements, `stride` bytes apart in the tile and side by side in the result. Axes
+//! are joined from the last outwards while what lies inside is full on both sides, that is, all of the
+//! tile and all of the result; so a tile copied whole into a result of its shape is one run. No element
+//! outside of the selection is visited.
+//!
+//! Not here: bytes. Offsets are into a decoded tile and a result, which the caller holds.
+
+use super::MAX_RANK;
+
+/// One run of elements.
+///
+/// ```
+/// use zvf_tet::{Axis, Element, Geometry, Run, Selection};
+///
+/// let geometry = Geometry::new(Element::F64, &[9], &[9]).unwrap();
+/// let odd = Selection::new(&geometry, &[Axis { start: 1, stop: 9, step: 2 }])?;
+/// let run = odd.runs(&geometry.tile(&[0]).unwrap()).next().unwrap();
+/// assert_eq!(run, Run { src: 8, dst: 0, count: 4, stride: 16 });
+/// assert!(!run.is_contiguous(8));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Bytes from the start of the tile to the first element.
+    pub src: u64,
+    /// Bytes from the start of the result to where it goes.
+    pub dst: u64,
+    /// How many elements.
+    pub count: u64,
+    /// Bytes from one element to the next in the tile; in the result they are side by side.
+    pub stride: u64,
+}
+
+impl Run {
+    /// Whether elements of this size are side by side in the tile too.
+    #[must_use]
+    pub const fn is_contiguous(&self, element_size: u64) -> bool {
+        self.count == 1 || self.stride == element_size
+    }
+}
+
+/// The runs of one tile, in the order of the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs {
+    run: Run, // the next one
+    left: u64,
+    outer: [Outer; MAX_RANK], // axes that are not part of a run; those not used have `n` 1
+}
+
+/// What one axis of a tile gives to the result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// First index in the tile.
+    pub(super) src: u64,
+    /// First index in the result.
+    pub(super) dst: u64,
+    /// How many.
+    pub(super) n: u64,
+    /// From one to the next in the tile; 1 when there is only one.
+    pub(super) step: u64,
+}
+
+impl Piece {
+    /// Of an axis that is not there.
+    pub(super) const ONE: Self = Self { src: 0, dst: 0, n: 1, step: 1 };
+}
+
+/// A loop around the runs.
+#[derive(Clone, Copy, Debug)]
+struct Outer {
+    n: u64,
+    done: u64, // below `n`
+    src: u64,  // bytes per turn
+    dst: u64,
+}
+
+impl Runs {
+    /// Extents and pieces are those of a tile, so no product exceeds the bytes of the dataset; arrays
+    /// hold extents of 1 past the rank.
+    pub(super) fn new(
+        size: u64,
+        extents: &[u64],
+        result: &[u64; MAX_RANK],
+        pieces: &[Piece; MAX_RANK],
+    ) -> Self {
+        let nothing = Outer { n: 1, done: 0, src: 0, dst: 0 };
+        let mut new = Self {
+            run: Run { src: 0, dst: 0, count: 1, stride: size },
+            left: 1,
+            outer: [nothing; MAX_RANK],
+        };
+        let (mut src, mut dst) = (size, size); // bytes from one index to the next, on this axis
+        let mut joined = true; // what is inside is one run, full on both sides
+        let axes = extents.iter().zip(result).zip(pieces.iter().zip(&mut new.outer));
+        let mut axes =
+            axes.map(|((extent, result), (piece, outer))| (*extent, *result, *piece, outer));
+        while let Some((extent, result, piece, outer)) = axes.next_back() {
+            let Piece { n, step, .. } = piece;
+            new.run.src = new.run.src.saturating_add(piece.src.saturating_mul(src));
+            new.run.dst = new.run.dst.saturating_add(piece.dst.saturating_mul(dst));
+            if joined && new.run.count == 1 {
+                (new.run.count, new.run.stride) = (n, step.saturating_mul(src));
+            } else if joined && step == 1 {
+                new.run.count = new.run.count.saturating_mul(n);
+            } else {
+                joined = false;
+                *outer = Outer { n, done: 0, src: step.saturating_mul(src), dst };
+                new.left = new.left.saturating_mul(n);
+            }
+            joined &= n == extent && n == result;
+            src = src.saturating_mul(extent);
+            dst = dst.saturating_mul(result);
+        }
+        if new.run.count == 0 {
+            new.left = 0;
+        }
+        new
+    }
+}
+
+impl Iterator for Runs {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        self.left = self.left.checked_sub(1)?;
+        let run = self.run;
+        for outer in self.outer.iter_mut().rev() {
+            self.run.src = self.run.src.saturating_add(outer.src);
+            self.run.dst = self.run.dst.saturating_add(outer.dst);
+            outer.done = outer.done.saturating_add(1);
+            if outer.done < outer.n {
+                break;
+            }
+            self.run.src = self.run.src.saturating_sub(outer.src.saturating_mul(outer.n));
+            self.run.dst = self.run.dst.saturating_sub(outer.dst.saturating_mul(outer.n));
+            outer.done = 0;
+        }
+        Some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Axis, Element, Geometry, Selection};
+
+    /// Source, destination, count and stride.
+    type Found = (u64, u64, u64, u64);
+
+    /// Name, chunk shape, selection and runs.
+    type Case = (&'static str, [u64; 3], [Axis; 3], &'static [Found]);
+
+    #[test]
+    fn runs_are_as_long_as_they_can_be() {
+        let all = Axis::all;
+        let axis = |start, stop, step| Axis { start, stop, step };
+        #[rustfmt::skip]
+        let table: [Case; 8] = [
+            // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst, count, stride
+            ("all of one chunk", [4, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 60, 2)]),
+            ("split on axis 0", [2, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 30, 2)]),
+            ("split on axis 1", [4, 2, 5], [all(4), all(3), all(5)],
+                &[(0, 0, 10, 2), (20, 30, 10, 2), (40, 60, 10, 2), (60, 90, 10, 2)]),
+            ("one column", [4, 3, 5], [axis(1, 2, 1), all(3), axis(2, 3, 1)], &[(34, 0, 1, 2), (44, 2, 1, 2), (54, 4, 1, 2)]),
+            ("step on the last axis", [4, 3, 5], [axis(3, 4, 1), axis(2, 3, 1), axis(0, 5, 2)], &[(110, 0, 3, 4)]),
+            ("step outside of full axes", [4, 3, 5], [axis(0, 4, 3), all(3), all(5)], &[(0, 0, 15, 2), (90, 30, 15, 2)]),
+            ("inside both", [4, 3, 5], [axis(1, 3, 1), axis(1, 3, 1), axis(1, 4, 2)],
+                &[(42, 0, 2, 4), (52, 4, 2, 4), (72, 8, 2, 4), (82, 12, 2, 4)]),
+            ("untouched", [1, 3, 5], [axis(2, 4, 1), all(3), all(5)], &[]),
+        ];
+        for (name, chunk, axes, runs) in table {
+            let geometry = Geometry::new(Element::U16, &[4, 3, 5], &chunk).unwrap();
+            let selection = Selection::new(&geometry, &axes).unwrap();
+            let tile = geometry.tile(&[0, 0, 0]).unwrap();
+            let found: Vec<_> =
+                selection.runs(&tile).map(|r| (r.src, r.dst, r.count, r.stride)).collect();
+            assert_eq!(found, runs, "{name}");
+        }
+        // A step that leads nowhere does not break a run.
+        let geometry = Geometry::new(Element::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
+        let selection = Selection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
+        let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0, 0]).unwrap()).collect();
+        assert_eq!(runs, [Run { src: 0, dst: 0, count: 20, stride: 2 }]);
+        // Nor do axes of extent 1 inside.
+        let geometry = Geometry::new(Element::U16, &[9, 1], &[9, 1]).unwrap();
+        let selection = Selection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
+        let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0]).unwrap()).collect();
+        assert_eq!(runs, [Run { src: 0, dst: 0, count: 3, stride: 8 }]);
+    }
+
+    proptest! {
+        /// Copying the runs of all tiles fills the result with what a loop over indices finds.
+        #[test]
+        fn as_if_copied_one_by_one(
+            axes in prop::collection::vec((1_u64..7, 1_u64..8, 1_u64..9, any::<(u64, u64)>()), 1..5),
+        ) {
+            let shape: Vec<_> = axes.iter().map(|a| a.0).collect();
+            let chunk: Vec<_> = axes.iter().map(|a| a.1).collect();
+            let axes: Vec<_> = axes.iter().map(|(extent, _, step, (a, b))| {
+                let start = a % extent;
+                Axis { start, stop: start + 1 + b % (extent - start), step: *step }
+            }).collect();
+            let geometry = Geometry::new(Element::I16, &shape, &chunk).unwrap();
+            let selection = Selection::new(&geometry, &axes).unwrap();
+
+            let mut result: Vec<Option<u64>> = std::vec![None; (selection.byte_len() / 2) as usize];
+            for position in 0..geometry.tile_count() {
+                let coords = geometry.coords_at(position).unwrap();
+                let tile = geometry.tile(&coords[..shape.len()]).unwrap();
+                for run in selection.runs(&tile) {
+                    prop_assert!(run.count > 0);
+                    for i in 0..run.count {
+                        let src = (run.src + i * run.stride) / 2;
+                        prop_assert!(src < tile.byte_len() / 2);
+                        let slot = &mut result[(run.dst / 2 + i) as usize];
+                        prop_assert!(slot.is_none());
+                        *slot = Some(element_of(&tile, src, &shape));
+                    }
+                }
+            }
+            prop_assert_eq!(result, naive(&shape, &axes));
+        }
+    }
+
+    /// The row-major number in the dataset of element `local` of a tile.
+    fn element_of(tile: &crate::Tile, mut local: u64, shape: &[u64]) -> u64 {
+        let mut index = Vec::new();
+        for extent in tile.extents().iter().rev() {
+            index.push(local % extent);
+            local /= extent;
+        }
+        index.reverse();
+        index.iter().zip(tile.lo()).zip(shape).fold(0, |n, ((i, lo), extent)| n * extent + lo + i)
+    }
+
+    fn naive(shape: &[u64], axes: &[Axis]) -> Vec<Option<u64>> {
+        let mut numbers = std::vec![0];
+        for (axis, extent) in axes.iter().zip(shape) {
+            let along = (axis.start..axis.stop).step_by(axis.step as usize);
+            numbers =
+                numbers.iter().flat_map(|n| along.clone().map(move |i| n * extent + i)).collect();
+        }
+        numbers.into_iter().map(Some).collect()
+    }
+}

@@ -1,0 +1,396 @@
+//! Dataset directory: a length, then one record per dataset, back to back.
+//!
+//! ```text
+//! in file  size  field
+//! 32       8     dataset_blob_len
+//! 40       ...   dataset_count records, filling the blob exactly
+//!
+//! in record  size      field
+//! 0          4         name_len
+//! 4          4         dtype
+//! 8          4         ndim, 1 to 8
+//! 12         4         reserved, 0
+//! 16         name_len  name, UTF-8
+//!            0 to 7    padding, 0, up to a multiple of 8 from the start of the record
+//!            8 ndim    shape
+//!            8 ndim    chunk_shape
+//! ```
+//!
+//! A record has at least 32 bytes, which bounds `dataset_count` before anything loops over it. Records
+//! are walked each time and never collected.
+//!
+//! Not here: what shape and type mean together ([`Geometry`]); names that repeat ([`File`]).
+//!
+//! [`Geometry`]: super::Geometry
+//! [`File`]: super::File
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use super::superblock::{AT_DATASET_COUNT, AT_INDEX_OFFSET, Superblock};
+use super::{Element, Geometry, MAX_RANK};
+use zvf_format::cursor::{Cursor, Items};
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Lints, Part};
+
+/// The datasets of a file, borrowed from its first bytes.
+///
+/// ```
+/// use zvf_tet::Directory;
+///
+/// // One dataset "a", f32, shape 5 in chunks of 5: what follows the superblock.
+/// let bytes = [
+///     &[40, 0, 0, 0, 0, 0, 0, 0][..],
+///     &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+///     b"a\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
+/// ]
+/// .concat();
+/// let directory = Directory::parse(&bytes, 1, 216)?;
+/// let a = directory.find("a").unwrap();
+/// assert_eq!((a.id(), a.dtype(), a.rank()), (0, 1, 1));
+/// assert_eq!(a.shape().collect::<Vec<_>>(), [5]);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Directory<'a> {
+    blob: &'a [u8], // exactly `count` sound records
+    count: u32,
+}
+
+/// One dataset of a directory.
+///
+/// ```
+/// # use zvf_tet::{Directory, Element};
+/// # let bytes = [
+/// #     &[40, 0, 0, 0, 0, 0, 0, 0][..],
+/// #     &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+/// #     b"a\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0",
+/// # ]
+/// # .concat();
+/// # let directory = Directory::parse(&bytes, 1, 216)?;
+/// let a = directory.get(0).unwrap();
+/// assert_eq!((a.name(), a.element()), ("a", Some(Element::F32)));
+/// assert_eq!(a.geometry()?.tile_count(), 2);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Dataset<'a> {
+    id: u32,
+    at: u64, // of the record, in the file
+    dtype: u32,
+    reserved: u32,
+    name: &'a str,
+    padding: Items<'a, u8>,
+    shape: Items<'a, U64>,       // 1 to 8 extents
+    chunk_shape: Items<'a, U64>, // as many
+}
+
+impl<'a> Directory<'a> {
+    /// Reads the bytes that follow the superblock of a file of `file_len` bytes; there may be more of
+    /// them than the directory.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for the blob or for that many records in it, a record does not end
+    /// inside it, its name is not UTF-8 or its rank not 1 to 8, or the records do not fill it.
+    pub fn parse(bytes: &'a [u8], dataset_count: u32, file_len: u64) -> Result<Self, FormatError> {
+        Self::parse_before(bytes, dataset_count, file_len, None)
+    }
+
+    /// The same, with the place where the superblock says that the index starts.
+    pub(super) fn parse_before(
+        bytes: &'a [u8],
+        dataset_count: u32,
+        file_len: u64,
+        index_at: Option<u64>,
+    ) -> Result<Self, FormatError> {
+        let mut cur = Cursor::new(Part::TetDirectory, bytes);
+        let blob_len = cur.one::<U64>("dataset_blob_len").map_err(in_file)?.get();
+        let room = file_len.saturating_sub(AT_RECORDS);
+        if blob_len > room {
+            let (class, expected) = (Class::OutOfBounds, Expected::AtMost(room.into()));
+            return Err(in_file(cur.refuse(class, "dataset_blob_len", 0, expected, blob_len)));
+        }
+        let most = blob_len.checked_div(SMALLEST_RECORD).unwrap_or(0);
+        if u64::from(dataset_count) > most {
+            let (class, expected) = (Class::Truncated, Expected::AtMost(most.into()));
+            let (at, found) = (AT_DATASET_COUNT, dataset_count);
+            return Err(cur.refuse(class, "dataset_count", at, expected, found));
+        }
+        let end = super::align8(AT_RECORDS.saturating_add(blob_len));
+        if let Some(found) = index_at.filter(|at| Some(*at) != end) {
+            let expected = Expected::Exactly(end.unwrap_or(u64::MAX).into());
+            let (class, part) = (Class::CountMismatch, Part::TetSuperblock);
+            let (field, at) = ("chunk_index_offset", AT_INDEX_OFFSET);
+            return Err(FormatError::new(class, part, field, at, expected, found));
+        }
+        let blob = cur.bytes("records", blob_len).map_err(in_file)?;
+
+        let mut records = Cursor::new(Part::TetDirectory, blob);
+        for id in 0..dataset_count {
+            Dataset::parse(&mut records, id)?;
+        }
+        records.end().map_err(in_blob)?;
+        Ok(Self { blob, count: dataset_count })
+    }
+
+    /// The directory of a file without datasets, where no byte of it is stored.
+    pub(super) const fn none() -> Self {
+        Self { blob: &[], count: 0 }
+    }
+
+    /// How many datasets there are.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The datasets in order of their ids.
+    #[must_use]
+    pub const fn iter(&self) -> Datasets<'a> {
+        Datasets { records: Cursor::new(Part::TetDirectory, self.blob), next: 0 }
+    }
+
+    /// The dataset with this id, or `None` past the end. Walks the records before it.
+    #[must_use]
+    pub fn get(&self, id: u32) -> Option<Dataset<'a>> {
+        self.iter().nth(num::to_usize(id))
+    }
+
+    /// The first dataset of exactly this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Dataset<'a>> {
+        self.iter().find(|dataset| dataset.name == name)
+    }
+
+    /// Padding and reserved fields that are not zero, and extents that are.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        let mut lints = Lints::default();
+        for lint in self.iter().flat_map(|dataset| dataset.faults()) {
+            lints.push(lint);
+        }
+        lints
+    }
+}
+
+impl<'a> IntoIterator for &Directory<'a> {
+    type Item = Dataset<'a>;
+    type IntoIter = Datasets<'a>;
+
+    fn into_iter(self) -> Datasets<'a> {
+        self.iter()
+    }
+}
+
+/// The datasets of a [`Directory`], read as they are asked for.
+#[derive(Clone, Debug)]
+pub struct Datasets<'a> {
+    records: Cursor<'a>, // sound records only
+    next: u32,
+}
+
+impl<'a> Iterator for Datasets<'a> {
+    type Item = Dataset<'a>;
+
+    fn next(&mut self) -> Option<Dataset<'a>> {
+        if self.records.rest().is_empty() {
+            return None;
+        }
+        let dataset = Dataset::parse(&mut self.records, self.next).ok()?;
+        self.next = self.next.saturating_add(1);
+        Some(dataset)
+    }
+}
+
+impl<'a> Dataset<'a> {
+    fn parse(cur: &mut Cursor<'a>, id: u32) -> Result<Self, FormatError> {
+        let at = cur.at();
+        let head = cur.one::<Head>("record").map_err(in_blob)?;
+        let rank = head.ndim.get();
+        if !RANKS.allows(rank.into()) {
+            let at = at.saturating_add(IN_NDIM);
+            return Err(in_blob(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank)));
+        }
+        let name_at = cur.at();
+        let name = cur.bytes("name", head.name_len.get().into()).map_err(in_blob)?;
+        let name = core::str::from_utf8(name).map_err(|e| {
+            let at = name_at.saturating_add(num::to_u64(e.valid_up_to()));
+            let (expected, found) = (Expected::Rule("UTF-8"), "other bytes");
+            in_blob(cur.refuse(Class::Encoding, "name", at, expected, found))
+        })?;
+        let padding = super::align8(cur.at()).unwrap_or(u64::MAX).saturating_sub(cur.at());
+        let padding = cur.array("padding", padding).map_err(in_blob)?;
+        let shape = cur.array("shape", rank.into()).map_err(in_blob)?;
+        let chunk_shape = cur.array("chunk_shape", rank.into()).map_err(in_blob)?;
+        Ok(Self {
+            id,
+            at: AT_RECORDS.saturating_add(at),
+            dtype: head.dtype.get(),
+            reserved: head.reserved.get(),
+            name,
+            padding,
+            shape,
+            chunk_shape,
+        })
+    }
+
+    /// The position in the directory, by which index rows refer to it.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The name as stored: see [`EscapedName`](super::EscapedName) before showing it.
+    #[must_use]
+    pub const fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The tag of the element type, known or not.
+    #[must_use]
+    pub const fn dtype(&self) -> u32 {
+        self.dtype
+    }
+
+    /// The element type, or `None` when the tag is unknown.
+    #[must_use]
+    pub const fn element(&self) -> Option<Element> {
+        Element::from_tag(self.dtype)
+    }
+
+    /// How many axes it has.
+    #[must_use]
+    pub const fn rank(&self) -> usize {
+        self.shape.items.len()
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
+        self.shape.items.iter().map(|n| n.get())
+    }
+
+    /// The extents of one chunk, which may exceed those of the dataset.
+    pub fn chunk_shape(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
+        self.chunk_shape.items.iter().map(|n| n.get())
+    }
+
+    /// Grid and tiles, which takes a known type and possible extents.
+    ///
+    /// # Errors
+    ///
+    /// When the type is unknown, a chunk has no extent, or the bytes of the dataset do not fit in
+    /// 64 bits.
+    pub fn geometry(&self) -> Result<Geometry, FormatError> {
+        let refuse = |class, field, at, expected, found: u64| {
+            FormatError::new(class, Part::TetDirectory, field, at, expected, found)
+        };
+        let Some(element) = self.element() else {
+            let (at, expected) = (self.at.saturating_add(IN_DTYPE), Expected::Between(1, 10));
+            return Err(refuse(Class::BadTag, "dtype", at, expected, self.dtype.into()));
+        };
+        let mut zero = self.chunk_shape.with_offsets().filter(|(_, n)| n.get() == 0);
+        if let Some((at, _)) = zero.next() {
+            let (at, expected) = (AT_RECORDS.saturating_add(at), Expected::AtLeast(1));
+            return Err(refuse(Class::BadShape, "chunk_shape", at, expected, 0));
+        }
+        Geometry::of(element, self.shape(), self.chunk_shape()).ok_or_else(|| {
+            let at = AT_RECORDS.saturating_add(self.shape.at);
+            let expected = Expected::Rule("a product below 2^64 bytes");
+            FormatError::new(Class::Overflow, Part::TetDirectory, "shape", at, expected, "more")
+        })
+    }
+
+    /// What a strict reader refuses here.
+    pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
+        let fault = |class, field, at, expected, found: u64| {
+            FormatError::new(class, Part::TetDirectory, field, at, expected, found)
+        };
+        let (none, zero) = (Class::NonCanonical, Expected::Exactly(0));
+        let reserved = (self.reserved != 0).then(|| {
+            fault(none, "reserved", self.at.saturating_add(IN_RESERVED), zero, self.reserved.into())
+        });
+        let padding = self.padding.with_offsets().find(|(_, byte)| **byte != 0);
+        let padding = padding.map(|(at, byte)| {
+            fault(none, "padding", AT_RECORDS.saturating_add(at), zero, (*byte).into())
+        });
+        let empty = self.shape.with_offsets().find(|(_, n)| n.get() == 0).map(|(at, _)| {
+            let at = AT_RECORDS.saturating_add(at);
+            fault(Class::BadShape, "extent", at, Expected::AtLeast(1), 0)
+        });
+        [reserved, padding, empty].into_iter().flatten()
+    }
+
+    /// The fault of having the name of an earlier dataset.
+    pub(super) fn same_name(&self) -> FormatError {
+        let (class, at) =
+            (Class::Duplicate, self.at.saturating_add(num::to_u64(size_of::<Head>())));
+        let expected = Expected::Rule("a name of its own");
+        FormatError::new(class, Part::TetDirectory, "name", at, expected, "that of another dataset")
+    }
+}
+
+/// The bytes between superblock and index: length, records, padding. Geometry and names were checked.
+#[cfg(feature = "alloc")]
+pub(super) fn encode<'a>(
+    datasets: impl IntoIterator<Item = (&'a str, &'a Geometry)>,
+) -> Option<(u32, Vec<u8>)> {
+    let (mut bytes, mut count) = (Vec::from([0; 8]), 0_u32);
+    for (name, geometry) in datasets {
+        let head = Head {
+            name_len: U32::new(u32::try_from(name.len()).ok()?),
+            dtype: U32::new(geometry.element().tag()),
+            ndim: U32::new(u32::try_from(geometry.rank()).ok()?),
+            reserved: U32::ZERO,
+        };
+        bytes.extend_from_slice(head.as_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.resize(bytes.len().checked_next_multiple_of(8)?, 0);
+        for extent in geometry.shape().iter().chain(geometry.chunk_shape()) {
+            bytes.extend_from_slice(&extent.to_le_bytes());
+        }
+        count = count.checked_add(1)?;
+    }
+    let blob_len = num::to_u64(bytes.len()).checked_sub(8)?;
+    bytes.first_chunk_mut::<8>()?.copy_from_slice(&blob_len.to_le_bytes());
+    Some((count, bytes))
+}
+
+/// Counts from the start of the file instead of from `dataset_blob_len`.
+fn in_file(error: FormatError) -> FormatError {
+    error.shifted(Superblock::LEN)
+}
+
+/// Counts from the start of the file instead of from the first record.
+fn in_blob(error: FormatError) -> FormatError {
+    error.shifted(AT_RECORDS)
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Head {
+    name_len: U32,
+    dtype: U32,
+    ndim: U32,
+    reserved: U32,
+}
+
+const AT_RECORDS: u64 = 40;
+const SMALLEST_RECORD: u64 = 32;
+const IN_DTYPE: u64 = 4;
+const IN_NDIM: u64 = 8;
+const IN_RESERVED: u64 = 12;
+const RANKS: Expected = Expected::Between(1, 8);
+const _: () = assert!(MAX_RANK == 8, "RANKS says the same");
+
+#[cfg(test)]
+mod tests;

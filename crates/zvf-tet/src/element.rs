@@ -1,0 +1,134 @@
+//! Element types, by tag.
+//!
+//! ```text
+//! tag   1   2   3   4   5   6   7   8   9   10
+//! name  f32 f64 i32 i64 u8  u16 i16 u32 f16 u64
+//! ```
+//!
+//! Elements keep their bits: nothing in this crate turns one into a number.
+
+/// The type of the elements of a dataset.
+///
+/// ```
+/// use zvf_tet::Element;
+///
+/// let element = Element::from_tag(9).unwrap();
+/// assert_eq!((element.name(), element.size()), ("f16", 2));
+/// assert_eq!(Element::from_tag(11), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// Binary float of 32 bits.
+    F32,
+    /// Binary float of 64 bits.
+    F64,
+    /// Signed, 32 bits.
+    I32,
+    /// Signed, 64 bits.
+    I64,
+    /// Unsigned, 8 bits.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Signed, 16 bits.
+    I16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Binary float of 16 bits.
+    F16,
+    /// Unsigned, 64 bits.
+    U64,
+}
+
+impl Element {
+    /// The type with this tag.
+    #[must_use]
+    pub const fn from_tag(tag: u32) -> Option<Self> {
+        Some(match tag {
+            1 => Self::F32,
+            2 => Self::F64,
+            3 => Self::I32,
+            4 => Self::I64,
+            5 => Self::U8,
+            6 => Self::U16,
+            7 => Self::I16,
+            8 => Self::U32,
+            9 => Self::F16,
+            10 => Self::U64,
+            _ => return None,
+        })
+    }
+
+    /// The tag of this type.
+    #[must_use]
+    pub const fn tag(self) -> u32 {
+        match self {
+            Self::F32 => 1,
+            Self::F64 => 2,
+            Self::I32 => 3,
+            Self::I64 => 4,
+            Self::U8 => 5,
+            Self::U16 => 6,
+            Self::I16 => 7,
+            Self::U32 => 8,
+            Self::F16 => 9,
+            Self::U64 => 10,
+        }
+    }
+
+    /// The name tools show.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::F16 => "f16",
+            Self::U64 => "u64",
+        }
+    }
+
+    /// Bytes of one element, which is also the alignment a typed view needs.
+    #[must_use]
+    pub const fn size(self) -> u64 {
+        match self {
+            Self::U8 => 1,
+            Self::U16 | Self::I16 | Self::F16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_tags_and_no_more() {
+        let table = [
+            (1, "f32", 4),
+            (2, "f64", 8),
+            (3, "i32", 4),
+            (4, "i64", 8),
+            (5, "u8", 1),
+            (6, "u16", 2),
+            (7, "i16", 2),
+            (8, "u32", 4),
+            (9, "f16", 2),
+            (10, "u64", 8),
+        ];
+        for (tag, name, size) in table {
+            let element = Element::from_tag(tag).unwrap();
+            assert_eq!((element.tag(), element.name(), element.size()), (tag, name, size));
+        }
+        for tag in [0, 11, 77, u32::MAX] {
+            assert_eq!(Element::from_tag(tag), None);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A whole file: its parts read in the order in which each can be believed.
+//!
+//! ```text
+//! superblock -> directory -> index header and length -> footer -> rows, against where payloads end
+//! ```
+//!
+//! Bytes come from the caller: all of them, or the first and last of them as [`File::open`] asks.
+//! Nothing is copied, reserved or repeated; opening costs one look at each record, row and byte of
+//! JSON. Opening promises that every payload lies in the file. That rows and shapes fit each other is
+//! promised by [`File::validate`], in `validate.rs`.
+
+use super::footer::Progress;
+use super::{Directory, Footer, Index, Superblock};
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// A `.tet` file whose parts fit the file.
+///
+/// ```
+/// use zvf_tet::File;
+///
+/// let empty = b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// let file = File::parse(empty)?;
+/// assert!(file.directory().is_empty());
+/// file.validate()?;
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    superblock: Superblock,
+    directory: Directory<'a>, // ends where the superblock says that the index starts
+    index: Index<'a>,         // spans end by `payload_end`
+    footer: Option<Footer<'a>>, // as the superblock says
+    file_len: u64,
+}
+
+/// How far opening a file got.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "taken apart at once, and there is no allocator")]
+pub enum Open<'a> {
+    /// It is open.
+    Ready(File<'a>),
+    /// More bytes are needed.
+    More(Need),
+}
+
+/// Which bytes of a file opening it takes; never more than the file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// This many from the start.
+    pub prefix: u64,
+    /// This many up to the end.
+    pub tail: u64,
+}
+
+impl<'a> File<'a> {
+    /// Opens a file that is in memory, or mapped.
+    ///
+    /// # Errors
+    ///
+    /// When a rule from [`O1`](super::Rule::O1) to [`O9`](super::Rule::O9) is broken.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        match Self::open(bytes, bytes, num::to_u64(bytes.len()))? {
+            Open::Ready(file) => Ok(file),
+            Open::More(Need { prefix, .. }) => {
+                let (class, part) = (Class::Truncated, Part::TetDirectory);
+                let (at, expected) = (Superblock::LEN, Expected::Bytes(prefix));
+                Err(FormatError::new(class, part, "dataset_blob_len", at, expected, bytes.len()))
+            }
+        }
+    }
+
+    /// [`File::parse`] that also refuses what [`File::lints`] lists and [`File::validate`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// When any rule but [`F4`](super::Rule::F4) is broken.
+    pub fn parse_strict(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let file = Self::parse(bytes)?;
+        file.validate()?;
+        file.lints().into_strict()?;
+        Ok(file)
+    }
+
+    /// Opens a file of `file_len` bytes from its first and its last bytes.
+    ///
+    /// Starts with any guess, none included; until it is ready, the answer says how many bytes of
+    /// either end to come back with. That takes four rounds at most: superblock and tail, index and
+    /// JSON, metadata spill. Look at the numbers before fetching: a file may well have an index of
+    /// gigabytes.
+    ///
+    /// ```
+    /// use zvf_tet::{File, Need, Open};
+    ///
+    /// let bytes = b"TETR\x01\0\0\0\0\0\0\0\x01\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    ///     {}\x02\0\0\0\0\0\0\0\x01\0\0\0THST";
+    /// let mut need = Need { prefix: 0, tail: 0 };
+    /// let file = loop {
+    ///     let (prefix, tail) = (need.prefix as usize, bytes.len() - need.tail as usize);
+    ///     match File::open(&bytes[..prefix], &bytes[tail..], bytes.len() as u64)? {
+    ///         Open::Ready(file) => break file,
+    ///         Open::More(more) => need = more,
+    ///     }
+    /// };
+    /// assert_eq!(need, Need { prefix: 32, tail: 18 });
+    /// assert_eq!(file.footer().unwrap().json(), b"{}");
+    /// # Ok::<(), zvf_format::FormatError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When a rule from [`O1`](super::Rule::O1) to [`O9`](super::Rule::O9) is broken.
+    pub fn open(prefix: &'a [u8], tail: &'a [u8], file_len: u64) -> Result<Open<'a>, FormatError> {
+        let have = Need { prefix: num::to_u64(prefix.len()), tail: num::to_u64(tail.len()) };
+        if have.prefix < Superblock::LEN && file_len >= Superblock::LEN {
+            return Ok(Open::More(Need { prefix: Superblock::LEN, ..have }));
+        }
+        let superblock = Superblock::parse(prefix, file_len)?;
+        let floor = superblock.prefix_len();
+        let mut need = Need { prefix: have.prefix.max(floor.min(file_len)), ..have };
+        if need != have {
+            // Ask for both ends at once.
+            if superblock.has_footer() {
+                need.tail = need.tail.max(Footer::TAIL.min(file_len));
+            }
+            return Ok(Open::More(need));
+        }
+        let directory = directory(&superblock, prefix, file_len)?;
+        let footer = if superblock.has_footer() {
+            match Footer::progress(tail, file_len, floor)? {
+                Progress::More(tail) => return Ok(Open::More(Need { tail, ..need })),
+                Progress::Done(footer) => Some(footer),
+            }
+        } else {
+            None
+        };
+        let payload_end = footer.map_or(file_len, |footer| footer.payload_end());
+        let index = index(&superblock, prefix, payload_end)?;
+        Ok(Open::Ready(Self { superblock, directory, index, footer, file_len }))
+    }
+
+    /// The superblock.
+    #[must_use]
+    pub const fn superblock(&self) -> Superblock {
+        self.superblock
+    }
+
+    /// The datasets.
+    #[must_use]
+    pub const fn directory(&self) -> Directory<'a> {
+        self.directory
+    }
+
+    /// The chunk index.
+    #[must_use]
+    pub const fn index(&self) -> Index<'a> {
+        self.index
+    }
+
+    /// The footer, when there is one.
+    #[must_use]
+    pub const fn footer(&self) -> Option<Footer<'a>> {
+        self.footer
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Where the payload area ends.
+    #[must_use]
+    pub fn payload_end(&self) -> u64 {
+        self.footer.map_or(self.file_len, |footer| footer.payload_end())
+    }
+}
+
+/// The records, and that the index starts where they end.
+fn directory<'a>(
+    superblock: &Superblock,
+    prefix: &'a [u8],
+    file_len: u64,
+) -> Result<Directory<'a>, FormatError> {
+    if superblock.dataset_count() == 0 {
+        return Ok(Directory::none());
+    }
+    let bytes = num::index(Superblock::LEN).and_then(|from| prefix.get(from..)).unwrap_or(&[]);
+    let index_at = Some(superblock.chunk_index_offset());
+    Directory::parse_before(bytes, superblock.dataset_count(), file_len, index_at)
+}
+
+fn index<'a>(
+    superblock: &Superblock,
+    prefix: &'a [u8],
+    payload_end: u64,
+) -> Result<Index<'a>, FormatError> {
+    if superblock.dataset_count() == 0 {
+        return Ok(Index::none());
+    }
+    let (offset, length) = (superblock.chunk_index_offset(), superblock.chunk_index_length());
+    let span = num::index(offset).zip(num::index(offset.saturating_add(length)));
+    let bytes = span.and_then(|(from, to)| prefix.get(from..to)).unwrap_or(&[]);
+    Index::parse(bytes, payload_end).map_err(|error| error.shifted(offset))
+}
+
+#[cfg(test)]
+mod tests;

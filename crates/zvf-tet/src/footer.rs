@@ -1,0 +1,362 @@
+//! Footer: what a file says about itself, found from its end.
+//!
+//! ```text
+//! from the end   bytes  field
+//! -4             4      magic, THST
+//! -8             4      history_version, 1 or 2
+//! -16            8      history_json_len
+//! -16 - len      len    history_json, one JSON object
+//! before that           spills, back to back: zone maps, secondary index, metadata
+//! ```
+//!
+//! Spills are counted when the JSON refers to them: `metadata_ref` in both versions, `zone_maps_ref`
+//! and `secondary_index_ref` in version 2 only. The first of them starts where the payloads end, so
+//! the JSON decides how far payloads may reach, and has to be read before any row is believed.
+//!
+//! Not here: what history and metadata mean. Zone maps and secondary index are found and never
+//! trusted: they can contradict the data.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use super::json::{self, Members};
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Lints, Part};
+
+/// The footer of a file, borrowed from its last bytes.
+///
+/// ```
+/// use zvf_tet::Footer;
+///
+/// let tail = b"{\"history\":[]}\x0e\0\0\0\0\0\0\0\x01\0\0\0THST";
+/// let footer = Footer::parse(tail, 1000, 32)?;
+/// assert_eq!((footer.version(), footer.payload_end()), (1, 970));
+/// assert_eq!(footer.member("history"), Some(&b"[]"[..]));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Footer<'a> {
+    version: u32,   // 1 or 2
+    json: &'a [u8], // one well-formed object
+    json_at: u64,
+    spills: [Option<Spill>; 3], // as in `REFS`; back to back, the JSON after the last
+    payload_end: u64,
+    metadata: Option<&'a [u8]>, // the metadata spill, one well-formed object
+}
+
+/// A document that did not fit into the JSON of a footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spill {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub len: u64,
+}
+
+/// How far reading a footer got.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Progress<'a> {
+    /// This many bytes from the end of the file are needed.
+    More(u64),
+    /// All of it.
+    Done(Footer<'a>),
+}
+
+impl<'a> Footer<'a> {
+    /// Bytes that every footer ends in.
+    pub const TAIL: u64 = 16;
+
+    /// Reads the footer of a file of `file_len` bytes from the last of them. Nothing of the footer lies
+    /// before `floor`, where the index ends.
+    ///
+    /// # Errors
+    ///
+    /// When magic or version differ, JSON or spills do not fit between `floor` and the end, are not
+    /// well-formed, or leave room between them, or when `tail` does not reach back to the metadata.
+    pub fn parse(tail: &'a [u8], file_len: u64, floor: u64) -> Result<Self, FormatError> {
+        match Self::progress(tail, file_len, floor)? {
+            Progress::Done(footer) => Ok(footer),
+            Progress::More(n) => {
+                let at = file_len.saturating_sub(num::to_u64(tail.len()));
+                let (class, expected) = (Class::Truncated, Expected::Bytes(n));
+                Err(FormatError::new(class, Part::TetFooter, "footer", at, expected, tail.len()))
+            }
+        }
+    }
+
+    /// The same, asking for what is missing from `tail`.
+    pub(super) fn progress(
+        tail: &'a [u8],
+        file_len: u64,
+        floor: u64,
+    ) -> Result<Progress<'a>, FormatError> {
+        let room = file_len.saturating_sub(floor);
+        if room < Self::TAIL {
+            return Err(refuse(Class::Truncated, "tail", floor, Expected::Bytes(Self::TAIL), room));
+        }
+        let Some(Raw { history_json_len, history_version, magic }) =
+            last_bytes(tail, Self::TAIL).and_then(|bytes| Raw::read_from_bytes(bytes).ok())
+        else {
+            return Ok(Progress::More(Self::TAIL));
+        };
+        let at = |back| file_len.saturating_sub(back);
+        if magic != MAGIC {
+            return Err(refuse(Class::BadMagic, "magic", at(4), Expected::Rule("THST"), magic));
+        }
+        let version = history_version.get();
+        if !(1..=2).contains(&version) {
+            let (class, expected) = (Class::UnsupportedVersion, Expected::Between(1, 2));
+            return Err(refuse(class, "history_version", at(8), expected, version));
+        }
+        let (len, most) = (history_json_len.get(), room.saturating_sub(Self::TAIL));
+        if len > most {
+            let expected = Expected::AtMost(most.into());
+            return Err(refuse(Class::OutOfBounds, "history_json_len", at(16), expected, len));
+        }
+        let need = len.saturating_add(Self::TAIL); // at most the file
+        let Some(json) = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(len)?))
+        else {
+            return Ok(Progress::More(need));
+        };
+        let json_at = at(need);
+        let found = |error: FormatError| error.shifted(json_at);
+        json::check_object(Part::TetFooter, "history_json", json).map_err(found)?;
+        let spills = references(json, version, floor, json_at)?;
+        let all = spills.iter().flatten().fold(0_u64, |sum, spill| sum.saturating_add(spill.len));
+        let footer = Self {
+            version,
+            json,
+            json_at,
+            spills,
+            payload_end: json_at.saturating_sub(all),
+            metadata: None,
+        };
+        footer.check_spills(floor)?;
+        footer.with_metadata(tail, file_len)
+    }
+
+    /// Adds the metadata spill, when there is one.
+    fn with_metadata(self, tail: &'a [u8], file_len: u64) -> Result<Progress<'a>, FormatError> {
+        let [_, _, Some(spill)] = self.spills else {
+            return Ok(Progress::Done(self));
+        };
+        let need = file_len.saturating_sub(spill.offset);
+        let spilled = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(spill.len)?));
+        let Some(metadata) = spilled else {
+            return Ok(Progress::More(need));
+        };
+        json::check_object(Part::TetFooter, "metadata", metadata)
+            .map_err(|error| error.shifted(spill.offset))?;
+        Ok(Progress::Done(Self { metadata: Some(metadata), ..self }))
+    }
+
+    /// Spills must fill what lies between payloads and JSON, each in its place; which order they come
+    /// in does not matter.
+    fn check_spills(&self, floor: u64) -> Result<(), FormatError> {
+        if self.payload_end < floor {
+            let (expected, found) = (Expected::AtLeast(floor.into()), self.payload_end);
+            return Err(refuse(Class::OutOfBounds, "spills", self.json_at, expected, found));
+        }
+        let mut at = self.payload_end;
+        for _ in self.spills.iter().flatten() {
+            // Of several empty spills in one place, only one that is not empty leads on.
+            let here = self.spills.iter().flatten().filter(|spill| spill.offset == at);
+            at = at.saturating_add(here.map(|spill| spill.len).max().unwrap_or(0));
+        }
+        let outside = |spill: &&Spill| !(self.payload_end..=self.json_at).contains(&spill.offset);
+        match self.spills.iter().flatten().find(outside) {
+            None if at == self.json_at => Ok(()),
+            stray => {
+                let found = stray.map_or(at, |spill| spill.offset);
+                let expected = Expected::Rule("spills back to back up to the JSON");
+                Err(refuse(Class::CountMismatch, "spills", self.json_at, expected, found))
+            }
+        }
+    }
+
+    /// The version of the footer, 1 or 2.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The JSON object.
+    #[must_use]
+    pub const fn json(&self) -> &'a [u8] {
+        self.json
+    }
+
+    /// Where the JSON starts in the file.
+    #[must_use]
+    pub const fn json_offset(&self) -> u64 {
+        self.json_at
+    }
+
+    /// Where the footer starts, and payloads end.
+    #[must_use]
+    pub const fn payload_end(&self) -> u64 {
+        self.payload_end
+    }
+
+    /// The text of a member of the JSON object, as it stands there; the first of that name.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&'a [u8]> {
+        Members::of(self.json).named(name).next()
+    }
+
+    /// The metadata object, wherever it lies.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&'a [u8]> {
+        self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
+    }
+
+    /// The spilled zone maps. Never let them change an answer.
+    #[must_use]
+    pub const fn zone_maps(&self) -> Option<Spill> {
+        let [spill, _, _] = self.spills;
+        spill
+    }
+
+    /// The spilled secondary index. Never let it change an answer.
+    #[must_use]
+    pub const fn secondary_index(&self) -> Option<Spill> {
+        let [_, spill, _] = self.spills;
+        spill
+    }
+
+    /// The spilled metadata.
+    #[must_use]
+    pub const fn metadata_spill(&self) -> Option<Spill> {
+        let [_, _, spill] = self.spills;
+        spill
+    }
+
+    /// References that this version does not have, and metadata in two places.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        let mut lints = Lints::default();
+        for lint in self.faults() {
+            lints.push(lint);
+        }
+        lints
+    }
+
+    pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
+        let at = self.json_at;
+        let fault = move |field, rule| {
+            let (class, found) = (Class::NonCanonical, "a reference");
+            refuse(class, field, at, Expected::Rule(rule), found)
+        };
+        let has = |name| self.member(name).is_some_and(|value| value != b"null");
+        let early = |name| self.version == 1 && has(name);
+        let zones = early("zone_maps_ref").then(|| fault("zone_maps_ref", "none in version 1"));
+        let index =
+            early("secondary_index_ref").then(|| fault("secondary_index_ref", "none in version 1"));
+        let twice = (self.metadata.is_some() && has("metadata"))
+            .then(|| fault("metadata_ref", "none beside metadata"));
+        [zones, index, twice].into_iter().flatten()
+    }
+}
+
+/// The bytes of a version 1 footer without spills, which every reader of footers accepts.
+///
+/// ```
+/// use zvf_tet::{Footer, encode_footer};
+///
+/// let bytes = encode_footer(br#"{"history":[]}"#)?;
+/// assert_eq!(Footer::parse(&bytes, 30, 0)?.payload_end(), 0);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+///
+/// # Errors
+///
+/// When the JSON is not one well-formed object, has more than 65 536 bytes, which other readers
+/// refuse, or refers to a spill.
+#[cfg(feature = "alloc")]
+pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
+    let len = num::to_u64(history_json.len());
+    if len > MAX_JSON {
+        let expected = Expected::AtMost(MAX_JSON.into());
+        return Err(refuse(Class::LimitExceeded, "history_json_len", 0, expected, len));
+    }
+    json::check_object(Part::TetFooter, "history_json", history_json)?;
+    for name in REFS {
+        if Members::of(history_json).named(name).next().is_some() {
+            let expected = Expected::Rule("no reference to a spill");
+            return Err(refuse(Class::InvalidArgument, name, 0, expected, "one"));
+        }
+    }
+    let raw = Raw { history_json_len: U64::new(len), history_version: U32::new(1), magic: MAGIC };
+    Ok([history_json, raw.as_bytes()].concat())
+}
+
+/// The spills that a footer of this version counts.
+fn references(
+    json: &[u8],
+    version: u32,
+    floor: u64,
+    json_at: u64,
+) -> Result<[Option<Spill>; 3], FormatError> {
+    let mut spills = [None; 3];
+    for (spill, name) in spills.iter_mut().zip(REFS) {
+        if version == 1 && name != METADATA_REF {
+            continue;
+        }
+        let mut named = Members::of(json).named(name);
+        let first = named.next();
+        if named.next().is_some() {
+            let expected = Expected::Rule("one member of this name");
+            return Err(refuse(Class::Duplicate, name, json_at, expected, "more"));
+        }
+        let Some(value) = first.filter(|value| *value != b"null") else {
+            continue;
+        };
+        let number = |key| Members::of(value).named(key).next().and_then(json::as_u64);
+        let (Some(offset), Some(len)) = (number("offset"), number("len")) else {
+            let expected = Expected::Rule("whole numbers offset and len");
+            return Err(refuse(Class::Encoding, name, json_at, expected, "something else"));
+        };
+        let most = json_at.saturating_sub(floor);
+        if len > most || offset < floor || offset > json_at {
+            let expected = Expected::Rule("a span between index and JSON");
+            return Err(refuse(Class::OutOfBounds, name, json_at, expected, "another one"));
+        }
+        *spill = Some(Spill { offset, len });
+    }
+    Ok(spills)
+}
+
+fn last_bytes(bytes: &[u8], n: u64) -> Option<&[u8]> {
+    bytes.get(bytes.len().checked_sub(num::index(n)?)?..)
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    at: u64,
+    expected: Expected,
+    found: impl Into<zvf_format::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::TetFooter, field, at, expected, found)
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    history_json_len: U64,
+    history_version: U32,
+    magic: [u8; 4],
+}
+
+const MAGIC: [u8; 4] = *b"THST";
+const METADATA_REF: &str = "metadata_ref";
+/// In the order writers put the spills.
+const REFS: [&str; 3] = ["zone_maps_ref", "secondary_index_ref", METADATA_REF];
+#[cfg(feature = "alloc")]
+const MAX_JSON: u64 = 65_536;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! Grid and tiles of one dataset.
+//!
+//! ```text
+//! count[d] = ceil(shape[d] / chunk_shape[d])
+//! lo = c * chunk_shape     hi = min(lo + chunk_shape, shape)     tile = hi - lo per axis
+//! ```
+//!
+//! Tiles at the far edges are cut, not padded, and row-major over what is left of them. Products are
+//! checked once, when a geometry is made; after that nothing here can overflow.
+//!
+//! Not here: which tile a row of the index belongs to ([`Lookup`](super::Lookup)).
+
+use super::{Element, MAX_RANK};
+
+/// Shape, chunk shape and element type of a dataset, with its grid.
+///
+/// ```
+/// use zvf_tet::{Element, Geometry};
+///
+/// let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+/// assert_eq!(geometry.counts(), [3, 3]);
+/// let corner = geometry.tile(&[2, 2]).unwrap();
+/// assert_eq!((corner.lo(), corner.extents(), corner.byte_len()), (&[6, 4][..], &[1, 1][..], 4));
+/// assert!(geometry.tile(&[3, 0]).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    element: Element,
+    rank: usize,                  // 1 to MAX_RANK
+    shape: [u64; MAX_RANK],       // 1 past the rank; product and element size fit in u64
+    chunk_shape: [u64; MAX_RANK], // none 0; 1 past the rank
+    counts: [u64; MAX_RANK],      // 1 past the rank
+}
+
+/// The part of a dataset that one chunk holds.
+///
+/// ```
+/// use zvf_tet::{Element, Geometry};
+///
+/// // A chunk larger than the dataset holds all of it.
+/// let geometry = Geometry::new(Element::I32, &[3, 2], &[8, u64::MAX]).unwrap();
+/// assert_eq!(geometry.tile(&[0, 0]).unwrap().extents(), [3, 2]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    rank: usize,
+    coords: [u64; MAX_RANK],
+    lo: [u64; MAX_RANK],
+    extents: [u64; MAX_RANK], // none 0
+    byte_len: u64,
+}
+
+impl Geometry {
+    /// The grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk extent is 0,
+    /// or the bytes do not fit in 64 bits.
+    #[must_use]
+    pub fn new(element: Element, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
+        Self::of(element, shape.iter().copied(), chunk_shape.iter().copied())
+    }
+
+    pub(super) fn of(
+        element: Element,
+        shape: impl ExactSizeIterator<Item = u64>,
+        chunk_shape: impl ExactSizeIterator<Item = u64>,
+    ) -> Option<Self> {
+        let rank = shape.len();
+        if rank == 0 || rank > MAX_RANK || chunk_shape.len() != rank {
+            return None;
+        }
+        let ones = [1; MAX_RANK];
+        let mut new = Self { element, rank, shape: ones, chunk_shape: ones, counts: ones };
+        for (to, from) in new.shape.iter_mut().zip(shape) {
+            *to = from;
+        }
+        for (to, from) in new.chunk_shape.iter_mut().zip(chunk_shape) {
+            *to = from;
+        }
+        for (count, (shape, chunk)) in
+            new.counts.iter_mut().zip(new.shape.iter().zip(&new.chunk_shape))
+        {
+            *count = shape.checked_sub(1).map_or(Some(0), |last| last.checked_div(*chunk))?;
+            *count = count.saturating_add(u64::from(*shape > 0)); // at most the extent
+        }
+        if new.chunk_shape.contains(&0) {
+            return None; // also when the extent is 0 and nothing was divided
+        }
+        product(&new.shape)?.checked_mul(element.size())?;
+        Some(new)
+    }
+
+    /// The element type.
+    #[must_use]
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
+    /// How many axes there are.
+    #[must_use]
+    pub const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        axes(&self.shape, self.rank)
+    }
+
+    /// The extents of one chunk.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &[u64] {
+        axes(&self.chunk_shape, self.rank)
+    }
+
+    /// How many tiles there are along each axis.
+    #[must_use]
+    pub fn counts(&self) -> &[u64] {
+        axes(&self.counts, self.rank)
+    }
+
+    /// How many elements there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        product(&self.shape).unwrap_or(0) // checked when made
+    }
+
+    /// Whether an extent is 0.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// Bytes of all elements.
+    #[must_use]
+    pub fn byte_len(&self) -> u64 {
+        self.len().saturating_mul(self.element.size()) // checked when made
+    }
+
+    /// How many tiles there are, which is how many rows a complete dataset has.
+    #[must_use]
+    pub fn tile_count(&self) -> u64 {
+        product(&self.counts).unwrap_or(0) // no count exceeds its extent
+    }
+
+    /// The tile at these grid coordinates, or `None` outside the grid.
+    #[must_use]
+    pub fn tile(&self, coords: &[u64]) -> Option<Tile> {
+        if coords.len() != self.rank {
+            return None;
+        }
+        let mut padded = [0; MAX_RANK];
+        for (to, from) in padded.iter_mut().zip(coords) {
+            *to = *from;
+        }
+        self.tile_at(padded)
+    }
+
+    /// The same from an array whose slots past the rank are 0.
+    pub(super) fn tile_at(&self, coords: [u64; MAX_RANK]) -> Option<Tile> {
+        let (mut lo, mut extents) = ([0; MAX_RANK], [1; MAX_RANK]);
+        let axes = self.shape.iter().zip(&self.chunk_shape).zip(coords.iter().zip(&self.counts));
+        let mut byte_len = self.element.size();
+        for ((lo, extent), ((shape, chunk), (c, count))) in
+            lo.iter_mut().zip(&mut extents).zip(axes)
+        {
+            if c >= count {
+                return None;
+            }
+            *lo = c.checked_mul(*chunk)?; // below the extent, since c is below the count
+            *extent = shape.checked_sub(*lo)?.min(*chunk);
+            byte_len = byte_len.checked_mul(*extent)?; // at most the dataset
+        }
+        Some(Tile { rank: self.rank, coords, lo, extents, byte_len })
+    }
+
+    /// The position of a tile in grid order, last axis fastest, or `None` outside the grid.
+    #[must_use]
+    pub fn position(&self, coords: &[u64]) -> Option<u64> {
+        if coords.len() != self.rank {
+            return None;
+        }
+        let mut position = 0_u64;
+        for (c, count) in coords.iter().zip(&self.counts) {
+            if c >= count {
+                return None;
+            }
+            position = position.checked_mul(*count)?.checked_add(*c)?;
+        }
+        Some(position)
+    }
+
+    /// The coordinates of the tile at a position in grid order; slots past the rank are 0.
+    #[cfg(any(feature = "alloc", test))]
+    pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
+        let (mut coords, mut rest) = ([0; MAX_RANK], position);
+        for (c, count) in coords.iter_mut().zip(&self.counts).rev() {
+            *c = rest.checked_rem(*count)?;
+            rest = rest.checked_div(*count)?;
+        }
+        (rest == 0).then_some(coords)
+    }
+}
+
+impl Tile {
+    /// Its grid coordinates.
+    #[must_use]
+    pub fn coords(&self) -> &[u64] {
+        axes(&self.coords, self.rank)
+    }
+
+    /// The position of its first element in the dataset.
+    #[must_use]
+    pub fn lo(&self) -> &[u64] {
+        axes(&self.lo, self.rank)
+    }
+
+    /// Its extents, cut at the far edges.
+    #[must_use]
+    pub fn extents(&self) -> &[u64] {
+        axes(&self.extents, self.rank)
+    }
+
+    /// Bytes of its elements: the `raw_byte_len` of its row.
+    #[must_use]
+    pub const fn byte_len(&self) -> u64 {
+        self.byte_len
+    }
+}
+
+/// The axes in use of an array with room for all.
+pub(super) fn axes<T>(all: &[T; MAX_RANK], rank: usize) -> &[T] {
+    all.get(..rank).unwrap_or(all)
+}
+
+/// The product, which is 0 when one of the factors is, however large the others are.
+fn product(factors: &[u64]) -> Option<u64> {
+    if factors.contains(&0) {
+        return Some(0);
+    }
+    factors.iter().try_fold(1_u64, |product, factor| product.checked_mul(*factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn possible_and_impossible() {
+        let big = 1 << 40;
+        #[rustfmt::skip]
+        let table: [(&[u64], &[u64], Option<u64>); 13] = [
+            // shape, chunk shape, tiles
+            (&[5], &[5], Some(1)),
+            (&[7, 5], &[3, 2], Some(9)),
+            (&[3, 2], &[8, 8], Some(1)),
+            (&[5], &[u64::MAX], Some(1)),
+            (&[0], &[4], Some(0)),
+            (&[u64::MAX, u64::MAX, 0], &[1, 1, 1], Some(0)),
+            (&[1 << 61], &[1], Some(1 << 61)),
+            (&[1 << 62], &[1], None), // 4 bytes each
+            (&[big, big], &[big, big], None),
+            (&[5], &[0], None),
+            (&[0], &[0], None),
+            (&[5], &[5, 5], None),
+            (&[1; 9], &[1; 9], None),
+        ];
+        for (shape, chunk, tiles) in table {
+            let geometry = Geometry::new(Element::F32, shape, chunk);
+            assert_eq!(geometry.map(|g| g.tile_count()), tiles, "{shape:?} {chunk:?}");
+        }
+        assert_eq!(Geometry::new(Element::F32, &[], &[]), None);
+    }
+
+    #[test]
+    fn tiles_of_the_worked_example() {
+        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        for (coords, lo, extents, bytes) in [
+            ([0, 0], [0, 0], [3, 2], 24),
+            ([0, 2], [0, 4], [3, 1], 12),
+            ([1, 1], [3, 2], [3, 2], 24),
+            ([2, 0], [6, 0], [1, 2], 8),
+            ([2, 2], [6, 4], [1, 1], 4),
+        ] {
+            let tile = geometry.tile(&coords).unwrap();
+            assert_eq!((tile.coords(), tile.lo()), (&coords[..], &lo[..]));
+            assert_eq!((tile.extents(), tile.byte_len()), (&extents[..], bytes));
+        }
+        for outside in [&[3, 0][..], &[0, 3], &[u64::MAX, 0], &[0], &[0, 0, 0]] {
+            assert_eq!(geometry.tile(outside), None);
+            assert_eq!(geometry.position(outside), None);
+        }
+        assert_eq!((geometry.len(), geometry.byte_len(), geometry.is_empty()), (35, 140, false));
+    }
+
+    proptest! {
+        /// Tiles cover each element once, and positions count them in grid order.
+        #[test]
+        fn tiles_partition(extents in prop::collection::vec((0_u64..9, 1_u64..5), 1..4)) {
+            let (shape, chunk): (Vec<u64>, Vec<u64>) = extents.into_iter().unzip();
+            let geometry = Geometry::new(Element::U8, &shape, &chunk).unwrap();
+            let mut covered = 0;
+            for position in 0..geometry.tile_count() {
+                let coords = geometry.coords_at(position).unwrap();
+                let coords = axes(&coords, shape.len());
+                prop_assert_eq!(geometry.position(coords), Some(position));
+                let tile = geometry.tile(coords).unwrap();
+                covered += tile.byte_len();
+                for ((lo, extent), shape) in tile.lo().iter().zip(tile.extents()).zip(&shape) {
+                    prop_assert!(*extent > 0 && lo + extent <= *shape);
+                }
+            }
+            prop_assert_eq!(covered, geometry.byte_len());
+            prop_assert!(geometry.coords_at(geometry.tile_count()).is_none());
+        }
+    }
+}

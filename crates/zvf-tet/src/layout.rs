@@ -1,0 +1,252 @@
+//! Layout: where things go in a new file.
+//!
+//! The index comes before the payloads and tells their sizes, which are known last when they are
+//! compressed. But the number of rows is known first. So a writer reserves [`Layout::prefix_len`]
+//! bytes, places one payload after the other in grid order, and writes the prefix when all are placed.
+//! In memory are the rows, 104 bytes each, and whatever the writer holds.
+//!
+//! Every payload starts at a multiple of 64 unless asked otherwise, so that a map of the file can be
+//! viewed as numbers. Same calls, same bytes: nothing here looks at a clock.
+//!
+//! Not here: the payloads, and the order of writing and renaming that keeps a crash harmless.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{Codec, Geometry, Index, MAX_RANK, MemoryBudget, Row, Superblock, Tile};
+use zvf_format::{Class, Expected, FormatError, Found, Part, num};
+
+/// A dataset to be written.
+///
+/// ```
+/// use zvf_tet::{DatasetSpec, Element, Geometry};
+///
+/// let geometry = Geometry::new(Element::U8, &[10], &[10]).unwrap();
+/// let page = DatasetSpec::new("mask", geometry).aligned_to(4096);
+/// assert_eq!((page.name(), page.alignment()), ("mask", 4096));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatasetSpec<'n> {
+    name: &'n str,
+    geometry: Geometry,
+    alignment: u64,
+}
+
+/// The plan of a new file, filled payload by payload.
+///
+/// ```
+/// use zvf_tet::{Codec, DatasetSpec, Element, File, Geometry, Layout, MemoryBudget};
+///
+/// let geometry = Geometry::new(Element::U8, &[5], &[3]).unwrap();
+/// let mut layout = Layout::new(&[DatasetSpec::new("a", geometry)], MemoryBudget::DEFAULT)?;
+/// let mut bytes = vec![0; layout.prefix_len() as usize];
+/// for payload in [b"abc".as_slice(), b"de"] {
+///     let offset = layout.place(Codec::Raw, payload.len() as u64)?;
+///     bytes.resize(offset as usize, 0);
+///     bytes.extend_from_slice(payload);
+/// }
+/// let prefix = layout.finish(false)?;
+/// bytes[..prefix.len()].copy_from_slice(&prefix);
+/// assert!(File::parse_strict(&bytes).is_ok());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layout {
+    datasets: Vec<(Geometry, u64)>, // with alignments, powers of two
+    directory: Vec<u8>,
+    dataset_count: u32,
+    index_offset: u64,
+    index_length: u64, // for all rows
+    budget: MemoryBudget,
+    rows: Vec<Row>, // of the payloads placed
+    at: usize,      // the dataset of the next tile, or one past the last
+    tile: u64,      // its position in the grid
+    end: u64,
+}
+
+impl<'n> DatasetSpec<'n> {
+    /// A dataset whose payloads start at multiples of 64.
+    #[must_use]
+    pub const fn new(name: &'n str, geometry: Geometry) -> Self {
+        Self { name, geometry, alignment: ALIGNMENT }
+    }
+
+    /// The same, with payloads at multiples of this power of two.
+    #[must_use]
+    pub const fn aligned_to(self, alignment: u64) -> Self {
+        Self { alignment, ..self }
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(&self) -> &'n str {
+        self.name
+    }
+
+    /// Grid, tiles and type.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What payload offsets are multiples of.
+    #[must_use]
+    pub const fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        super::check_new_name(self.name)?;
+        if !self.alignment.is_power_of_two() {
+            let expected = Expected::Rule("a power of two");
+            return Err(refuse(Class::InvalidArgument, "alignment", expected, self.alignment));
+        }
+        Ok(())
+    }
+}
+
+impl Layout {
+    /// Lays out directory and index.
+    ///
+    /// # Errors
+    ///
+    /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or
+    /// the rows do not fit in 64 bits.
+    pub fn new(datasets: &[DatasetSpec<'_>], budget: MemoryBudget) -> Result<Self, FormatError> {
+        let (mut names, mut tiles) = (BTreeSet::new(), 0_u64);
+        for dataset in datasets {
+            dataset.check()?;
+            if !names.insert(dataset.name) {
+                let (class, expected) = (Class::Duplicate, Expected::Rule("a name of its own"));
+                return Err(refuse(class, "name", expected, "that of another dataset"));
+            }
+            tiles = tiles.saturating_add(dataset.geometry.tile_count());
+        }
+        let too_large = || {
+            refuse(Class::Overflow, "entry_count", Expected::Rule("rows below 2^64 bytes"), tiles)
+        };
+        let records = datasets.iter().map(|dataset| (dataset.name, &dataset.geometry));
+        let (dataset_count, directory) = super::directory::encode(records).ok_or_else(too_large)?;
+        let mut new = Self {
+            datasets: datasets.iter().map(|spec| (spec.geometry, spec.alignment)).collect(),
+            directory,
+            dataset_count,
+            index_offset: Superblock::LEN,
+            index_length: 0,
+            budget,
+            rows: Vec::new(),
+            at: 0,
+            tile: 0,
+            end: Superblock::LEN,
+        };
+        if dataset_count > 0 {
+            let bytes = num::to_u64(new.directory.len()); // a multiple of 8
+            new.index_offset = Superblock::LEN.saturating_add(bytes);
+            new.index_length = super::index::byte_len(tiles).ok_or_else(too_large)?;
+            new.end = new.index_offset.checked_add(new.index_length).ok_or_else(too_large)?;
+        }
+        new.skip_full();
+        Ok(new)
+    }
+
+    /// Bytes to keep free at the start of the file.
+    #[must_use]
+    pub const fn prefix_len(&self) -> u64 {
+        self.index_offset.saturating_add(self.index_length) // checked when made
+    }
+
+    /// The tile whose payload comes next and its dataset, or `None` when all are placed.
+    #[must_use]
+    pub fn next_tile(&self) -> Option<(usize, Tile)> {
+        let (geometry, _) = self.datasets.get(self.at)?;
+        Some((self.at, geometry.tile_at(geometry.coords_at(self.tile)?)?))
+    }
+
+    /// Decides where the payload of the next tile goes, and returns that offset.
+    ///
+    /// # Errors
+    ///
+    /// When all payloads are placed, a raw one does not have the length of its tile, or the file would
+    /// grow past 2^64 bytes.
+    pub fn place(&mut self, codec: Codec, stored: u64) -> Result<u64, FormatError> {
+        let next = self.next_tile().zip(self.datasets.get(self.at));
+        let Some(((dataset, tile), (_, alignment))) = next else {
+            let expected = Expected::Rule("no more payloads");
+            return Err(refuse(Class::InvalidArgument, "payload", expected, "one more"));
+        };
+        if codec == Codec::Raw && stored != tile.byte_len() {
+            let expected = Expected::Exactly(tile.byte_len().into());
+            return Err(refuse(Class::CountMismatch, "stored_byte_len", expected, stored));
+        }
+        let offset = self.end.checked_next_multiple_of(*alignment);
+        let span = offset.and_then(|offset| Some((offset, offset.checked_add(stored)?)));
+        let row = |offset| {
+            let id = num::to_u64(dataset);
+            Row::new(id, tile.coords(), offset, tile.byte_len(), stored, codec)
+        };
+        let Some((offset, end, row)) =
+            span.and_then(|(offset, end)| Some((offset, end, row(offset)?)))
+        else {
+            let expected = Expected::Rule("a file below 2^64 bytes");
+            return Err(refuse(Class::Overflow, "payload_offset", expected, stored));
+        };
+        self.rows.push(row);
+        self.end = end;
+        self.tile = self.tile.saturating_add(1);
+        self.skip_full();
+        Ok(offset)
+    }
+
+    /// Where the last payload placed ends, and a footer may start.
+    #[must_use]
+    pub const fn payload_end(&self) -> u64 {
+        self.end
+    }
+
+    /// The first bytes of the file: superblock, directory and index.
+    ///
+    /// # Errors
+    ///
+    /// When a payload is missing.
+    pub fn finish(self, footer: bool) -> Result<Vec<u8>, FormatError> {
+        if self.at < self.datasets.len() {
+            let expected = Expected::Rule("a payload for each tile");
+            return Err(refuse(Class::InvalidArgument, "payload", expected, self.rows.len()));
+        }
+        let superblock =
+            Superblock::new(self.dataset_count, footer, self.index_offset, self.index_length);
+        let mut bytes = Vec::from(superblock.to_bytes());
+        if self.dataset_count > 0 {
+            bytes.extend_from_slice(&self.directory);
+            bytes.extend_from_slice(&Index::encode(self.budget, &self.rows));
+        }
+        Ok(bytes)
+    }
+
+    /// Moves on to the next dataset that has a tile left.
+    fn skip_full(&mut self) {
+        while self
+            .datasets
+            .get(self.at)
+            .is_some_and(|(geometry, _)| self.tile >= geometry.tile_count())
+        {
+            self.at = self.at.saturating_add(1);
+            self.tile = 0;
+        }
+    }
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    expected: Expected,
+    found: impl Into<Found>,
+) -> FormatError {
+    FormatError::new(class, Part::TetIndex, field, 0, expected, found)
+}
+
+const ALIGNMENT: u64 = 64;
+const _: () = assert!(MAX_RANK == 8, "an index row has as many slots");
+
+#[cfg(test)]
+mod tests;

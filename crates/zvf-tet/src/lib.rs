@@ -1,0 +1,96 @@
+//! `.tet`, layout 1: dense tensors in one file, with an index from chunk to byte span.
+//!
+//! ```text
+//! region            starts at              bytes
+//! superblock        0                      32
+//! directory         32                     8 + dataset_blob_len          with datasets only
+//! zero padding      40 + dataset_blob_len  0 to 7
+//! TIDX              chunk_index_offset     32 + 104 x entry_count        with datasets only
+//! payloads          anywhere, by row       stored_byte_len each
+//! footer            payload_end            spills, JSON, tail of 16      superblock flag bit 0
+//! ```
+//!
+//! Little-endian and unsigned throughout. All that planning a read takes is one prefix of the file,
+//! and the footer, which decides where the payload area ends.
+//!
+//! * [`File`] opens a file from those two pieces, or from all of it, and validates it. [`Superblock`],
+//!   [`Directory`], [`Index`] and [`Footer`] are its parts, each a view of its own.
+//! * [`Geometry`] knows grid and tiles of one dataset; [`Selection`], [`Lookup`] and [`Plan`] turn a
+//!   slice into rows of the index, and each row into [`Run`]s to copy.
+//! * [`Layout`] decides where things go in a new file, before payload sizes are known.
+//!
+//! Every refusal belongs to a [`Rule`], by the number the format's description gives it.
+//!
+//! Not here: reading (`zvf-store`), decoding payloads, and choosing codecs (`zvf-tensor`).
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions,
+        clippy::std_instead_of_core,
+        clippy::alloc_instead_of_core
+    )
+)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod budget;
+mod copy;
+mod directory;
+mod element;
+mod file;
+mod footer;
+mod geometry;
+mod index;
+pub(crate) mod json;
+#[cfg(feature = "alloc")]
+mod layout;
+mod lookup;
+mod name;
+pub mod pack;
+mod plan;
+mod rule;
+mod selection;
+mod superblock;
+mod validate;
+mod view;
+
+pub use budget::{MemoryBudget, UNKNOWN_MEMORY};
+pub use copy::{Run, Runs};
+pub use directory::{Dataset, Datasets, Directory};
+pub use element::Element;
+pub use file::{File, Need, Open};
+#[cfg(feature = "alloc")]
+pub use footer::encode_footer;
+pub use footer::{Footer, Spill};
+pub use geometry::{Geometry, Tile};
+pub use index::{Codec, DECODED_CAP, Index, Row};
+#[cfg(feature = "alloc")]
+pub use layout::{DatasetSpec, Layout};
+pub use lookup::{Lookup, Places};
+pub use name::{EscapedName, check_export_name, check_new_name};
+pub use plan::{Plan, Touched, TouchedTiles};
+pub use rule::{Finding, Rule, Severity};
+pub use selection::{Axis, Selection};
+pub use superblock::Superblock;
+pub use view::{Span, StridedView, is_viewable};
+
+/// The most axes a dataset can have.
+pub const MAX_RANK: usize = 8;
+
+/// The first position at or after `n` that is a multiple of 8.
+pub(crate) const fn align8(n: u64) -> Option<u64> {
+    n.checked_next_multiple_of(8)
+}
+
+#[cfg(test)]
+pub(crate) mod testing;

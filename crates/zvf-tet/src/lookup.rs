@@ -1,0 +1,330 @@
+//! Lookup: from the grid coordinates of a chunk to its row in the index.
+//!
+//! Writers put the rows of a dataset side by side in grid order, and then the place of a row follows
+//! from its coordinates. That is checked in one pass when a lookup is made. Rows in any other order are
+//! sorted once, by number, which takes four bytes a row and the `alloc` feature; without it each search
+//! walks the rows.
+//!
+//! Not here: rows outside of the one in grid order ([`File::validate`](super::File::validate) finds
+//! them).
+
+#[cfg(feature = "alloc")]
+use alloc::{sync::Arc, vec::Vec};
+
+use super::geometry::axes;
+use super::{Axis, File, Geometry, Index, MAX_RANK, Plan, Row, Selection};
+use zvf_format::num;
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// The rows of one dataset, by coordinates.
+///
+/// ```
+/// use zvf_tet::{Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+///
+/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, Codec::Raw).unwrap());
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
+/// let index = Index::parse(&bytes, 308)?;
+/// let geometry = Geometry::new(Element::U8, &[8], &[4]).unwrap();
+/// let lookup = Lookup::new(&index, 0, &geometry, 0);
+/// assert_eq!(lookup.row(&[1])?.payload_offset(), 304);
+/// assert!(lookup.row(&[2]).is_err());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lookup<'a> {
+    rows: &'a [Row],
+    places: Places,
+}
+
+/// What a [`Lookup`] learned about the rows of one dataset, without the rows: kept beside a file that
+/// stays open, it makes the next lookup cost nothing. Cheap to clone.
+///
+/// ```
+/// use zvf_tet::{Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+///
+/// let row = Row::new(0, &[0], 136, 4, 4, Codec::Raw).unwrap();
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &[row]);
+/// let geometry = Geometry::new(Element::U8, &[4], &[4]).unwrap();
+/// let places = Lookup::new(&Index::parse(&bytes, 140)?, 0, &geometry, 0).places().clone();
+///
+/// let later = Lookup::of_places(&Index::parse_again(&bytes)?, &places);
+/// assert_eq!(later.row(&[0])?, &row);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Places {
+    id: u32,
+    geometry: Geometry,
+    place: Place,
+}
+
+/// Where the rows of the dataset are.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In grid order from this one on, one for each tile.
+    InOrder(usize),
+    /// Here: numbers of rows, in order of their coordinates.
+    #[cfg(feature = "alloc")]
+    Sorted(Arc<[u32]>),
+    /// Anywhere.
+    #[cfg(not(feature = "alloc"))]
+    Anywhere,
+}
+
+impl<'a> Lookup<'a> {
+    /// Finds the rows of dataset `id`, whose first is probably the one with number `first_row`: the
+    /// number of tiles of all datasets before it.
+    #[must_use]
+    pub fn new(index: &Index<'a>, id: u32, geometry: &Geometry, first_row: u64) -> Self {
+        let rows = index.rows();
+        let own = |row: &Row| row.dataset_id() == u64::from(id);
+        let guess = num::index(first_row).filter(|at| rows.get(*at).is_some_and(own));
+        let first = guess.or_else(|| rows.iter().position(own)).unwrap_or(0);
+        let geometry = *geometry;
+        let place = match in_order(rows, first, id, &geometry) {
+            true => Place::InOrder(first),
+            #[cfg(feature = "alloc")]
+            false => Place::Sorted(sorted(rows, id, geometry.rank()).into()),
+            #[cfg(not(feature = "alloc"))]
+            false => Place::Anywhere,
+        };
+        Self { rows, places: Places { id, geometry, place } }
+    }
+
+    /// The same lookup as the one that `places` are of, in the same index.
+    #[must_use]
+    pub fn of_places(index: &Index<'a>, places: &Places) -> Self {
+        Self { rows: index.rows(), places: places.clone() }
+    }
+
+    /// What was learned about the rows.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The dataset's grid and tiles.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.places.geometry
+    }
+
+    /// Whether the rows lie side by side in grid order.
+    #[must_use]
+    pub const fn is_direct(&self) -> bool {
+        matches!(self.places.place, Place::InOrder(_))
+    }
+
+    /// The row of a chunk.
+    ///
+    /// # Errors
+    ///
+    /// When the coordinates are outside of the grid, there is no row for them, or more than one.
+    pub fn row(&self, coords: &[u64]) -> Result<&'a Row, FormatError> {
+        let missing = || self.refuse(Class::CountMismatch, "no row");
+        let position =
+            self.places.geometry.position(coords).ok_or_else(|| {
+                self.refuse(Class::OutOfBounds, "coordinates outside of the grid")
+            })?;
+        match &self.places.place {
+            Place::InOrder(first) => num::index(position)
+                .and_then(|position| self.rows.get(first.checked_add(position)?))
+                .ok_or_else(missing),
+            #[cfg(feature = "alloc")]
+            Place::Sorted(numbers) => {
+                let rank = self.places.geometry.rank();
+                let row = |number: &u32| self.rows.get(num::to_usize(*number));
+                let key = |number: &u32| row(number).map(Row::chunk_index);
+                let at = numbers.partition_point(|number| {
+                    key(number).is_some_and(|key| axes(&key, rank) < coords)
+                });
+                let mut here = numbers.get(at..).unwrap_or(&[]).iter();
+                let mut next = || {
+                    here.next().and_then(row).filter(|row| axes(&row.chunk_index(), rank) == coords)
+                };
+                let found = next().ok_or_else(missing)?;
+                match next() {
+                    None => Ok(found),
+                    Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
+                }
+            }
+            #[cfg(not(feature = "alloc"))]
+            Place::Anywhere => {
+                let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
+                let mut here = self.rows.iter().filter(|row| {
+                    row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords
+                });
+                let found = here.next().ok_or_else(missing)?;
+                match here.next() {
+                    None => Ok(found),
+                    Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
+                }
+            }
+        }
+    }
+
+    /// Plans reading a part of the dataset.
+    ///
+    /// # Errors
+    ///
+    /// When [`Selection::new`] refuses the axes.
+    pub fn select(&self, axes: &[Axis]) -> Result<Plan<'_, 'a>, FormatError> {
+        Ok(Plan::new(self, Selection::new(&self.places.geometry, axes)?))
+    }
+
+    /// Plans reading all of it.
+    ///
+    /// # Errors
+    ///
+    /// When it has no elements.
+    pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
+        Ok(Plan::new(self, Selection::all(&self.places.geometry)?))
+    }
+
+    /// A fault of the rows of this dataset.
+    pub(super) fn refuse(&self, class: Class, found: &'static str) -> FormatError {
+        let expected = Expected::Rule("one row for each tile");
+        let at = u64::from(self.places.id);
+        FormatError::new(class, Part::TetIndex, "chunk_index", at, expected, found)
+    }
+}
+
+impl<'a> File<'a> {
+    /// The rows of a dataset. With many datasets to look at, [`Lookup::new`] saves walking the
+    /// directory for each.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such dataset, or its type or extents are impossible.
+    pub fn lookup(&self, id: u32) -> Result<Lookup<'a>, FormatError> {
+        let mut first_row = 0_u64;
+        for dataset in &self.directory() {
+            if dataset.id() == id {
+                return Ok(Lookup::new(&self.index(), id, &dataset.geometry()?, first_row));
+            }
+            let before = dataset.geometry().map_or(0, |geometry| geometry.tile_count());
+            first_row = first_row.saturating_add(before);
+        }
+        let expected = Expected::AtMost(i128::from(self.directory().len()).saturating_sub(1));
+        let (class, part) = (Class::InvalidArgument, Part::TetDirectory);
+        Err(FormatError::new(class, part, "dataset_id", 0, expected, id))
+    }
+}
+
+/// Whether there is one row for each tile from `first` on, in grid order.
+fn in_order(rows: &[Row], first: usize, id: u32, geometry: &Geometry) -> bool {
+    let end = num::index(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
+    let Some(rows) = end.and_then(|end| rows.get(first..end)) else {
+        return false;
+    };
+    let mut expected = [0; MAX_RANK];
+    rows.iter().all(|row| {
+        let coords = row.chunk_index();
+        let same = row.dataset_id() == u64::from(id)
+            && axes(&coords, geometry.rank()) == axes(&expected, geometry.rank());
+        count_up(&mut expected, geometry.counts());
+        same
+    })
+}
+
+/// The next coordinates in a grid, last axis fastest.
+pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
+    for (c, count) in coords.iter_mut().zip(counts).rev() {
+        *c = c.saturating_add(1);
+        if *c < *count {
+            return;
+        }
+        *c = 0;
+    }
+}
+
+/// The numbers of the rows of a dataset, in order of their coordinates.
+#[cfg(feature = "alloc")]
+fn sorted(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
+    let own = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
+    let mut numbers: Vec<u32> = own.map(|(number, _)| number).collect();
+    let key = |number: &u32| rows.get(num::to_usize(*number)).map(Row::chunk_index);
+    numbers.sort_unstable_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.as_ref().map(|key| axes(key, rank)).cmp(&b.as_ref().map(|key| axes(key, rank)))
+    });
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+    use crate::testing::index;
+    use crate::{Codec, Element};
+
+    fn row(id: u64, c: [u64; 2]) -> Row {
+        Row::new(id, &c, 1000 + 10 * c[0] + c[1], 1, 1, Codec::Raw).unwrap()
+    }
+
+    #[test]
+    fn rows_in_any_order_are_found() {
+        let geometry = Geometry::new(Element::U8, &[2, 2], &[1, 1]).unwrap();
+        let grid = [[0, 0], [0, 1], [1, 0], [1, 1]];
+        let ordered = grid.map(|c| row(1, c));
+        let shuffled =
+            [row(1, [1, 0]), row(0, [0, 1]), row(1, [0, 1]), row(1, [1, 1]), row(1, [0, 0])];
+        let [a, b, c, d] = ordered;
+        let split = [a, b, row(0, [1, 0]), row(0, [1, 1]), c, d];
+        let late = [&[row(0, [0, 0])], &ordered[..]].concat();
+        for (rows, direct, guess) in [
+            (&ordered[..], true, 0),
+            (&late, true, 0),
+            (&late, true, 1),
+            (&shuffled, false, 0),
+            (&split, false, 0),
+        ] {
+            let bytes = index(rows);
+            let index = Index::parse(&bytes, 2000).unwrap();
+            let lookup = Lookup::new(&index, 1, &geometry, guess);
+            assert_eq!(lookup.is_direct(), direct);
+            for c in grid {
+                assert_eq!(lookup.row(&c).unwrap(), &row(1, c));
+            }
+            assert_eq!(
+                lookup.row(&[2, 0]).unwrap_err().to_string(),
+                "OutOfBounds in tet chunk index, chunk_index at byte 1: expected one row for each tile, \
+                 found coordinates outside of the grid"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_that_are_missing_or_there_twice() {
+        let geometry = Geometry::new(Element::U8, &[2, 2], &[1, 1]).unwrap();
+        let rows = [row(0, [0, 0]), row(0, [1, 1]), row(0, [0, 0]), row(0, [1, 0])];
+        let bytes = index(&rows);
+        let index = Index::parse(&bytes, 2000).unwrap();
+        let lookup = Lookup::new(&index, 0, &geometry, 0);
+        assert!(lookup.row(&[1, 1]).is_ok());
+        for (c, message) in [
+            (
+                [0, 1],
+                "CountMismatch in tet chunk index, chunk_index at byte 0: expected one row for each tile, found no row",
+            ),
+            (
+                [0, 0],
+                "Duplicate in tet chunk index, chunk_index at byte 0: expected one row for each tile, found more than one",
+            ),
+        ] {
+            assert_eq!(lookup.row(&c).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn only_datasets_that_are_there() {
+        let bytes = crate::testing::two_tiles();
+        let file = File::parse(&bytes).unwrap();
+        assert!(file.lookup(0).unwrap().is_direct());
+        assert_eq!(
+            file.lookup(1).unwrap_err().to_string(),
+            "InvalidArgument in tet directory, dataset_id at byte 0: expected at most 0, found 1"
+        );
+    }
+}

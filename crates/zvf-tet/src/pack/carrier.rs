@@ -1,0 +1,163 @@
+//! Carriers: how values of any type lie in a file that knows ten.
+//!
+//! ```text
+//! values                                 carried as
+//! float16 to 64, int16 to 64, uint8 to 64  themselves
+//! bool, int8                             u8
+//! datetime64, timedelta64                i64
+//! complex64                              u64
+//! fixed_length_utf32 of n characters     u32, and a last axis of n where n is not 1
+//! other types of 1, 2, 4 or 8 bytes      u8, u16, u32, u64
+//! of another multiple of 8 bytes         u64, and a last axis
+//! of any other length                    u8, and a last axis
+//! ```
+//!
+//! Bits are kept, whatever they mean. Types of variable length have no carrier: their values are cells
+//! of bytes. A last axis that makes the ninth does not fit; such an array is stored as bytes, u8 with one
+//! axis.
+//!
+//! Not here: the document that keeps the true type.
+
+use crate::{Element, Geometry, MAX_RANK};
+
+/// An element type, and how many of it one value takes.
+///
+/// ```
+/// use zvf_tet::pack::Carrier;
+/// use zvf_tet::Element;
+///
+/// let text = Carrier::of("fixed_length_utf32", Some(48)).unwrap();
+/// assert_eq!((text.element(), text.per_value()), (Element::U32, 12));
+/// assert_eq!(text.geometry(&[100], &[64]).unwrap().shape(), [100, 12]);
+/// assert_eq!(Carrier::of("variable_length_bytes", None), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carrier {
+    element: Element,
+    per_value: u64, // at least 1
+}
+
+impl Carrier {
+    /// The carrier of a Zarr data type, by its name; `value_size` in bytes where the name does not say.
+    /// `None` for types of variable length.
+    #[must_use]
+    pub fn of(data_type: &str, value_size: Option<u64>) -> Option<Self> {
+        let one = |element| Some(Self { element, per_value: 1 });
+        match data_type {
+            "float16" => one(Element::F16),
+            "float32" => one(Element::F32),
+            "float64" => one(Element::F64),
+            "int16" => one(Element::I16),
+            "int32" => one(Element::I32),
+            "int64" | "numpy.datetime64" | "numpy.timedelta64" => one(Element::I64),
+            "bool" | "int8" | "uint8" => one(Element::U8),
+            "uint16" => one(Element::U16),
+            "uint32" => one(Element::U32),
+            "uint64" | "complex64" => one(Element::U64),
+            "complex128" => Self::of_bits(16),
+            "fixed_length_utf32" => {
+                let size =
+                    value_size.filter(|n| *n > 0 && n.is_multiple_of(Element::U32.size()))?;
+                let per_value = size.checked_div(Element::U32.size())?;
+                Some(Self { element: Element::U32, per_value })
+            }
+            "string" | "variable_length_bytes" | "variable_length_utf8" | "bytes" => None,
+            _ => Self::of_bits(value_size.or_else(|| raw_bits(data_type))?),
+        }
+    }
+
+    /// The carrier of values that are so many bytes each and nothing else.
+    #[must_use]
+    pub fn of_bits(value_size: u64) -> Option<Self> {
+        let element = match value_size {
+            2 => Element::U16,
+            4 => Element::U32,
+            n if n.is_multiple_of(8) => Element::U64,
+            _ => Element::U8,
+        };
+        let per_value = value_size.checked_div(element.size())?;
+        (per_value > 0).then_some(Self { element, per_value })
+    }
+
+    /// The element type.
+    #[must_use]
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
+    /// How many elements one value takes.
+    #[must_use]
+    pub const fn per_value(&self) -> u64 {
+        self.per_value
+    }
+
+    /// Bytes of one value.
+    #[must_use]
+    pub const fn value_size(&self) -> u64 {
+        self.element.size().saturating_mul(self.per_value)
+    }
+
+    /// The dataset that carries values of this shape, with a last axis where a value takes more than one
+    /// element; `None` when that makes more than 8 axes or 2^64 bytes, or the chunk shape is impossible.
+    #[must_use]
+    pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<Geometry> {
+        if self.per_value == 1 || shape.len() != chunk_shape.len() {
+            return Geometry::new(self.element, shape, chunk_shape);
+        }
+        let longer = |axes: &[u64]| {
+            let mut all = [self.per_value; MAX_RANK];
+            all.get_mut(..axes.len())?.copy_from_slice(axes);
+            Some(all)
+        };
+        let rank = shape.len().checked_add(1)?;
+        let (shape, chunk_shape) = (longer(shape)?, longer(chunk_shape)?);
+        Geometry::new(self.element, shape.get(..rank)?, chunk_shape.get(..rank)?)
+    }
+}
+
+/// Bytes of the type `r<bits>`.
+fn raw_bits(data_type: &str) -> Option<u64> {
+    let bits: u64 = data_type.strip_prefix('r')?.parse().ok()?;
+    bits.is_multiple_of(8).then(|| bits.checked_div(8))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_has_its_bits_carried() {
+        use Element::{F16, F32, F64, I16, I32, I64, U8, U16, U32, U64};
+        #[rustfmt::skip]
+        let table = [
+            ("float16", None, Some((F16, 1))), ("float32", None, Some((F32, 1))), ("float64", None, Some((F64, 1))),
+            ("int8", None, Some((U8, 1))), ("int16", None, Some((I16, 1))), ("int32", None, Some((I32, 1))), ("int64", None, Some((I64, 1))),
+            ("uint8", None, Some((U8, 1))), ("uint16", None, Some((U16, 1))), ("uint32", None, Some((U32, 1))), ("uint64", None, Some((U64, 1))),
+            ("bool", None, Some((U8, 1))), ("numpy.datetime64", None, Some((I64, 1))), ("numpy.timedelta64", None, Some((I64, 1))),
+            ("complex64", None, Some((U64, 1))), ("complex128", None, Some((U64, 2))),
+            ("fixed_length_utf32", Some(4), Some((U32, 1))), ("fixed_length_utf32", Some(40), Some((U32, 10))),
+            ("fixed_length_utf32", Some(6), None), ("fixed_length_utf32", Some(0), None), ("fixed_length_utf32", None, None),
+            ("r8", None, Some((U8, 1))), ("r16", None, Some((U16, 1))), ("r24", None, Some((U8, 3))), ("r32", None, Some((U32, 1))),
+            ("r128", None, Some((U64, 2))), ("r12", None, None), ("r0", None, None), ("real", None, None),
+            ("null_terminated_bytes", Some(5), Some((U8, 5))), ("struct", Some(12), Some((U8, 12))), ("struct", Some(0), None),
+            ("string", None, None), ("variable_length_bytes", None, None),
+        ];
+        for (name, size, carrier) in table {
+            let found = Carrier::of(name, size);
+            assert_eq!(found.map(|c| (c.element(), c.per_value())), carrier, "{name} {size:?}");
+            if let (Some(size), Some(found)) = (size, found) {
+                assert_eq!(found.value_size(), size);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ninth_axis_does_not_fit() {
+        let (one, two) =
+            (Carrier::of("int8", None).unwrap(), Carrier::of("complex128", None).unwrap());
+        assert_eq!(one.geometry(&[2; 8], &[1; 8]).unwrap().rank(), 8);
+        assert_eq!(two.geometry(&[2; 7], &[1; 7]).unwrap().chunk_shape(), [1, 1, 1, 1, 1, 1, 1, 2]);
+        assert_eq!(two.geometry(&[2; 8], &[1; 8]), None);
+        assert_eq!(two.geometry(&[2; 2], &[1; 1]), None);
+    }
+}

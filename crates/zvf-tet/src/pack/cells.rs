@@ -1,0 +1,318 @@
+//! Table of cells: where in a dataset the rows of each cell are.
+//!
+//! ```text
+//! row       R coordinates   first row   row count      i64 each
+//! ```
+//!
+//! Rows are sorted by their coordinates as numbers, first axis first. Cells lie in the dataset in that
+//! order too, so spans ascend; a cell without rows has no row here. Writers leave no gaps.
+//!
+//! A table may be long and mapped. [`CellTable::parse`] looks at its length only; [`CellTable::find`]
+//! checks the row it finds, and that row against its neighbours; [`CellTable::check`] checks all of
+//! them. What `find` returns lies in the dataset in any case. In a table that is not sorted it may miss
+//! a cell.
+//!
+//! Not here: rows in bytes ([`PackedArray`](super::PackedArray)).
+
+use core::cmp::Ordering;
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use zerocopy::little_endian::I64;
+
+use crate::{Element, Geometry};
+use zvf_format::cursor::Cursor;
+use zvf_format::{Class, Expected, FormatError, Found, Lints, Part, num};
+
+/// A table of cells, borrowed from a pack.
+///
+/// ```
+/// use zvf_tet::pack::{CellTable, encode_cells};
+///
+/// let bytes = encode_cells(2, [([0, 3], 10), ([1, -1], 5)])?;
+/// let table = CellTable::parse(&bytes, 2, 15)?;
+/// let cell = table.find(&[1, -1])?.unwrap();
+/// assert_eq!((cell.first(), cell.count()), (10, 5));
+/// assert_eq!(table.find(&[1, 0])?, None);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CellTable<'a> {
+    items: &'a [I64], // a multiple of the width
+    rank: usize,
+    width: usize, // rank + 2
+    rows: u64,
+}
+
+/// One cell of a table: where it is, and its rows.
+///
+/// ```
+/// use zvf_tet::pack::{CellTable, encode_cells};
+///
+/// let bytes = encode_cells(1, [([7], 3)])?;
+/// let cell = CellTable::parse(&bytes, 1, 3)?.get(0)?.unwrap();
+/// assert_eq!((cell.coords().collect::<Vec<_>>(), cell.first(), cell.count()), (vec![7], 0, 3));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell<'a> {
+    coords: &'a [I64],
+    first: u64, // with the count: inside of the dataset
+    count: u64, // not 0
+}
+
+impl<'a> CellTable<'a> {
+    /// Takes the bytes of a table of cells with `rank` coordinates, into a dataset of `rows` rows.
+    ///
+    /// # Errors
+    ///
+    /// When there are no coordinates, or the bytes are not a whole number of rows.
+    pub fn parse(bytes: &'a [u8], rank: usize, rows: u64) -> Result<Self, FormatError> {
+        let mut cur = Cursor::new(Part::Pack, bytes);
+        let columns = num::to_u64(rank).saturating_add(EXTRA);
+        let stride = columns.saturating_mul(ITEM);
+        let width = num::index(columns).filter(|_| rank > 0);
+        let (Some(width), Some(0)) = (width, cur.left().checked_rem(stride)) else {
+            let (class, expected) = (Class::Misaligned, Expected::MultipleOf(stride.into()));
+            return Err(cur.refuse(class, "cells", 0, expected, cur.left()));
+        };
+        let items = cur.left().checked_div(ITEM).unwrap_or(0);
+        let items = cur.array("cells", items)?.items;
+        Ok(Self { items, rank, width, rows })
+    }
+
+    /// How many cells there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// How many coordinates a cell has.
+    #[must_use]
+    pub const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Cell `i` in the order of the table, or `None` past the end.
+    ///
+    /// # Errors
+    ///
+    /// When its rows are not rows of the dataset, or it does not lie between its neighbours.
+    pub fn get(&self, i: usize) -> Result<Option<Cell<'a>>, FormatError> {
+        let Some(cell) = self.cell(i)? else { return Ok(None) };
+        let before = i.checked_sub(1).and_then(|before| self.row(before));
+        if let Some((coords, [first, count])) = before {
+            self.check_order(i, coords, cell.coords)?;
+            let end = first.get().saturating_add(count.get());
+            if i128::from(cell.first) < i128::from(end) {
+                let (class, expected) = (Class::NotMonotonic, Expected::AtLeast(end.into()));
+                return Err(self.refuse(class, "first row", i, self.rank, expected, cell.first));
+            }
+        }
+        let after = i.saturating_add(1);
+        if let Some((coords, _)) = self.row(after) {
+            self.check_order(after, cell.coords, coords)?;
+        }
+        Ok(Some(cell))
+    }
+
+    /// The cell at these coordinates, or `None` when it has no rows.
+    ///
+    /// # Errors
+    ///
+    /// When there is another number of coordinates, or as [`CellTable::get`] does.
+    pub fn find(&self, coords: &[i64]) -> Result<Option<Cell<'a>>, FormatError> {
+        if coords.len() != self.rank {
+            let (class, part) = (Class::InvalidArgument, Part::Pack);
+            let expected = Expected::Exactly(num::to_u64(self.rank).into());
+            let error = FormatError::new(class, part, "coordinates", 0, expected, coords.len());
+            return Err(error.with_hint(zvf_format::Hint::WrongRank));
+        }
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.row(middle).map(|(found, _)| order(found, coords)) {
+                Some(Ordering::Equal) => return self.get(middle),
+                Some(Ordering::Less) => from = middle.saturating_add(1),
+                Some(Ordering::Greater) | None => to = middle,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The cells in order, each checked as it comes.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Cell<'a>, FormatError>> + use<'a> {
+        let table = *self;
+        (0..self.len()).filter_map(move |i| table.get(i).transpose())
+    }
+
+    /// Whether every row is as it should be.
+    ///
+    /// # Errors
+    ///
+    /// The first that [`CellTable::get`] refuses.
+    pub fn check(&self) -> Result<(), FormatError> {
+        self.iter().try_for_each(|cell| cell.map(|_| ()))
+    }
+
+    /// Rows of the dataset that belong to no cell.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        let mut lints = Lints::default();
+        let mut end = 0;
+        for (i, cell) in self.iter().enumerate() {
+            let Ok(cell) = cell else { return lints };
+            if cell.first != end {
+                let (class, expected) = (Class::NonCanonical, Expected::Exactly(end.into()));
+                lints.push(self.refuse(class, "first row", i, self.rank, expected, cell.first));
+            }
+            end = cell.first.saturating_add(cell.count);
+        }
+        if end != self.rows {
+            let (class, expected) = (Class::NonCanonical, Expected::Exactly(self.rows.into()));
+            lints.push(self.refuse(class, "rows of all cells", self.len(), 0, expected, end));
+        }
+        lints
+    }
+
+    /// The coordinates of row `i`, and its span.
+    fn row(&self, i: usize) -> Option<(&'a [I64], &'a [I64; 2])> {
+        let row = self.items.get(i.checked_mul(self.width)?..)?.get(..self.width)?;
+        row.split_last_chunk()
+    }
+
+    /// Row `i`, with a span that is inside of the dataset.
+    fn cell(&self, i: usize) -> Result<Option<Cell<'a>>, FormatError> {
+        let Some((coords, [first, count])) = self.row(i) else { return Ok(None) };
+        let Ok(first) = u64::try_from(first.get()) else {
+            let expected = Expected::AtLeast(0);
+            let found = first.get();
+            return Err(self.refuse(Class::Negative, "first row", i, self.rank, expected, found));
+        };
+        let count_column = self.rank.saturating_add(1);
+        let room = i128::from(self.rows).saturating_sub(first.into());
+        let expected = Expected::Between(1, room);
+        if !expected.allows(count.get().into()) {
+            let (class, found) = (Class::OutOfBounds, count.get());
+            return Err(self.refuse(class, "row count", i, count_column, expected, found));
+        }
+        let count = u64::try_from(count.get()).unwrap_or(0); // positive, as just seen
+        Ok(Some(Cell { coords, first, count }))
+    }
+
+    /// Whether row `i` comes after the one before it.
+    fn check_order(&self, i: usize, before: &[I64], this: &[I64]) -> Result<(), FormatError> {
+        let order = before.iter().map(|c| c.get()).cmp(this.iter().map(|c| c.get()));
+        let (class, found) = match order {
+            Ordering::Less => return Ok(()),
+            Ordering::Equal => (Class::Duplicate, "the same"),
+            Ordering::Greater => (Class::NotMonotonic, "smaller ones"),
+        };
+        let expected = Expected::Rule("coordinates after those before");
+        Err(self.refuse(class, "coordinates", i, 0, expected, found))
+    }
+
+    fn refuse(
+        &self,
+        class: Class,
+        field: &'static str,
+        i: usize,
+        column: usize,
+        expected: Expected,
+        found: impl Into<Found>,
+    ) -> FormatError {
+        let item = num::to_u64(i.saturating_mul(self.width).saturating_add(column));
+        FormatError::new(class, Part::Pack, field, item.saturating_mul(ITEM), expected, found)
+    }
+}
+
+impl Cell<'_> {
+    /// Its coordinates.
+    pub fn coords(&self) -> impl ExactSizeIterator<Item = i64> {
+        self.coords.iter().map(|c| c.get())
+    }
+
+    /// Its first row.
+    #[must_use]
+    pub const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// How many rows it has.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// The dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
+/// no dataset, or too many.
+#[must_use]
+pub fn cells_geometry(cells: u64, rank: usize) -> Option<Geometry> {
+    let shape = [cells, num::to_u64(rank).checked_add(EXTRA)?];
+    Geometry::new(Element::I64, &shape, &shape).filter(|_| rank > 0)
+}
+
+/// The bytes of a table: coordinates and row count of each cell, in the order of the coordinates. Cells
+/// without rows are left out.
+///
+/// # Errors
+///
+/// When a cell has another number of coordinates, does not come after the one before it, or there are
+/// 2^63 rows.
+#[cfg(feature = "alloc")]
+pub fn encode_cells<C: AsRef<[i64]>>(
+    rank: usize,
+    cells: impl IntoIterator<Item = (C, u64)>,
+) -> Result<Vec<u8>, FormatError> {
+    let (mut bytes, mut end) = (Vec::new(), 0_i64);
+    let mut before: Option<C> = None;
+    for (coords, count) in cells {
+        let at = num::to_u64(bytes.len());
+        let refuse = |class, field, expected, found: Found| {
+            Err(FormatError::new(class, Part::Pack, field, at, expected, found))
+        };
+        let here = coords.as_ref();
+        if here.len() != rank || rank == 0 {
+            let expected = Expected::Exactly(num::to_u64(rank.max(1)).into());
+            return refuse(Class::InvalidArgument, "coordinates", expected, here.len().into());
+        }
+        if before.as_ref().is_some_and(|before| before.as_ref() >= here) {
+            let expected = Expected::Rule("coordinates after those before");
+            return refuse(Class::NotMonotonic, "coordinates", expected, "others".into());
+        }
+        if count > 0 {
+            let next = i64::try_from(count).ok().and_then(|count| end.checked_add(count));
+            let Some(next) = next else {
+                let expected = Expected::Rule("rows below 2^63");
+                return refuse(Class::Overflow, "row count", expected, count.into());
+            };
+            for item in here.iter().chain(&[end, next.saturating_sub(end)]) {
+                bytes.extend_from_slice(&item.to_le_bytes());
+            }
+            end = next;
+        }
+        before = Some(coords);
+    }
+    Ok(bytes)
+}
+
+/// First axis first, as numbers.
+fn order(found: &[I64], coords: &[i64]) -> Ordering {
+    found.iter().map(|c| c.get()).cmp(coords.iter().copied())
+}
+
+/// First row and row count.
+const EXTRA: u64 = 2;
+/// Bytes of one number.
+const ITEM: u64 = 8;
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests;

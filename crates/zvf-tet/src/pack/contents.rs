@@ -1,0 +1,172 @@
+//! Contents: which datasets of a file hold an array of the packed store.
+//!
+//! Nothing is collected: the directory is walked for each question. Whoever asks often keeps the answers.
+//!
+//! Not here: the bytes of a dataset ([`Plan`](crate::Plan) says where they are).
+
+use super::{CELLS_SUFFIX, Cell, DOCUMENTS};
+use crate::{Dataset, Directory, Element, Geometry, Span};
+use zvf_format::{Class, Expected, FormatError, Found, Part, num};
+
+/// A directory that is one of a pack.
+///
+/// ```
+/// use zvf_tet::pack::{Contents, DOCUMENTS};
+/// use zvf_tet::{Codec, DatasetSpec, Element, File, Geometry, Layout, MemoryBudget};
+///
+/// let bytes = |n| Geometry::new(Element::U8, &[n], &[n]).unwrap();
+/// let specs = [DatasetSpec::new(DOCUMENTS, bytes(2)), DatasetSpec::new("0/mask", bytes(9))];
+/// let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT)?;
+/// layout.place(Codec::Raw, 2)?;
+/// layout.place(Codec::Raw, 9)?;
+/// let end = layout.payload_end();
+/// let mut file = layout.finish(false)?;
+/// file.resize(end as usize, b' ');
+///
+/// let contents = Contents::parse(&File::parse(&file)?.directory())?;
+/// assert_eq!(contents.documents().id(), 0);
+/// let mask = contents.array("0/mask")?.unwrap();
+/// assert!(mask.cells().is_none());
+/// assert!(contents.array("0/vertices")?.is_none());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    directory: Directory<'a>,
+    documents: Dataset<'a>, // u8 with one axis
+}
+
+/// The datasets of one array.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedArray<'a> {
+    values: Dataset<'a>,
+    geometry: Geometry,         // of `values`
+    cells: Option<Dataset<'a>>, // i64 with two axes, at least three columns
+}
+
+impl<'a> Contents<'a> {
+    /// Takes the directory of a pack.
+    ///
+    /// # Errors
+    ///
+    /// When there is no dataset of documents, or it is not one of bytes.
+    pub fn parse(directory: &Directory<'a>) -> Result<Self, FormatError> {
+        let Some(documents) = directory.find(DOCUMENTS) else {
+            let (class, expected) = (Class::BadTag, Expected::Rule("a dataset zvf/store.json"));
+            return Err(refuse(class, "documents", expected, "a file that is no pack"));
+        };
+        if documents.element() != Some(Element::U8) || documents.rank() != 1 {
+            let (class, expected) = (Class::BadShape, Expected::Rule("u8 with one axis"));
+            return Err(refuse(class, "documents", expected, "another type or rank"));
+        }
+        Ok(Self { directory: *directory, documents })
+    }
+
+    /// The dataset with the documents.
+    #[must_use]
+    pub const fn documents(&self) -> &Dataset<'a> {
+        &self.documents
+    }
+
+    /// The datasets of the array at `path`, or `None` when nothing of it is stored: the array has no
+    /// cells or no elements, or the documents do not know it either.
+    ///
+    /// # Errors
+    ///
+    /// When there is a table of cells without values, or it is not one of numbers; or when the type or
+    /// extents of the values are impossible.
+    pub fn array(&self, path: &str) -> Result<Option<PackedArray<'a>>, FormatError> {
+        let (mut values, mut cells) = (None, None);
+        for dataset in &self.directory {
+            if values.is_none() && dataset.name() == path {
+                values = Some(dataset);
+            } else if cells.is_none() && dataset.name().strip_suffix(CELLS_SUFFIX) == Some(path) {
+                cells = Some(dataset);
+            }
+        }
+        match (values, cells) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                let expected = Expected::Rule("values beside a table of cells");
+                Err(refuse(Class::CountMismatch, "cells", expected, "none"))
+            }
+            (Some(values), cells) => {
+                if let Some(cells) = cells {
+                    check_table(&cells)?;
+                }
+                Ok(Some(PackedArray { values, geometry: values.geometry()?, cells }))
+            }
+        }
+    }
+}
+
+impl<'a> PackedArray<'a> {
+    /// The dataset with the values: rows of all cells, or the array itself.
+    #[must_use]
+    pub const fn values(&self) -> &Dataset<'a> {
+        &self.values
+    }
+
+    /// Grid and tiles of the values.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The dataset with the table of cells, when the array is made of cells.
+    #[must_use]
+    pub const fn cells(&self) -> Option<&Dataset<'a>> {
+        self.cells.as_ref()
+    }
+
+    /// How many coordinates a cell has; 0 when the array is not made of cells.
+    #[must_use]
+    pub fn cell_rank(&self) -> usize {
+        let columns = self.cells.and_then(|cells| cells.shape().last());
+        columns.and_then(num::index).map_or(0, |columns| columns.saturating_sub(2))
+    }
+
+    /// How many rows the values have.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.geometry.shape().first().copied().unwrap_or(0) // a rank is at least 1
+    }
+
+    /// Bytes of one row.
+    #[must_use]
+    pub fn row_len(&self) -> u64 {
+        let size = self.geometry.element().size();
+        self.geometry.shape().iter().skip(1).fold(size, |n, extent| n.saturating_mul(*extent))
+    }
+
+    /// Where the rows of a cell are among the bytes of the values, which start where
+    /// [`Plan::dense`](crate::Plan::dense) of all of them says.
+    #[must_use]
+    pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
+        let (offset, len) = (cell.first(), cell.count());
+        let (offset, len) = (offset.checked_mul(self.row_len())?, len.checked_mul(self.row_len())?);
+        (offset.checked_add(len)? <= self.geometry.byte_len()).then_some(Span { offset, len })
+    }
+}
+
+/// A table has coordinates, first row and row count.
+fn check_table(cells: &Dataset<'_>) -> Result<(), FormatError> {
+    let columns = cells.shape().nth(1).filter(|_| cells.rank() == 2);
+    if cells.element() != Some(Element::I64) || columns.is_none_or(|columns| columns < 3) {
+        let (class, expected) = (Class::BadShape, Expected::Rule("i64 with three columns or more"));
+        return Err(refuse(class, "cells", expected, "another type or shape"));
+    }
+    Ok(())
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    expected: Expected,
+    found: impl Into<Found>,
+) -> FormatError {
+    FormatError::new(class, Part::Pack, field, 0, expected, found)
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests;

@@ -1,0 +1,96 @@
+//! A small store packed, read back from one map; and what is no pack.
+
+use std::string::ToString;
+use std::vec::Vec;
+
+use super::*;
+use crate::pack::{CellTable, Documents, cells_geometry, encode_cells, encode_documents};
+use crate::{Codec, DatasetSpec, File, Layout, MemoryBudget};
+
+/// A file with these datasets, one raw chunk each.
+fn file(datasets: &[(&str, Geometry, &[u8])]) -> Vec<u8> {
+    let specs: Vec<_> = datasets.iter().map(|(name, g, _)| DatasetSpec::new(name, *g)).collect();
+    let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT).unwrap();
+    let mut bytes = std::vec![0; usize::try_from(layout.prefix_len()).unwrap()];
+    for (_, _, payload) in datasets {
+        let offset = layout.place(Codec::Raw, num::to_u64(payload.len())).unwrap();
+        bytes.resize(usize::try_from(offset).unwrap(), 0);
+        bytes.extend_from_slice(payload);
+    }
+    let prefix = layout.finish(false).unwrap();
+    bytes[..prefix.len()].copy_from_slice(&prefix);
+    bytes
+}
+
+fn geometry(element: Element, shape: &[u64]) -> Geometry {
+    Geometry::new(element, shape, shape).unwrap()
+}
+
+#[test]
+fn a_cell_is_a_search_and_a_slice() {
+    let documents = encode_documents([("", &b"{}"[..]), ("0/vertices", b"{\"a\":1}")]).unwrap();
+    let table = encode_cells(2, [([0, 1], 1), ([3, 0], 2)]).unwrap();
+    let vertices: Vec<u8> = (0..9_u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+    let bytes = file(&[
+        (DOCUMENTS, geometry(Element::U8, &[num::to_u64(documents.len())]), &documents),
+        ("0/vertices", geometry(Element::F32, &[3, 3]), &vertices),
+        ("0/vertices/cells", cells_geometry(2, 2).unwrap(), &table),
+        ("0/names", geometry(Element::U8, &[4]), b"mask"),
+    ]);
+    let file = File::parse_strict(&bytes).unwrap();
+    let whole = |id| {
+        let span = file.lookup(id).unwrap().select_all().unwrap().dense().unwrap();
+        assert_eq!(span.offset % 64, 0);
+        &bytes[usize::try_from(span.offset).unwrap()..][..usize::try_from(span.len).unwrap()]
+    };
+
+    let contents = Contents::parse(&file.directory()).unwrap();
+    let found = Documents::parse(whole(contents.documents().id())).unwrap();
+    assert_eq!(found.get("0/vertices").unwrap(), Some(&b"{\"a\":1}"[..]));
+
+    let array = contents.array("0/vertices").unwrap().unwrap();
+    assert_eq!((array.cell_rank(), array.rows(), array.row_len()), (2, 3, 12));
+    assert_eq!((array.values().id(), array.geometry().rank()), (1, 2));
+    let table = whole(array.cells().unwrap().id());
+    let table = CellTable::parse(table, array.cell_rank(), array.rows()).unwrap();
+    let span = array.span(&table.find(&[3, 0]).unwrap().unwrap()).unwrap();
+    assert_eq!(span, Span { offset: 12, len: 24 });
+
+    let dense = contents.array("0/names").unwrap().unwrap();
+    assert_eq!((dense.cell_rank(), dense.rows(), dense.row_len()), (0, 4, 1));
+    assert!(dense.cells().is_none() && contents.array("0/nothing").unwrap().is_none());
+    // A row past the values, from a table that was given another number of rows.
+    let far = encode_cells(2, [([0, 0], 4)]).unwrap();
+    let far = CellTable::parse(&far, 2, 4).unwrap().get(0).unwrap().unwrap();
+    assert_eq!(array.span(&far), None);
+}
+
+#[test]
+fn every_refusal_in_full() {
+    let u8s = geometry(Element::U8, &[2]);
+    let json = (DOCUMENTS, u8s, &b"{}"[..]);
+    #[rustfmt::skip]
+    let table = [
+        (Vec::from([("a", u8s, &b"{}"[..])]), "BadTag in pack, documents at byte 0: expected a dataset zvf/store.json, found a file that is no pack"),
+        (Vec::from([(DOCUMENTS, geometry(Element::U16, &[1]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
+        (Vec::from([(DOCUMENTS, geometry(Element::U8, &[1, 2]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
+        (Vec::from([json, ("a/cells", cells_geometry(1, 1).unwrap(), &[0; 24])]), "CountMismatch in pack, cells at byte 0: expected values beside a table of cells, found none"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::U64, &[1, 3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[1, 2]), &[0; 16])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[1, 3, 1]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+    ];
+    for (datasets, message) in table {
+        let bytes = file(&datasets);
+        let directory = File::parse(&bytes).unwrap().directory();
+        let found = Contents::parse(&directory).and_then(|contents| contents.array("a"));
+        assert_eq!(found.unwrap_err().to_string(), message);
+    }
+    // A type that nobody knows is an error of the directory.
+    let mut bytes = file(&[json, ("a", u8s, b"{}")]);
+    let dtype = 40 + 48 + 4;
+    bytes[dtype] = 77;
+    let directory = File::parse(&bytes).unwrap().directory();
+    let contents = Contents::parse(&directory).unwrap();
+    assert_eq!(contents.array("a").unwrap_err().class, Class::BadTag);
+}

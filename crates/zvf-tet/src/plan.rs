@@ -1,0 +1,219 @@
+//! Plan: the rows that a selection touches, in the order of the grid, each with what to copy.
+//!
+//! A plan stores nothing per tile. It counts through the touched chunks, last axis fastest, and looks
+//! each row up as it comes; so it costs what is touched, and a missing row ends it at once.
+//!
+//! Not here: views that need no copy (`view.rs`).
+
+use super::{Codec, Lookup, MAX_RANK, Row, Runs, Selection, Tile};
+use zvf_format::{Class, Expected, FormatError, Part};
+
+/// What reading a selection takes.
+///
+/// ```
+/// use zvf_tet::{Axis, Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+///
+/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, Codec::Raw).unwrap());
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
+/// let index = Index::parse(&bytes, 308)?;
+/// let lookup = Lookup::new(&index, 0, &Geometry::new(Element::U8, &[8], &[4]).unwrap(), 0);
+///
+/// let plan = lookup.select(&[Axis { start: 2, stop: 7, step: 1 }])?;
+/// let copies = plan.tiles().map(|touched| {
+///     let touched = touched?;
+///     let run = touched.runs().next().unwrap();
+///     Ok((touched.row().payload_offset() + run.src, run.dst, run.count))
+/// });
+/// assert_eq!(copies.collect::<Result<Vec<_>, zvf_format::FormatError>>()?, [(302, 0, 2), (304, 2, 3)]);
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'l, 'a> {
+    lookup: &'l Lookup<'a>,
+    selection: Selection, // of the geometry of `lookup`
+}
+
+/// A tile that holds something selected, and its row.
+#[derive(Clone, Copy, Debug)]
+pub struct Touched<'a> {
+    row: &'a Row, // `raw_byte_len` is that of the tile
+    tile: Tile,
+    selection: Selection,
+}
+
+/// The touched tiles of a [`Plan`]; ends after the first error.
+#[derive(Clone, Debug)]
+pub struct TouchedTiles<'l, 'a> {
+    plan: Plan<'l, 'a>,
+    counts: [u64; MAX_RANK],
+    places: [u64; MAX_RANK],
+    left: u64,
+}
+
+impl<'l, 'a> Plan<'l, 'a> {
+    /// The selection must be of the geometry of the lookup.
+    pub(super) const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
+        Self { lookup, selection }
+    }
+
+    /// What is selected.
+    #[must_use]
+    pub const fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// The touched tiles, last axis fastest.
+    ///
+    /// An item is an error when a touched tile has no row, more than one, or one that claims another
+    /// length than the tile has.
+    #[must_use]
+    pub fn tiles(&self) -> TouchedTiles<'l, 'a> {
+        let counts = self.selection.touched_counts();
+        TouchedTiles { plan: *self, counts, places: [0; MAX_RANK], left: self.selection.touched() }
+    }
+
+    /// Bytes of the touched tiles in the file.
+    ///
+    /// # Errors
+    ///
+    /// The first that [`Plan::tiles`] meets.
+    pub fn stored_bytes(&self) -> Result<u64, FormatError> {
+        self.tiles()
+            .try_fold(0_u64, |sum, touched| Ok(sum.saturating_add(touched?.row.stored_byte_len())))
+    }
+
+    fn touch(&self, places: &[u64; MAX_RANK]) -> Result<Touched<'a>, FormatError> {
+        let coords = self.selection.touched_coords(places);
+        let geometry = self.lookup.geometry();
+        let row = self.lookup.row(super::geometry::axes(&coords, geometry.rank()))?;
+        // The row has a place in the grid, so there is a tile.
+        let tile = geometry
+            .tile_at(coords)
+            .ok_or_else(|| self.lookup.refuse(Class::OutOfBounds, "none in the grid"))?;
+        if row.raw_byte_len() != tile.byte_len() {
+            return Err(wrong_length(&tile, row));
+        }
+        Ok(Touched { row, tile, selection: self.selection })
+    }
+}
+
+impl<'a> Touched<'a> {
+    /// Its row of the index.
+    #[must_use]
+    pub const fn row(&self) -> &'a Row {
+        self.row
+    }
+
+    /// Where it lies in the dataset.
+    #[must_use]
+    pub const fn tile(&self) -> &Tile {
+        &self.tile
+    }
+
+    /// Whether its payload is its bytes.
+    #[must_use]
+    pub fn is_raw(&self) -> bool {
+        self.row.codec() == Codec::Raw
+    }
+
+    /// What to copy from it into the result.
+    #[must_use]
+    pub fn runs(&self) -> Runs {
+        self.selection.runs(&self.tile)
+    }
+}
+
+impl<'a> Iterator for TouchedTiles<'_, 'a> {
+    type Item = Result<Touched<'a>, FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let touched = self.plan.touch(&self.places);
+        super::lookup::count_up(&mut self.places, &self.counts);
+        if touched.is_err() {
+            self.left = 0;
+        }
+        Some(touched)
+    }
+}
+
+/// The fault of a row that claims another length than its tile has.
+pub(super) fn wrong_length(tile: &Tile, row: &Row) -> FormatError {
+    let expected = Expected::Exactly(tile.byte_len().into());
+    let (class, at) = (Class::CountMismatch, super::index::IN_RAW);
+    let found = row.raw_byte_len();
+    FormatError::new(class, Part::TetIndex, "raw_byte_len", at, expected, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::testing::index;
+    use crate::{Axis, Element, Geometry, Index};
+
+    /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
+    fn rows() -> Vec<Row> {
+        let ends = [1064, 1088, 1112, 1124, 1148, 1172, 1184, 1192, 1200, 1204];
+        let spans = ends.windows(2).zip(0..);
+        spans
+            .map(|(ends, i)| {
+                let len = ends[1] - ends[0];
+                Row::new(0, &[i / 3, i % 3], ends[0], len, len, Codec::Raw).unwrap()
+            })
+            .collect()
+    }
+
+    fn with_lookup<T>(rows: &[Row], check: impl Fn(&Lookup<'_>) -> T) -> T {
+        let bytes = index(rows);
+        let index = Index::parse(&bytes, 2000).unwrap();
+        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        check(&Lookup::new(&index, 0, &geometry, 0))
+    }
+
+    const EXAMPLE: [Axis; 2] =
+        [Axis { start: 1, stop: 7, step: 2 }, Axis { start: 1, stop: 4, step: 1 }];
+
+    #[test]
+    fn the_worked_example() {
+        with_lookup(&rows(), |lookup| {
+            let plan = lookup.select(&EXAMPLE).unwrap();
+            let touched: Vec<_> = plan.tiles().map(Result::unwrap).collect();
+            let coords: Vec<_> = touched.iter().map(|t| t.tile().coords().to_vec()).collect();
+            assert_eq!(coords, [[0, 0], [0, 1], [1, 0], [1, 1]]);
+            assert_eq!((plan.selection().shape(), plan.stored_bytes()), (&[3, 3][..], Ok(96)));
+            let last: Vec<_> =
+                touched[3].runs().map(|r| (1148 + r.src, r.dst, r.count, r.stride)).collect();
+            assert_eq!(last, [(1148, 16, 2, 4), (1164, 28, 2, 4)]);
+            assert!(touched[3].is_raw());
+        });
+    }
+
+    #[test]
+    fn a_plan_ends_at_what_is_missing_or_wrong() {
+        let mut missing = rows();
+        missing.remove(3);
+        let mut longer = rows();
+        longer[3] = Row::new(0, &[1, 0], 1124, 28, 28, Codec::Raw).unwrap();
+        for (rows, message) in [
+            (
+                missing,
+                "CountMismatch in tet chunk index, chunk_index at byte 0: expected one row for each tile, found no row",
+            ),
+            (
+                longer,
+                "CountMismatch in tet chunk index, raw_byte_len at byte 80: expected 24, found 28",
+            ),
+        ] {
+            with_lookup(&rows, |lookup| {
+                let plan = lookup.select(&EXAMPLE).unwrap();
+                let items: Vec<_> = plan.tiles().collect();
+                assert_eq!(items.len(), 3);
+                assert_eq!(items[2].as_ref().unwrap_err().to_string(), message);
+                assert_eq!(plan.stored_bytes().unwrap_err().to_string(), message);
+            });
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The rules of the format, by number, and what a validator finds.
+//!
+//! `O` rules are checked when a file is opened, `V` rules when it is validated; a file that breaks one
+//! is refused. `F` rules are flags: the file can be read, and validation says what is odd. 1 to 5 are
+//! those of the format's description; 6 to 8 continue them with what the description says in passing.
+
+use core::fmt;
+
+use zvf_format::{Class, FormatError, Part};
+
+/// A rule, by its number.
+///
+/// ```
+/// use zvf_tet::{Rule, Superblock};
+///
+/// let error = Superblock::parse(b"", 0).unwrap_err();
+/// assert_eq!(Rule::of(&error), Some(Rule::O1));
+/// assert_eq!(Rule::O1.to_string(), "O1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// 32 bytes, magic and version of the superblock.
+    O1,
+    /// The index lies in the file.
+    O2,
+    /// The directory lies in the file and has room for its records.
+    O3,
+    /// Each record lies in the directory; its name is UTF-8, its rank 1 to 8.
+    O4,
+    /// Records fill the directory.
+    O5,
+    /// The index starts right after the directory.
+    O6,
+    /// Magic and version of the index; its length is that of its rows.
+    O7,
+    /// Each row has a known codec, agreeing lengths and a span in the payload area.
+    O8,
+    /// The footer that is announced is there, well-formed, with its spills.
+    O9,
+    /// Element types are known.
+    V1,
+    /// No chunk extent is 0.
+    V2,
+    /// Element and byte counts fit in 64 bits.
+    V3,
+    /// Rows belong to datasets.
+    V4,
+    /// One row for each tile and none besides.
+    V5,
+    /// Decoded lengths are those of the tiles.
+    V6,
+    /// Undefined flags, reserved fields, padding and unused coordinates are 0.
+    F1,
+    /// Payloads do not overlap each other or the index.
+    F2,
+    /// Names differ.
+    F3,
+    /// Payloads lie back to back in row order.
+    F4,
+    /// No references the footer's version does not have; no index span without datasets.
+    F5,
+    /// No extent is 0.
+    F6,
+    /// A memory budget is at most all of the memory.
+    F7,
+    /// Metadata is in one place.
+    F8,
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing, and nothing is wrong.
+    Note,
+    /// A strict reader refuses it.
+    Lint,
+    /// Every reader that validates refuses it.
+    Error,
+}
+
+/// One thing that validation has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// What follows from that.
+    pub severity: Severity,
+    /// What is wrong and where, in bytes from the start of the file.
+    pub error: FormatError,
+}
+
+impl Rule {
+    /// The rule that a refusal of this module is about, if it is about one.
+    #[must_use]
+    pub fn of(error: &FormatError) -> Option<Self> {
+        let FormatError { class, part, field, .. } = *error;
+        Some(match (part, field) {
+            (Part::TetSuperblock, "superblock" | "magic" | "layout_version") => Self::O1,
+            (Part::TetSuperblock, "chunk_index_length") if class == Class::CountMismatch => {
+                Self::F5
+            }
+            (Part::TetSuperblock, "chunk_index_offset") if class == Class::CountMismatch => {
+                Self::O6
+            }
+            (Part::TetSuperblock, "chunk_index_length" | "chunk_index_offset") => Self::O2,
+            (Part::TetSuperblock, "flags") => Self::F1,
+            (Part::TetDirectory, "dataset_blob_len" | "dataset_count" | "records") => Self::O3,
+            (Part::TetDirectory, "bytes after the end") => Self::O5,
+            (Part::TetDirectory, "dtype") => Self::V1,
+            (Part::TetDirectory, "chunk_shape") if class == Class::BadShape => Self::V2,
+            (Part::TetDirectory, "shape") if class == Class::Overflow => Self::V3,
+            (Part::TetDirectory, "name") if class == Class::Duplicate => Self::F3,
+            (Part::TetDirectory, "extent") => Self::F6,
+            (_, "reserved") | (Part::TetDirectory | Part::TetIndex, "padding")
+                if class == Class::NonCanonical =>
+            {
+                Self::F1
+            }
+            (
+                Part::TetDirectory,
+                "record" | "ndim" | "name" | "padding" | "shape" | "chunk_shape",
+            ) => Self::O4,
+            (
+                Part::TetIndex,
+                "header" | "magic" | "index_version" | "rows" | "bytes after the end",
+            ) => Self::O7,
+            (Part::TetIndex, "codec" | "stored_byte_len") => Self::O8,
+            (Part::TetIndex, "payload_offset") if class == Class::OutOfBounds => Self::O8,
+            (Part::TetIndex, "payload_offset") => Self::F2,
+            (Part::TetIndex, "payload order") => Self::F4,
+            (Part::TetIndex, "names") => Self::F3,
+            (Part::TetIndex, "dataset_id") => Self::V4,
+            (Part::TetIndex, "entry_count" | "chunk_index") => Self::V5,
+            (Part::TetIndex, "raw_byte_len") if class == Class::CountMismatch => Self::V6,
+            (Part::TetIndex, "unused chunk_index") => Self::F1,
+            (Part::TetIndex, "memory_budget_percent_bps") => Self::F7,
+            (Part::TetFooter, "metadata_ref") if class == Class::NonCanonical => Self::F8,
+            (Part::TetFooter, _) if class == Class::NonCanonical => Self::F5,
+            (Part::TetFooter, _) => Self::O9,
+            _ => return None,
+        })
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::O1 => "O1",
+            Self::O2 => "O2",
+            Self::O3 => "O3",
+            Self::O4 => "O4",
+            Self::O5 => "O5",
+            Self::O6 => "O6",
+            Self::O7 => "O7",
+            Self::O8 => "O8",
+            Self::O9 => "O9",
+            Self::V1 => "V1",
+            Self::V2 => "V2",
+            Self::V3 => "V3",
+            Self::V4 => "V4",
+            Self::V5 => "V5",
+            Self::V6 => "V6",
+            Self::F1 => "F1",
+            Self::F2 => "F2",
+            Self::F3 => "F3",
+            Self::F4 => "F4",
+            Self::F5 => "F5",
+            Self::F6 => "F6",
+            Self::F7 => "F7",
+            Self::F8 => "F8",
+        }
+    }
+
+    /// What breaking it means. Undefined flags and equal names weigh more than other flags: they leave
+    /// open what the file means, or which dataset a name is.
+    pub(super) fn severity(self, class: Class) -> Severity {
+        if self < Self::F1 || matches!(class, Class::UnsupportedFlags) || self == Self::F3 {
+            return Severity::Error;
+        }
+        if self == Self::F4 { Severity::Note } else { Severity::Lint }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+impl Finding {
+    /// The finding that `error` is, when it is about a rule.
+    pub(super) fn of(error: FormatError) -> Option<Self> {
+        let rule = Rule::of(&error)?;
+        Some(Self { rule, severity: rule.severity(error.class), error })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.error)
+    }
+}

@@ -1,0 +1,317 @@
+//! Selection: start, stop and step along every axis, and which tiles that touches.
+//!
+//! ```text
+//! selected indices    start, start + step, ... below stop      n = ceil((stop - start) / step)
+//! touched chunks      step <= chunk: start / chunk ..= last / chunk
+//!                     step >  chunk: one for each selected index
+//! ```
+//!
+//! Both cases have the i-th touched chunk in closed form, so the lists are never stored: planning costs
+//! what is touched, whatever the size of the grid.
+//!
+//! Not here: labels in place of numbers; rows of the index ([`Plan`](super::Plan)).
+
+use super::copy::Piece;
+use super::geometry::axes;
+use super::{Geometry, MAX_RANK, Runs, Tile};
+use zvf_format::Hint;
+use zvf_format::{Class, Expected, FormatError, Found, Part, num};
+
+/// What is selected along one axis.
+///
+/// ```
+/// use zvf_tet::Axis;
+///
+/// assert_eq!(Axis::all(5), Axis { start: 0, stop: 5, step: 1 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The first index.
+    pub start: u64,
+    /// The end, excluded.
+    pub stop: u64,
+    /// From one index to the next.
+    pub step: u64,
+}
+
+/// A part of a dataset, with at least one element.
+///
+/// ```
+/// use zvf_tet::{Axis, Element, Geometry, Selection};
+///
+/// let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+/// let rows = Axis { start: 1, stop: 7, step: 2 };
+/// let columns = Axis { start: 1, stop: 4, step: 1 };
+/// let selection = Selection::new(&geometry, &[rows, columns])?;
+/// assert_eq!((selection.shape(), selection.touched()), (&[3, 3][..], 4));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    geometry: Geometry,
+    axes: [Axis; MAX_RANK], // start < stop <= extent, step not 0; 0..1 past the rank
+    shape: [u64; MAX_RANK], // indices selected, none 0
+}
+
+impl Axis {
+    /// The whole of an axis.
+    #[must_use]
+    pub const fn all(extent: u64) -> Self {
+        Self { start: 0, stop: extent, step: 1 }
+    }
+
+    /// How many indices are selected, given that there is one.
+    const fn len(self) -> u64 {
+        ceil_div(self.stop.saturating_sub(self.start), self.step)
+    }
+
+    /// The index in place `k`, given that there is one.
+    const fn nth(self, k: u64) -> u64 {
+        self.start.saturating_add(k.saturating_mul(self.step))
+    }
+
+    fn check(self, extent: u64, axis: usize) -> Result<(), FormatError> {
+        let refuse = |field, expected, found: u64| {
+            let (class, part) = (Class::InvalidArgument, Part::TetSelection);
+            Err(FormatError::new(class, part, field, num::to_u64(axis), expected, found))
+        };
+        if self.step == 0 {
+            return refuse("step", Expected::AtLeast(1), 0);
+        }
+        if self.stop > extent {
+            return refuse("stop", Expected::AtMost(extent.into()), self.stop);
+        }
+        if self.start >= self.stop {
+            let most = i128::from(self.stop).saturating_sub(1);
+            return refuse("start", Expected::AtMost(most), self.start);
+        }
+        Ok(())
+    }
+}
+
+impl Selection {
+    /// Selects from a dataset. There is no clipping and no empty selection.
+    ///
+    /// # Errors
+    ///
+    /// When there are more or fewer axes than the dataset has, a step is 0, a stop is past the extent,
+    /// or a start is not below its stop. The offset in the error is the number of the axis.
+    pub fn new(geometry: &Geometry, axes: &[Axis]) -> Result<Self, FormatError> {
+        if axes.len() != geometry.rank() {
+            let expected = Expected::Exactly(num::to_u64(geometry.rank()).into());
+            let (class, part, found) =
+                (Class::InvalidArgument, Part::TetSelection, Found::from(axes.len()));
+            let error = FormatError::new(class, part, "axes", 0, expected, found);
+            return Err(error.with_hint(Hint::WrongRank));
+        }
+        let mut new =
+            Self { geometry: *geometry, axes: [Axis::all(1); MAX_RANK], shape: [1; MAX_RANK] };
+        let slots = new.axes.iter_mut().zip(&mut new.shape);
+        for (i, ((slot, n), (axis, extent))) in
+            slots.zip(axes.iter().zip(geometry.shape())).enumerate()
+        {
+            axis.check(*extent, i)?;
+            (*slot, *n) = (*axis, axis.len());
+        }
+        Ok(new)
+    }
+
+    /// Selects all of a dataset.
+    ///
+    /// # Errors
+    ///
+    /// When it has no elements.
+    pub fn all(geometry: &Geometry) -> Result<Self, FormatError> {
+        let mut whole = [Axis::all(1); MAX_RANK];
+        for (axis, extent) in whole.iter_mut().zip(geometry.shape()) {
+            *axis = Axis::all(*extent);
+        }
+        Self::new(geometry, axes(&whole, geometry.rank()))
+    }
+
+    /// The dataset that is selected from.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What is selected along each axis.
+    #[must_use]
+    pub fn axes(&self) -> &[Axis] {
+        axes(&self.axes, self.geometry.rank())
+    }
+
+    /// The shape of the result, which is row-major.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        axes(&self.shape, self.geometry.rank())
+    }
+
+    /// Bytes of the result.
+    #[must_use]
+    pub fn byte_len(&self) -> u64 {
+        // No more than the dataset has.
+        self.shape.iter().fold(self.geometry.element().size(), |n, axis| n.saturating_mul(*axis))
+    }
+
+    /// How many tiles hold something selected.
+    #[must_use]
+    pub fn touched(&self) -> u64 {
+        self.touched_counts().iter().fold(1, |n, axis| n.saturating_mul(*axis)) // as many as tiles
+    }
+
+    /// How many chunks are touched along each axis; 1 past the rank.
+    pub(super) fn touched_counts(&self) -> [u64; MAX_RANK] {
+        let mut counts = [1; MAX_RANK];
+        let chunks = self.geometry.chunk_shape();
+        for ((count, axis), (chunk, n)) in
+            counts.iter_mut().zip(&self.axes).zip(chunks.iter().zip(&self.shape))
+        {
+            *count = if axis.step > *chunk {
+                *n
+            } else {
+                let last = div(axis.nth(n.saturating_sub(1)), *chunk);
+                last.saturating_sub(div(axis.start, *chunk)).saturating_add(1)
+            };
+        }
+        counts
+    }
+
+    /// The chunk coordinates in these places of the touched ones.
+    pub(super) fn touched_coords(&self, places: &[u64; MAX_RANK]) -> [u64; MAX_RANK] {
+        let mut coords = [0; MAX_RANK];
+        let chunks = self.geometry.chunk_shape();
+        for ((c, axis), (chunk, i)) in
+            coords.iter_mut().zip(&self.axes).zip(chunks.iter().zip(places))
+        {
+            *c = if axis.step > *chunk {
+                div(axis.nth(*i), *chunk)
+            } else {
+                div(axis.start, *chunk).saturating_add(*i)
+            };
+        }
+        coords
+    }
+
+    /// What to copy from a tile that the selection touches; nothing from any other.
+    ///
+    /// ```
+    /// use zvf_tet::{Axis, Element, Geometry, Selection};
+    ///
+    /// let geometry = Geometry::new(Element::U8, &[4, 6], &[4, 4]).unwrap();
+    /// let columns = Axis { start: 2, stop: 6, step: 1 };
+    /// let selection = Selection::new(&geometry, &[Axis::all(4), columns])?;
+    /// let first = geometry.tile(&[0, 0]).unwrap();
+    /// let runs: Vec<_> = selection.runs(&first).map(|run| (run.src, run.dst, run.count)).collect();
+    /// assert_eq!(runs, [(2, 0, 2), (6, 4, 2), (10, 8, 2), (14, 12, 2)]);
+    /// # Ok::<(), zvf_format::FormatError>(())
+    /// ```
+    #[must_use]
+    pub fn runs(&self, tile: &Tile) -> Runs {
+        let mut pieces = [Piece::ONE; MAX_RANK];
+        for ((piece, axis), (lo, extent)) in
+            pieces.iter_mut().zip(&self.axes).zip(tile.lo().iter().zip(tile.extents()))
+        {
+            *piece = axis.piece(*lo, lo.saturating_add(*extent));
+        }
+        Runs::new(self.geometry.element().size(), tile.extents(), &self.shape, &pieces)
+    }
+}
+
+impl Axis {
+    /// What of this axis lies in a tile from `lo` to `hi`.
+    fn piece(self, lo: u64, hi: u64) -> Piece {
+        let places = |end: u64| ceil_div(end.saturating_sub(self.start), self.step);
+        let (from, to) = (places(lo), places(hi.min(self.stop)));
+        let n = to.saturating_sub(from);
+        let step = if n == 1 { 1 } else { self.step };
+        Piece { src: self.nth(from).saturating_sub(lo), dst: from, n, step }
+    }
+}
+
+/// Chunk extents are never 0.
+const fn div(n: u64, chunk: u64) -> u64 {
+    match n.checked_div(chunk) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
+}
+
+/// Steps are never 0.
+const fn ceil_div(n: u64, step: u64) -> u64 {
+    match n.checked_sub(1) {
+        Some(before) => div(before, step).saturating_add(1),
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Element;
+
+    fn axis(start: u64, stop: u64, step: u64) -> Axis {
+        Axis { start, stop, step }
+    }
+
+    #[test]
+    fn every_refusal_in_full() {
+        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        #[rustfmt::skip]
+        let table: [(&[Axis], &str); 6] = [
+            (&[axis(0, 7, 1)], "axes at byte 0: expected 2, found 1"),
+            (&[axis(0, 7, 1), axis(0, 5, 0)], "step at byte 1: expected at least 1, found 0"),
+            (&[axis(0, 8, 1), axis(0, 5, 1)], "stop at byte 0: expected at most 7, found 8"),
+            (&[axis(7, 7, 1), axis(0, 5, 1)], "start at byte 0: expected at most 6, found 7"),
+            (&[axis(0, 7, 1), axis(3, 2, 1)], "start at byte 1: expected at most 1, found 3"),
+            (&[axis(0, 7, 1), axis(0, 0, 1)], "start at byte 1: expected at most -1, found 0"),
+        ];
+        for (axes, message) in table {
+            let error = Selection::new(&geometry, axes).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                std::format!("InvalidArgument in tet selection, {message}")
+            );
+        }
+        assert_eq!(Selection::new(&geometry, &[]).unwrap_err().hint(), Some(Hint::WrongRank));
+        let empty = Geometry::new(Element::F32, &[0, 5], &[3, 2]).unwrap();
+        assert!(Selection::all(&empty).is_err());
+    }
+
+    #[test]
+    fn arithmetic_at_the_far_end() {
+        let geometry = Geometry::new(Element::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
+        let far = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
+        assert_eq!((far.shape(), far.touched()), (&[2][..], 2));
+        let leap = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
+        assert_eq!((leap.shape(), leap.touched()), (&[1][..], 1));
+        assert_eq!(leap.runs(&geometry.tile(&[0]).unwrap()).next().unwrap().src, 1);
+        assert_eq!(leap.runs(&geometry.tile(&[1]).unwrap()).count(), 0);
+    }
+
+    proptest! {
+        /// Touched chunks are those of the selected indices, each once and in order.
+        #[test]
+        fn touched_as_if_counted(
+            extent in 1_u64..60, chunk in 1_u64..70, step in 1_u64..70, ends: (u64, u64),
+        ) {
+            let geometry = Geometry::new(Element::U8, &[extent], &[chunk]).unwrap();
+            let start = ends.0 % extent;
+            let stop = start + 1 + ends.1 % (extent - start);
+            let selection = Selection::new(&geometry, &[axis(start, stop, step)]).unwrap();
+            let indices: Vec<_> = (start..stop).step_by(usize::try_from(step).unwrap()).collect();
+            prop_assert_eq!(selection.shape(), &[u64::try_from(indices.len()).unwrap()][..]);
+            let mut chunks: Vec<_> = indices.iter().map(|i| i / chunk).collect();
+            chunks.dedup();
+            let touched = (0..selection.touched())
+                .map(|i| selection.touched_coords(&[i, 0, 0, 0, 0, 0, 0, 0])[0])
+                .collect::<Vec<_>>();
+            prop_assert_eq!(touched, chunks);
+        }
+    }
+}

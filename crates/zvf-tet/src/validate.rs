@@ -1,0 +1,454 @@
+//! Validation: whether rows and shapes fit each other, and what is odd.
+//!
+//! A few passes over the datasets, two over the rows. Tile counts are compared with `entry_count` before
+//! anything else is asked of a row, and no grid is ever walked, so a file cannot ask for more work than
+//! it has bytes for. With the counts equal, every tile has its row exactly when rows belong to
+//! datasets, lie in their grids, and no two are for one tile.
+//!
+//! Rows that come by dataset and in grid order need no memory. For other orders row numbers are sorted:
+//! four bytes a row, with `alloc`. Without it, what takes sorting is answered up to 1024 rows or
+//! datasets by comparing pairs, and refused as `Unsupported` above that: an honest no.
+
+use core::cmp::Ordering;
+use core::ops::ControlFlow;
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
+use super::geometry::axes;
+use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
+use super::plan::wrong_length;
+use super::{Dataset, File, Finding, Geometry, MAX_RANK, Row, Severity};
+use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
+
+/// Where findings go; it may have heard enough.
+type Report<'r> = dyn FnMut(Finding) -> ControlFlow<()> + 'r;
+
+impl<'a> File<'a> {
+    /// Whether every tile of every dataset has one row that fits it.
+    ///
+    /// Call it once after opening a file of unknown origin: what the other parts of this module say
+    /// about a dataset is then true of the file. It takes some tens of nanoseconds a row.
+    ///
+    /// # Errors
+    ///
+    /// The first finding whose severity is [`Severity::Error`].
+    pub fn validate(&self) -> Result<(), FormatError> {
+        let mut first = None;
+        let _ = self.check(&mut |finding| {
+            if finding.severity == Severity::Error {
+                first = Some(finding.error);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        first.map_or(Ok(()), Err)
+    }
+
+    /// What only a strict reader refuses.
+    #[must_use]
+    pub fn lints(&self) -> Lints {
+        let mut lints = Lints::default();
+        let _ = self.check(&mut |finding| {
+            if finding.severity == Severity::Lint {
+                lints.push(finding.error);
+            }
+            ControlFlow::Continue(())
+        });
+        lints
+    }
+
+    /// Reports everything there is to say about the file, payloads excepted, until told to stop.
+    ///
+    /// ```
+    /// use core::ops::ControlFlow;
+    /// use zvf_tet::File;
+    ///
+    /// // No datasets, and yet an index of 8 bytes.
+    /// let bytes = b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0";
+    /// let mut rules = Vec::new();
+    /// let _ = File::parse(bytes)?.check(&mut |finding| {
+    ///     rules.push(finding.rule.id());
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!(rules, ["F5"]);
+    /// # Ok::<(), zvf_format::FormatError>(())
+    /// ```
+    pub fn check(
+        &self,
+        report: &mut (dyn FnMut(Finding) -> ControlFlow<()> + '_),
+    ) -> ControlFlow<()> {
+        let superblock = self.superblock();
+        for error in [superblock.undefined_flags(), superblock.index_of_nothing()].iter().flatten()
+        {
+            tell(report, *error)?;
+        }
+        self.check_datasets(report)?;
+        self.check_counts(Ordering::Greater, report)?;
+        let at = superblock.chunk_index_offset();
+        for error in self.index().faults() {
+            tell(report, error.shifted(at))?;
+        }
+        self.check_rows(report)?;
+        // More rows than tiles: what is wrong with them was said, this sums it up.
+        self.check_counts(Ordering::Less, report)?;
+        self.check_payloads(report)?;
+        for error in self.footer().iter().flat_map(super::Footer::faults) {
+            tell(report, error)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Types, extents, padding and names.
+    fn check_datasets(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        for dataset in &self.directory() {
+            if let Err(error) = dataset.geometry() {
+                tell(report, error)?;
+            }
+            for error in dataset.faults() {
+                tell(report, error)?;
+            }
+        }
+        self.check_names(report)
+    }
+
+    /// Whether tiles compare with rows in the way that is asked about; with an impossible dataset nobody
+    /// can say.
+    fn check_counts(&self, asked: Ordering, report: &mut Report<'_>) -> ControlFlow<()> {
+        let rows = self.index().rows().len();
+        let mut tiles = 0_u64;
+        for dataset in &self.directory() {
+            let Ok(geometry) = dataset.geometry() else { return ControlFlow::Continue(()) };
+            tiles = tiles.saturating_add(geometry.tile_count());
+        }
+        if tiles.cmp(&num::to_u64(rows)) != asked {
+            return ControlFlow::Continue(());
+        }
+        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles.into()));
+        let error = fault(class, "entry_count", AT_ENTRY_COUNT, expected, rows);
+        tell(report, error.shifted(self.superblock().chunk_index_offset()))
+    }
+
+    #[cfg(feature = "alloc")]
+    fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        let mut datasets = collect(&self.directory());
+        datasets.sort_unstable_by_key(|dataset| (dataset.name(), dataset.id()));
+        for pair in datasets.windows(2) {
+            if let [a, b] = pair
+                && a.name() == b.name()
+            {
+                tell(report, b.same_name())?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        if num::to_usize(self.directory().len()) > FEW {
+            return tell(report, unsupported("names", "so many datasets"));
+        }
+        for dataset in &self.directory() {
+            let earlier = self.directory().find(dataset.name());
+            if earlier.is_some_and(|earlier| earlier.id() < dataset.id()) {
+                tell(report, dataset.same_name())?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Each row by itself, then rows against each other.
+    fn check_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        let mut datasets = ById::new(self);
+        let mut sorted = true;
+        let mut before: Option<&Row> = None;
+        for (at, row) in self.rows_with_offsets() {
+            let Some(geometry) = datasets.geometry(row.dataset_id()) else {
+                if row.dataset_id() >= u64::from(self.directory().len()) {
+                    let most = i128::from(self.directory().len()).saturating_sub(1);
+                    let (class, found) = (Class::OutOfBounds, row.dataset_id());
+                    tell(report, fault(class, "dataset_id", at, Expected::AtMost(most), found))?;
+                } else if datasets.gave_up {
+                    return tell(
+                        report,
+                        unsupported("chunk_index", "so many rows in another order"),
+                    );
+                }
+                continue;
+            };
+            check_row(geometry, row, at, report)?;
+            sorted &= before.is_none_or(|before| order(before, row, geometry.rank()).is_lt());
+            before = Some(row);
+        }
+        if sorted { ControlFlow::Continue(()) } else { self.check_unsorted_rows(report) }
+    }
+
+    /// Whether two rows are for one tile, when they are not in order.
+    #[cfg(feature = "alloc")]
+    fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        if u32::try_from(self.index().rows().len()).is_err() {
+            return tell(report, unsupported("chunk_index", "so many rows in another order"));
+        }
+        let mut ranks: Vec<u8> = Vec::new();
+        for dataset in &self.directory() {
+            ranks.push(u8::try_from(dataset.rank()).unwrap_or(u8::MAX)); // 8 at most
+        }
+        let rank = |row: &Row| {
+            let id = num::index(row.dataset_id());
+            id.and_then(|id| ranks.get(id)).map_or(MAX_RANK, |rank| usize::from(*rank))
+        };
+        let rows = self.index().rows();
+        let by_number = |n: u32| rows.get(num::to_usize(n));
+        let compare = |a: u32, b: u32| match (by_number(a), by_number(b)) {
+            (Some(x), Some(y)) => order(x, y, rank(x)),
+            _ => a.cmp(&b),
+        };
+        let mut numbers: Vec<u32> = (0..=u32::MAX).zip(rows).map(|(number, _)| number).collect();
+        numbers.sort_unstable_by(|a, b| compare(*a, *b).then(a.cmp(b)));
+        for pair in numbers.windows(2) {
+            if let [a, b] = pair
+                && compare(*a, *b).is_eq()
+            {
+                tell(report, self.twice(u64::from(*b)))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        let rows = self.index().rows();
+        if rows.len() > FEW {
+            return tell(report, unsupported("chunk_index", "so many rows in another order"));
+        }
+        let mut datasets = ById::new(self);
+        for (i, row) in rows.iter().enumerate() {
+            let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, Geometry::rank);
+            if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
+                tell(report, self.twice(num::to_u64(i)))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The fault of a row for a tile that has one.
+    fn twice(&self, number: u64) -> FormatError {
+        let start = self.superblock().chunk_index_offset();
+        let row = super::index::byte_len(number).unwrap_or(0); // a row of the file
+        let at = start.saturating_add(row).saturating_add(IN_CHUNK_INDEX);
+        let expected = Expected::Rule("one row for each tile");
+        fault(Class::Duplicate, "chunk_index", at, expected, "another one")
+    }
+
+    /// Payloads against each other and the index.
+    fn check_payloads(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        let floor = self.superblock().prefix_len();
+        let (mut end, mut ascending) = (floor, true);
+        let mut gap = None;
+        for (at, row) in self.rows_with_offsets() {
+            let (offset, at) = (row.payload_offset(), at.saturating_add(IN_OFFSET));
+            if offset < floor && row.stored_byte_len() > 0 {
+                let expected = Expected::AtLeast(floor.into());
+                let class = Class::NonCanonical;
+                tell(report, fault(class, "payload_offset", at, expected, offset))?;
+            }
+            if offset != end && gap.is_none() {
+                let expected = Expected::Exactly(end.into());
+                gap = Some(fault(Class::NonCanonical, "payload order", at, expected, offset));
+            }
+            ascending &= offset >= end;
+            end = end.max(row.payload_end());
+        }
+        if !ascending {
+            self.check_overlaps(report)?;
+        }
+        gap.map_or(ControlFlow::Continue(()), |gap| tell(report, gap))
+    }
+
+    /// Whether payloads overlap, when they are not in order.
+    #[cfg(feature = "alloc")]
+    fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        let rows = self.index().rows();
+        let by_number = |n: &u32| rows.get(num::to_usize(*n));
+        let spans = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.stored_byte_len() > 0);
+        let mut numbers: Vec<u32> = spans.map(|(number, _)| number).collect();
+        numbers.sort_unstable_by_key(|n| (by_number(n).map(Row::payload_offset), *n));
+        let mut end = 0;
+        for number in numbers {
+            let Some(row) = by_number(&number) else { continue };
+            if row.payload_offset() < end {
+                let at = super::index::byte_len(number.into()).unwrap_or(0);
+                let at = self.superblock().chunk_index_offset().saturating_add(at);
+                let (at, expected) = (at.saturating_add(IN_OFFSET), Expected::AtLeast(end.into()));
+                let (class, found) = (Class::NonCanonical, row.payload_offset());
+                tell(report, fault(class, "payload_offset", at, expected, found))?;
+            }
+            end = end.max(row.payload_end());
+        }
+        ControlFlow::Continue(())
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
+        if self.index().rows().len() > FEW {
+            return tell(
+                report,
+                unsupported("payload_offset", "so many payloads in another order"),
+            );
+        }
+        for (i, (at, row)) in self.rows_with_offsets().enumerate() {
+            let earlier = self.index().rows().iter().take(i);
+            let mut overlaps = earlier.filter(|other| {
+                other.payload_offset() < row.payload_end()
+                    && row.payload_offset() < other.payload_end()
+            });
+            if let Some(other) = overlaps.next() {
+                let (class, found) = (Class::NonCanonical, row.payload_offset());
+                let expected = Expected::AtLeast(other.payload_end().into());
+                let at = at.saturating_add(IN_OFFSET);
+                tell(report, fault(class, "payload_offset", at, expected, found))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The rows, each with its place in the file.
+    fn rows_with_offsets(&self) -> impl Iterator<Item = (u64, &'a Row)> + use<'a> {
+        let start = super::index::byte_len(0).unwrap_or(0);
+        let start = start.saturating_add(self.superblock().chunk_index_offset());
+        let step = usize::try_from(Row::LEN).unwrap_or(usize::MAX);
+        (start..).step_by(step).zip(self.index().rows())
+    }
+}
+
+/// The geometry of the dataset last asked for, and a way to any other.
+struct ById<'a> {
+    #[cfg(feature = "alloc")]
+    datasets: Vec<Dataset<'a>>,
+    #[cfg(not(feature = "alloc"))]
+    directory: super::Directory<'a>,
+    #[cfg(not(feature = "alloc"))]
+    ahead: super::Datasets<'a>,
+    #[cfg(not(feature = "alloc"))]
+    next: u32, // the id of the first of `ahead`
+    last: Option<(u64, Option<Geometry>)>,
+    gave_up: bool, // on rows that go back and forth between many datasets, without `alloc`
+}
+
+impl<'a> ById<'a> {
+    fn new(file: &File<'a>) -> Self {
+        Self {
+            #[cfg(feature = "alloc")]
+            datasets: collect(&file.directory()),
+            #[cfg(not(feature = "alloc"))]
+            directory: file.directory(),
+            #[cfg(not(feature = "alloc"))]
+            ahead: file.directory().iter(),
+            #[cfg(not(feature = "alloc"))]
+            next: 0,
+            last: None,
+            gave_up: false,
+        }
+    }
+
+    fn geometry(&mut self, id: u64) -> Option<&Geometry> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != id) {
+            let geometry = self.dataset(id).and_then(|dataset| dataset.geometry().ok());
+            self.last = Some((id, geometry));
+        }
+        self.last.as_ref()?.1.as_ref()
+    }
+
+    #[cfg(feature = "alloc")]
+    fn dataset(&self, id: u64) -> Option<Dataset<'a>> {
+        self.datasets.get(num::index(id)?).copied()
+    }
+
+    /// Walks the directory forwards, and starts again only when it is short.
+    #[cfg(not(feature = "alloc"))]
+    fn dataset(&mut self, id: u64) -> Option<Dataset<'a>> {
+        let id = u32::try_from(id).ok()?;
+        if id < self.next {
+            if num::to_usize(self.directory.len()) > FEW {
+                self.gave_up = true;
+                return None;
+            }
+            (self.ahead, self.next) = (self.directory.iter(), 0);
+        }
+        let dataset = self.ahead.nth(num::to_usize(id.saturating_sub(self.next)))?;
+        self.next = id.saturating_add(1);
+        Some(dataset)
+    }
+}
+
+/// All datasets, in memory of a size that the directory has bytes for.
+#[cfg(feature = "alloc")]
+fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
+    let mut datasets = Vec::with_capacity(num::to_usize(directory.len()));
+    datasets.extend(directory);
+    datasets
+}
+
+/// Whether a row lies in its grid, has the length of its tile, and no coordinate past the rank.
+fn check_row(geometry: &Geometry, row: &Row, at: u64, report: &mut Report<'_>) -> ControlFlow<()> {
+    let rank = geometry.rank();
+    let mut coords = row.chunk_index();
+    let slot = |axis: usize| {
+        let bytes = num::to_u64(axis).saturating_mul(num::to_u64(size_of::<u64>()));
+        at.saturating_add(IN_CHUNK_INDEX).saturating_add(bytes)
+    };
+    for (axis, c) in coords.iter_mut().enumerate().skip(rank) {
+        if *c != 0 {
+            let (class, expected) = (Class::NonCanonical, Expected::Exactly(0));
+            tell(report, fault(class, "unused chunk_index", slot(axis), expected, *c))?;
+            *c = 0;
+        }
+    }
+    let outside = axes(&coords, rank).iter().zip(geometry.counts()).enumerate();
+    if let Some((axis, (c, count))) = outside.into_iter().find(|(_, (c, count))| c >= count) {
+        let expected = Expected::AtMost(i128::from(*count).saturating_sub(1));
+        return tell(report, fault(Class::OutOfBounds, "chunk_index", slot(axis), expected, *c));
+    }
+    match geometry.tile_at(coords) {
+        Some(tile) if tile.byte_len() != row.raw_byte_len() => {
+            tell(report, wrong_length(&tile, row).shifted(at))
+        }
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// By dataset, then by coordinates, as many as both have.
+fn order(a: &Row, b: &Row, rank: usize) -> Ordering {
+    a.dataset_id()
+        .cmp(&b.dataset_id())
+        .then_with(|| axes(&a.chunk_index(), rank).cmp(axes(&b.chunk_index(), rank)))
+}
+
+fn tell(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> {
+    Finding::of(error).map_or(ControlFlow::Continue(()), report)
+}
+
+/// An answer that takes sorting, for which there is no memory or no room in the numbers.
+fn unsupported(field: &'static str, found: &'static str) -> FormatError {
+    let expected = Expected::Rule("few, or in order");
+    fault(Class::Unsupported, field, 0, expected, found)
+}
+
+fn fault(
+    class: Class,
+    field: &'static str,
+    at: u64,
+    expected: Expected,
+    found: impl Into<zvf_format::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::TetIndex, field, at, expected, found)
+}
+
+#[cfg(feature = "alloc")]
+const _: () = assert!(size_of::<Dataset<'_>>() <= 4 * 32, "four times the smallest record");
+/// So many can be compared in pairs.
+#[cfg(not(feature = "alloc"))]
+const FEW: usize = 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Reads without a copy: three promises that a mapped file can keep, and what a typed view needs.
+//!
+//! * *Byte stream*: the payloads of all touched tiles lie back to back, raw, and hold exactly what is
+//!   selected, in the order of the tiles. Good for sums and extremes, and for nothing that has a shape.
+//! * *Dense*: a byte stream that is also row-major, so that the span is the array.
+//! * *Strided*: the selection lies in one raw tile; it is there with the strides of that tile.
+//!
+//! Each is a predicate over a [`Plan`] and gives positions in the file; the caller has the map.
+
+use super::geometry::axes;
+use super::{Element, MAX_RANK, Plan, Selection};
+
+/// A span of a file.
+///
+/// ```
+/// use zvf_tet::{Axis, Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row, Span};
+///
+/// let rows = [0, 1].map(|c| Row::new(0, &[c, 0], 320 + 64 * c, 64, 64, Codec::Raw).unwrap());
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
+/// let index = Index::parse(&bytes, 448)?;
+/// let lookup = Lookup::new(&index, 0, &Geometry::new(Element::F32, &[8, 4], &[4, 4]).unwrap(), 0);
+///
+/// let whole = lookup.select_all()?;
+/// assert_eq!(whole.dense(), Some(Span { offset: 320, len: 128 }));
+/// let part = lookup.select(&[Axis { start: 1, stop: 3, step: 1 }, Axis::all(4)])?;
+/// assert_eq!(part.byte_stream(), None);
+/// assert_eq!(part.strided().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it starts.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub len: u64,
+}
+
+/// A selection as it lies inside of one raw tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StridedView {
+    offset: u64,
+    selection: Selection,
+    strides: [u64; MAX_RANK],
+}
+
+impl Plan<'_, '_> {
+    /// The span that holds exactly the selected elements, tile by tile.
+    ///
+    /// The order is that of the tiles: use it for what does not depend on the order.
+    #[must_use]
+    pub fn byte_stream(&self) -> Option<Span> {
+        let mut span: Option<Span> = None;
+        for touched in self.tiles() {
+            let touched = touched.ok().filter(super::Touched::is_raw)?;
+            let Span { offset, len } =
+                span.unwrap_or(Span { offset: touched.row().payload_offset(), len: 0 });
+            if touched.row().payload_offset() != offset.checked_add(len)? {
+                return None;
+            }
+            span = Some(Span { offset, len: len.checked_add(touched.row().raw_byte_len())? });
+        }
+        // As long as the selection only when every touched tile is selected as a whole.
+        span.filter(|span| span.len == self.selection().byte_len())
+    }
+
+    /// The span that is the selection, row-major.
+    #[must_use]
+    pub fn dense(&self) -> Option<Span> {
+        let selection = self.selection();
+        let in_order =
+            selection.axes().iter().all(|axis| axis.step == 1) && is_row_major(selection);
+        if in_order { self.byte_stream() } else { None }
+    }
+
+    /// The selection inside of one raw tile.
+    #[must_use]
+    pub fn strided(&self) -> Option<StridedView> {
+        if self.selection().touched() != 1 {
+            return None;
+        }
+        let touched = self.tiles().next()?.ok()?;
+        if !touched.is_raw() {
+            return None;
+        }
+        let run = touched.runs().next()?;
+        let mut strides = [0; MAX_RANK];
+        let mut bytes = self.selection().geometry().element().size();
+        let tile = touched.tile().extents().iter().zip(self.selection().axes());
+        for (stride, (extent, axis)) in strides.iter_mut().zip(tile).rev() {
+            *stride = bytes.saturating_mul(axis.step);
+            bytes = bytes.saturating_mul(*extent);
+        }
+        let offset = touched.row().payload_offset().checked_add(run.src)?;
+        Some(StridedView { offset, selection: *self.selection(), strides })
+    }
+}
+
+impl StridedView {
+    /// Where the first element is.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        self.selection.shape()
+    }
+
+    /// Bytes from one index to the next, along each axis; of no meaning where there is one index.
+    #[must_use]
+    pub fn strides(&self) -> &[u64] {
+        axes(&self.strides, self.shape().len())
+    }
+
+    /// The span, when the elements lie side by side.
+    #[must_use]
+    pub fn as_dense(&self) -> Option<Span> {
+        let mut bytes = self.selection.geometry().element().size();
+        for (n, stride) in self.shape().iter().zip(self.strides()).rev() {
+            if *n > 1 && *stride != bytes {
+                return None;
+            }
+            bytes = bytes.saturating_mul(*n);
+        }
+        Some(Span { offset: self.offset, len: bytes })
+    }
+}
+
+/// Whether elements at this offset of a map can be seen as numbers in place: maps start on a page, the
+/// offset must fit the element, and so must the byte order of the machine.
+///
+/// ```
+/// use zvf_tet::{Element, is_viewable};
+///
+/// assert_eq!(is_viewable(2016, Element::F32), cfg!(target_endian = "little"));
+/// assert!(!is_viewable(2019, Element::F32));
+/// assert!(is_viewable(2019, Element::U8));
+/// ```
+#[must_use]
+pub fn is_viewable(offset: u64, element: Element) -> bool {
+    let fits = offset.checked_rem(element.size()) == Some(0);
+    fits && (element == Element::U8 || cfg!(target_endian = "little"))
+}
+
+/// Whether tiles one after the other are row-major: from some axis on there is one tile only, and
+/// before the axis ahead of that, tiles are one element thick.
+fn is_row_major(selection: &Selection) -> bool {
+    let touched = selection.touched_counts();
+    let thin = selection.geometry().chunk_shape().iter().zip(selection.shape()).zip(&touched);
+    let thin =
+        thin.take_while(|((chunk, n), touched)| **chunk == 1 || (**n == 1 && **touched == 1));
+    let partial = thin.count();
+    touched.iter().skip(partial.saturating_add(1)).all(|touched| *touched == 1)
+}
+
+#[cfg(test)]
+mod tests;

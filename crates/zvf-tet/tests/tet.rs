@@ -1,0 +1,289 @@
+//! Real files: each fixture opens and says what its manifest says; each broken one is refused at its
+//! stage and by its rule.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use zvf_tet::{
+    Axis, Codec, EscapedName, File, Need, Open, Plan, Rule, Severity, check_export_name,
+};
+
+#[path = "tet/sha256.rs"]
+mod sha256;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tet")
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(folder().join(name)).unwrap()).unwrap()
+}
+
+fn bytes(case: &Value) -> Vec<u8> {
+    let bytes = fs::read(folder().join(case["file"].as_str().unwrap())).unwrap();
+    assert_eq!(bytes.len() as u64, case["bytes"].as_u64().unwrap());
+    bytes
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn every_fixture_is_as_its_manifest_says() {
+    let manifest = json("manifest.json");
+    let files = manifest["files"].as_array().unwrap();
+    assert_eq!(files.len(), 24);
+    for fixture in files {
+        let name = fixture["file"].as_str().unwrap();
+        let bytes = bytes(fixture);
+        let file = File::parse(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        check_parts(name, fixture, &file);
+        check_findings(name, fixture, &file);
+        for dataset in fixture["datasets"].as_array().unwrap() {
+            check_dataset(name, dataset, &file, &bytes);
+        }
+        open_by_ranges(&bytes);
+    }
+}
+
+fn check_parts(name: &str, fixture: &Value, file: &File<'_>) {
+    let (block, found) = (&fixture["superblock"], file.superblock());
+    assert_eq!(block["dataset_count"], found.dataset_count(), "{name}");
+    assert_eq!(block["flags"], found.flags(), "{name}");
+    assert_eq!(block["chunk_index_offset"], found.chunk_index_offset(), "{name}");
+    assert_eq!(block["chunk_index_length"], found.chunk_index_length(), "{name}");
+    let (wish, found) = (&fixture["execution"], file.index().memory_budget());
+    assert_eq!(wish["memory_budget_percent_bps"], found.percent_bps(), "{name}");
+    assert_eq!(wish["memory_budget_bytes"], found.bytes(), "{name}");
+    assert_eq!(fixture["payload_end"], file.payload_end(), "{name}");
+
+    let rows = fixture["chunks"].as_array().unwrap();
+    assert_eq!(file.index().rows().len(), rows.len(), "{name}");
+    for (row, wanted) in file.index().rows().iter().zip(rows) {
+        let coords = numbers(&wanted[1]);
+        assert_eq!(row.chunk_index()[..coords.len()], coords);
+        assert_eq!(wanted[0], row.dataset_id());
+        assert_eq!(wanted[2], row.payload_offset());
+        assert_eq!(wanted[3], row.raw_byte_len());
+        assert_eq!(wanted[4], row.stored_byte_len());
+        assert_eq!(wanted[5] == 1, row.codec() == Codec::Zstd);
+    }
+    check_footer(name, &fixture["footer"], file);
+}
+
+fn check_footer(name: &str, wanted: &Value, file: &File<'_>) {
+    let Some(footer) = file.footer() else {
+        assert!(wanted.is_null(), "{name}");
+        return;
+    };
+    assert_eq!(wanted["history_version"], footer.version(), "{name}");
+    assert_eq!(wanted["json_offset"], footer.json_offset(), "{name}");
+    assert_eq!(wanted["json_len"], footer.json().len(), "{name}");
+    let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap();
+    if !wanted["history"].is_null() {
+        let history = parsed(footer.member("history").unwrap());
+        assert_eq!(history.as_array().unwrap().len(), wanted["history"].as_array().unwrap().len());
+    }
+    let metadata = footer.metadata().map_or(Value::Null, parsed);
+    assert_eq!(metadata, wanted["metadata"], "{name}");
+    for (key, spill) in [
+        ("zone_maps_ref", footer.zone_maps()),
+        ("secondary_index_ref", footer.secondary_index()),
+        ("metadata_ref", footer.metadata_spill()),
+    ] {
+        let found = spill.map(|s| (s.offset, s.len));
+        let wanted = wanted["spills"].get(key);
+        let wanted = wanted.map(|s| (s["offset"].as_u64().unwrap(), s["len"].as_u64().unwrap()));
+        assert_eq!(found, wanted, "{name} {key}");
+    }
+}
+
+/// All of them are sound; the checker of another implementation warns of payload order, and so do we.
+fn check_findings(name: &str, fixture: &Value, file: &File<'_>) {
+    file.validate().unwrap();
+    let mut rules = Vec::new();
+    let _ = file.check(&mut |finding| {
+        assert_eq!(finding.severity, Severity::Note, "{name}: {finding}");
+        rules.push(finding.rule);
+        ControlFlow::Continue(())
+    });
+    let warned = fixture["stock_verify"]["warnings"].as_array().unwrap().len();
+    assert_eq!(rules, vec![Rule::F4; warned], "{name}");
+    assert!(file.lints().is_empty(), "{name}");
+}
+
+fn check_dataset(name: &str, wanted: &Value, file: &File<'_>, bytes: &[u8]) {
+    let title = wanted["name"].as_str().unwrap();
+    let name = &format!("{name} {title}");
+    let dataset = file.directory().find(title).unwrap();
+    assert_eq!(wanted["id"], dataset.id(), "{name}");
+    assert_eq!(wanted["dtype_tag"], dataset.dtype(), "{name}");
+    assert_eq!(wanted["dtype"], dataset.element().unwrap().name(), "{name}");
+    assert_eq!(dataset.shape().collect::<Vec<_>>(), numbers(&wanted["shape"]), "{name}");
+    let chunk_shape = numbers(&wanted["chunk_shape"]);
+    assert_eq!(dataset.chunk_shape().collect::<Vec<_>>(), chunk_shape, "{name}");
+    let geometry = dataset.geometry().unwrap();
+    assert_eq!(wanted["elements"], geometry.len(), "{name}");
+    assert_eq!(wanted["raw_bytes"], geometry.byte_len(), "{name}");
+
+    let lookup = file.lookup(dataset.id()).unwrap();
+    assert_eq!(lookup.is_direct(), !name.starts_with("shuffled"), "{name}");
+    let whole = lookup.select_all().unwrap();
+    let (stream, dense) = (whole.byte_stream(), whole.dense());
+    assert_eq!(wanted["payloads_contiguous_raw"], stream.is_some(), "{name}");
+    assert_eq!(wanted["payload_stream_is_row_major"], dense.is_some(), "{name}");
+    if let Some(span) = dense {
+        let span = &bytes[span.offset as usize..][..span.len as usize];
+        assert_eq!(wanted["sha256"], sha256::hex(span), "{name}");
+    }
+    for slice in wanted["slices"].as_array().unwrap() {
+        let axes: Vec<_> = slice["selection"].as_array().unwrap().iter().map(axis).collect();
+        let plan = lookup.select(&axes).unwrap();
+        check_slice(&format!("{name} {axes:?}"), slice, &plan, bytes);
+    }
+}
+
+fn axis(value: &Value) -> Axis {
+    let number = |key| value[key].as_u64().unwrap();
+    Axis { start: number("start"), stop: number("stop"), step: number("step") }
+}
+
+fn check_slice(name: &str, wanted: &Value, plan: &Plan<'_, '_>, bytes: &[u8]) {
+    assert_eq!(plan.selection().shape(), numbers(&wanted["shape"]), "{name}");
+    let touched: Vec<_> = plan.tiles().map(Result::unwrap).collect();
+    let coords: Vec<_> = touched.iter().map(|t| t.tile().coords().to_vec()).collect();
+    if wanted["chunks"] == "all" {
+        assert_eq!(coords.len() as u64, plan.selection().geometry().tile_count(), "{name}");
+    } else {
+        // A long list is given by both of its ends.
+        let mut parts = wanted["chunks"].as_array().unwrap().split(|chunk| chunk == "...");
+        let (first, last) = (parts.next().unwrap(), parts.next());
+        let numbers = |chunks: &[Value]| chunks.iter().map(numbers).collect::<Vec<_>>();
+        assert!(coords.starts_with(&numbers(first)), "{name}");
+        assert!(coords.ends_with(&numbers(last.unwrap_or(first))), "{name}");
+        assert!(last.is_some() || coords.len() == first.len(), "{name}");
+    }
+    if touched.iter().all(|t| t.is_raw()) {
+        assert_eq!(wanted["sha256"], sha256::hex(&read(plan, bytes)), "{name}");
+    }
+}
+
+/// A selection of raw tiles, copied run by run.
+fn read(plan: &Plan<'_, '_>, bytes: &[u8]) -> Vec<u8> {
+    let size = plan.selection().geometry().element().size() as usize;
+    let mut result = vec![0; plan.selection().byte_len() as usize];
+    for touched in plan.tiles().map(Result::unwrap) {
+        let tile = &bytes[touched.row().payload_offset() as usize..];
+        for run in touched.runs() {
+            for i in 0..run.count {
+                let from = &tile[(run.src + i * run.stride) as usize..][..size];
+                result[run.dst as usize + i as usize * size..][..size].copy_from_slice(from);
+            }
+        }
+    }
+    result
+}
+
+/// Opening by ranges comes to the same end as opening the whole.
+fn open_by_ranges(bytes: &[u8]) {
+    let len = bytes.len();
+    let mut need = Need { prefix: 0, tail: 0 };
+    for _ in 0..5 {
+        let (prefix, tail) = (&bytes[..need.prefix as usize], &bytes[len - need.tail as usize..]);
+        match File::open(prefix, tail, len as u64).unwrap() {
+            Open::Ready(file) => {
+                let whole = File::parse(bytes).unwrap();
+                assert_eq!(file.index().rows(), whole.index().rows());
+                assert_eq!(file.payload_end(), whole.payload_end());
+                return;
+            }
+            Open::More(more) => need = more,
+        }
+    }
+    panic!("not open after five rounds");
+}
+
+/// The rule that each fixture breaks.
+fn rule(file: &str) -> Option<Rule> {
+    Some(match &file["reject/".len()..][..2] {
+        "02" | "04" => Rule::O1,
+        "14" | "66" => Rule::O2,
+        "08" | "10" => Rule::O4,
+        "06" | "50" => Rule::O5,
+        "16" | "18" => Rule::O7,
+        "20" | "22" => Rule::O8,
+        "40" | "42" | "44" | "46" | "68" => Rule::O9,
+        "12" => Rule::V1,
+        "28" => Rule::V2,
+        "70" => Rule::V3,
+        "30" | "34" => Rule::V5,
+        "38" => Rule::V6,
+        "36" | "48" | "52" => Rule::F1,
+        "58" | "62" => Rule::F5,
+        "64" => Rule::F6, // accepted; only a strict reader minds
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_broken_file_meets_its_rule() {
+    let cases = json("reject.json");
+    let cases = cases["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 37);
+    for case in cases {
+        let (name, bytes) = (case["file"].as_str().unwrap(), bytes(case));
+        match (case["expect"].as_str().unwrap(), File::parse(&bytes)) {
+            ("reject-open" | "either", Err(error)) => {
+                assert!(rule(name).is_some(), "{name}");
+                assert_eq!(Rule::of(&error), rule(name), "{name}: {error}");
+            }
+            ("reject-validate", Ok(file)) => {
+                let error = file.validate().unwrap_err();
+                assert!(rule(name).is_some(), "{name}");
+                assert_eq!(Rule::of(&error), rule(name), "{name}: {error}");
+            }
+            ("flag", Ok(file)) => {
+                let mut rules = Vec::new();
+                let _ = file.check(&mut |finding| {
+                    rules.push(finding.rule);
+                    ControlFlow::Continue(())
+                });
+                assert!(rules.contains(&rule(name).unwrap()), "{name}: {rules:?}");
+                check_sum(name, case, &file, &bytes);
+            }
+            ("accept", Ok(file)) => {
+                file.validate().unwrap_or_else(|error| panic!("{name}: {error}"));
+                let strict = File::parse_strict(&bytes).err().and_then(|e| Rule::of(&e));
+                assert_eq!(strict, rule(name), "{name}");
+                check_sum(name, case, &file, &bytes);
+            }
+            // What is wrong is inside of a payload.
+            ("reject-read", Ok(file)) => file.validate().unwrap(),
+            (expect, found) => panic!("{name}: expected {expect}, found {found:?}"),
+        }
+    }
+}
+
+/// The values that come out of what is accepted: f32, of the dataset named or the only one.
+fn check_sum(name: &str, case: &Value, file: &File<'_>, bytes: &[u8]) {
+    let Some(sum) = case["values"]["sum"].as_f64() else { return };
+    let wanted = case["values"]["dataset"].as_str();
+    let dataset = wanted.map_or(file.directory().get(0), |wanted| file.directory().find(wanted));
+    let lookup = file.lookup(dataset.unwrap().id()).unwrap();
+    let result = read(&lookup.select_all().unwrap(), bytes);
+    let values = result.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+    assert_eq!(values.map(f64::from).sum::<f64>(), sum, "{name}");
+}
+
+#[test]
+fn names_that_climb_are_shown_and_not_exported() {
+    let bytes = fs::read(folder().join("reject/60_name_path_traversal.tet")).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let name = file.directory().get(0).unwrap().name();
+    assert!(name.contains(".."));
+    assert_eq!(EscapedName(name).to_string(), name);
+    assert!(check_export_name(name).is_err());
+}

@@ -1,0 +1,107 @@
+//! `api`: the public items of every published crate, as a snapshot that CI compares.
+//!
+//! rustdoc writes what it knows of a crate as JSON. One line is made of each public item, the lines are
+//! sorted and kept in `docs/api/CRATE.txt`. A change of the public interface is then a change that a review sees.
+//!
+//! The JSON is an unstable output of rustdoc, whose form belongs to one version of the compiler. The
+//! workspace pins its compiler, so that the form is known; another one is refused by its number.
+
+mod items;
+mod signature;
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::Command;
+use crate::args::Args;
+use crate::cargo_toml::members;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "api",
+    help: "compare the public items of published crates with their snapshots
+
+usage: cargo xtask api [--write]
+
+Documents each published library with all features, lists its public items and compares the lists with
+docs/api. --write replaces the snapshots: review the difference before it is committed.",
+    run,
+};
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let write = args.flag("--write");
+    args.end()?;
+    let mut changed = Vec::new();
+    for member in members(house)?.iter().filter(|member| member.published) {
+        if !house.path(&format!("crates/{}/src/lib.rs", member.name)).exists() {
+            continue; // a program has no interface for other crates
+        }
+        let lines = list(house, &member.name)?;
+        let path = house.path(&format!("docs/api/{}.txt", member.name));
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        if before == lines {
+            continue;
+        }
+        if write {
+            let folder = path.parent().context("the snapshot has a folder")?;
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, &lines))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            say(&format!("written: docs/api/{}.txt", member.name));
+        } else {
+            say(&difference(&member.name, &before, &lines));
+            changed.push(member.name.clone());
+        }
+    }
+    ensure!(
+        changed.is_empty(),
+        "the public items of {} changed: run `cargo xtask api --write` and review the difference",
+        changed.join(", ")
+    );
+    Ok(())
+}
+
+/// The public items of one crate, a line each.
+fn list(house: &House, package: &str) -> anyhow::Result<String> {
+    let words = ["rustdoc", "--quiet", "-p", package, "--lib", "--all-features", "--"];
+    let json = ["-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"];
+    // The pinned compiler is a stable one; the option is unstable.
+    house.cargo(&words).args(&json).env("RUSTC_BOOTSTRAP", "1").run()?;
+    let path = house.target().join("doc").join(format!("{}.json", package.replace('-', "_")));
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let krate: Value = serde_json::from_slice(&text).context("rustdoc wrote no JSON")?;
+    let version = krate["format_version"].as_u64();
+    ensure!(
+        version == Some(FORMAT_VERSION),
+        "rustdoc writes version {version:?} of its JSON, this command reads {FORMAT_VERSION}"
+    );
+    let mut lines = items::list(&krate);
+    lines.sort();
+    lines.dedup();
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+/// What was removed and what was added.
+fn difference(name: &str, before: &str, after: &str) -> String {
+    let lost = before.lines().filter(|line| !after.lines().any(|other| other == *line));
+    let new = after.lines().filter(|line| !before.lines().any(|other| other == *line));
+    let lost = lost.map(|line| format!("- {line}"));
+    let lines: Vec<String> = lost.chain(new.map(|line| format!("+ {line}"))).collect();
+    format!("{name}:\n{}", lines.join("\n"))
+}
+
+/// The version of rustdoc's JSON that the pinned compiler writes.
+const FORMAT_VERSION: u64 = 57;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_names_what_went_and_what_came() {
+        assert_eq!(difference("x", "a\nb\n", "b\nc\n"), "x:\n- a\n+ c");
+    }
+}
