@@ -99,7 +99,7 @@ mod tests {
             while !stop.is_set() {
                 std::thread::yield_now();
             }
-            drop(ended.send("stopped"));
+            ended.send("stopped").unwrap();
             Ok(())
         }));
         assert!(waiting.as_mut().now_or_never().is_none(), "polling does not compute");

@@ -219,7 +219,9 @@ mod tests {
         let mut table = ChunkTable::new(2);
         let keys = [[0, 0], [0, 1], [1, 0], [5, 5], [9, 9]];
         let bytes = [90, 10, 10, 10, 10];
-        keys.iter().for_each(|key| drop(table.number(key).unwrap()));
+        for key in keys {
+            table.number(&key).unwrap();
+        }
         for (shard, most, fits) in [
             (vec![4, 4], 110, Some(vec![4, 4])),
             (vec![4, 4], 109, Some(vec![4, 1])), // 4 x 2 and 2 x 2 hold the first three

@@ -47,9 +47,9 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
-#[cfg(all(not(feature = "internals"), feature = "local"))]
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
+#[cfg(all(not(feature = "internals"), feature = "local"))]
 use self::disk::Disk;
 #[cfg(all(feature = "internals", feature = "local"))]
 pub use self::disk::{Call, Disk};

@@ -172,7 +172,7 @@ async fn files_that_end_where_slices_do_lose_nothing() {
 }
 
 /// Copies a folder and all that is in it.
-fn copy(from: &std::path::Path, to: &std::path::Path) {
+fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -186,7 +186,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 }
 
 /// All files below a folder, with what is in them.
-fn files_below(at: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
+fn files_below(at: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let (mut found, mut folders) = (Vec::new(), vec![at.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -216,7 +216,7 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
     let old_layout = Layout::of(&old, &recipe, &mut go_on).unwrap();
     let wanted = folder.address("wanted.zarrvectors");
     create(&file, &wanted, &layout, &recipe, &mut go_on).await.unwrap();
-    let wanted = files_below(std::path::Path::new(&wanted));
+    let wanted = files_below(Path::new(&wanted));
     for (name, cells_gone) in [("removed", false), ("restored", false), ("restored", true)] {
         let address = folder.address("a.zarrvectors");
         let (store, work) = (folder.at("a.zarrvectors"), crate::ingest::folder(&address).unwrap());
