@@ -73,7 +73,9 @@ impl Plan {
         for step in &self.beside {
             self.beside(step, &build, &mut done).await?;
         }
-        build.publish(&root(&self.store, migration, &self.levels)).await?;
+        let root = root(&self.store, migration, &self.levels);
+        let root = build.declare_attributes(&root);
+        build.publish(&root).await?;
         Ok(done)
     }
 

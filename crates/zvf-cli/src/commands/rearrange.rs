@@ -9,7 +9,7 @@ use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::Coding;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
@@ -116,6 +116,10 @@ impl Paths {
         let refused = || format!("cannot rearrange {}", self.store);
         Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(&self.store);
+        if is_inside(address, &self.store) {
+            let usage = Usage::new("the new store would lie inside the store it is made of");
+            return Err(usage.with_hint("name a folder beside it").into());
+        }
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
             store: session.options(Timeouts::Batch),
@@ -151,6 +155,19 @@ impl Paths {
     }
 }
 
+/// Whether a folder that need not be there lies below another one.
+fn is_inside(new: &str, store: &str) -> bool {
+    let path = |address: &str| {
+        let address = address.strip_prefix("file://").unwrap_or(address);
+        (!address.contains("://")).then(|| std::path::absolute(address).ok()).flatten()
+    };
+    let (Some(new), Some(store)) = (path(new), path(store)) else { return false };
+    let Ok(store) = store.canonicalize() else { return false };
+    // The folder above it may be there under another name.
+    let above = new.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    above.is_some_and(|above| above.starts_with(store))
+}
+
 /// What was done.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
@@ -171,5 +188,29 @@ impl Done<'_> {
             "{}: {cells} cells of {} arrays in {objects} objects, {bytes}; {} other objects as they were",
             self.store, self.arrays, self.copied
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_not_made_inside_its_source() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/0")).unwrap();
+        std::fs::create_dir(dir.path().join("ab")).unwrap();
+        let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        for (new, inside) in [
+            ("a/inner", true),
+            ("a/0/inner/most", true),
+            ("ab/../a/inner", true),
+            ("a", false),
+            ("b", false),
+            ("ab/inner", false),
+        ] {
+            assert_eq!(is_inside(&at(new), &at("a")), inside, "{new}");
+        }
+        assert!(!is_inside("s3://bucket/a/inner", "s3://bucket/a"));
     }
 }

@@ -470,8 +470,34 @@ impl Build {
         self.0.room.held()
     }
 
-    /// Waits until everything is stored, then makes the store visible with this root document, which then
-    /// also declares every attribute that was written or taken over.
+    /// The root document with a declaration of every attribute that was written or taken over so far:
+    /// readers that cannot list find attributes by these alone. What it declares already stays.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
+    /// use zvf_metadata::{Axis, Dtype, Root, ZarrVectors, arrays::Column};
+    /// use zvf_store::{Build, BuildOptions, CellPlan};
+    ///
+    /// let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// let attributes = Column::new("attribute", "mass", Dtype::FLOAT32, 1, vec![0]).to_attributes();
+    /// let mass = build.cells("0/vertex_attributes/mass", CellPlan { attributes, ..CellPlan::new(vec![0], vec![0]) })?;
+    /// mass.finish(|_| {}).await?;
+    /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![5.0]]);
+    /// let root = build.declare_attributes(&Root::new(block, Axis::spatial(1).unwrap_or_default()));
+    /// let specs = root.zarr_vectors.attribute_specs().unwrap()?;
+    /// assert_eq!(specs.find("vertex", "mass").unwrap().dtype, "float32");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn declare_attributes(&self, root: &Root) -> Root {
+        self.0.declared.add_to(root)
+    }
+
+    /// Waits until everything is stored, then makes the store visible with this root document.
     ///
     /// # Errors
     ///
@@ -479,8 +505,7 @@ impl Build {
     /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
     /// before. But for the third, nothing is visible.
     pub async fn publish(self, root: &Root) -> Result<(), StoreError> {
-        let root = self.0.declared.add_to(root).print();
-        self.publish_text(root).await
+        self.publish_text(root.print()).await
     }
 
     /// [`publish`](Self::publish) with a root document as it is.

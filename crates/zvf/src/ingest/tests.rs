@@ -214,11 +214,11 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
     recipe.write.build.replace = true;
     let layout = Layout::of(&file, &recipe, &mut go_on).unwrap();
     let old_layout = Layout::of(&old, &recipe, &mut go_on).unwrap();
-    let wanted = folder.address("wanted.zarrvectors");
-    create(&file, &wanted, &layout, &recipe, &mut go_on).await.unwrap();
-    let wanted = files_below(Path::new(&wanted));
+    let address = folder.address("a.zarrvectors");
+    create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
+    let wanted = files_below(Path::new(&address));
+    fs::remove_dir_all(&address).unwrap();
     for (name, cells_gone) in [("removed", false), ("restored", false), ("restored", true)] {
-        let address = folder.address("a.zarrvectors");
         let (store, work) = (folder.at("a.zarrvectors"), crate::ingest::folder(&address).unwrap());
         create(&old, &address, &old_layout, &recipe, &mut go_on).await.unwrap();
         let backup = folder.at("backup");

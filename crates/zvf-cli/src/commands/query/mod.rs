@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
+use zvf::metadata::GeometryType;
 use zvf::{
     Answer, Columns, Figures, Kind, Level, LevelRule, Missing, Mode, ObjectId, Order, Plan,
     QueryError, Reader, Store, UnknownIds,
@@ -140,12 +141,14 @@ impl Query {
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, format, Some(&mut *out), &axes)?;
-        if self.stream {
+        if self.stream || self.streams_points(&reader, format) {
             let written =
                 stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices")))
                     .await?;
             drop(progress);
+            let left_out = sink.left_out();
             sink.finish()?;
+            session.tell(&mut *out, left_out)?;
             tell(session, out, reader.store(), None)?;
             session.tell(out, self.output.as_ref().map(|path| wrote(written, path)))?;
             return Ok(Outcome::Clean);
@@ -153,10 +156,22 @@ impl Query {
         let answer = advised(&reader, reader.run(&query).await).await?;
         drop(progress);
         sink.write(&answer.batch)?;
+        let left_out = sink.left_out();
         sink.finish()?;
+        session.tell(&mut *out, left_out)?;
         tell(session, out, reader.store(), Some(&answer))?;
         session.tell(out, self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
         Ok(Outcome::Clean)
+    }
+
+    /// Whether the answer is written as it comes without being told so: points alone, of which a file holds
+    /// the same either way, and of which there may be more than memory holds.
+    fn streams_points(&self, reader: &Reader, format: Format) -> bool {
+        let kinds = &reader.store().root().zarr_vectors.geometry_types;
+        let points = kinds.iter().all(|kind| kind.known() == Some(GeometryType::PointCloud));
+        let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
+        let plain = self.order.is_none() && !self.owners && !self.allow_missing;
+        format == Format::Npy && self.output.is_some() && points && whole && plain
     }
 
     /// The question that the arguments ask.

@@ -1,5 +1,6 @@
 //! Batches to a file or to standard output, in one of the formats.
 
+use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -75,6 +76,7 @@ pub(crate) struct Sink<'a> {
     without_elements: bool,
     axes: &'a [String],
     written: u64,
+    codes: BTreeSet<String>, // columns of which only codes are written
 }
 
 /// One file.
@@ -125,7 +127,7 @@ impl<'a> Sink<'a> {
                 Table::Csv(CsvWriter::new(out, &names))
             }
         });
-        Self { vertices, elements, without_elements, axes, written: 0 }
+        Self { vertices, elements, without_elements, axes, written: 0, codes: BTreeSet::new() }
     }
 
     /// Adds a batch.
@@ -148,8 +150,21 @@ impl<'a> Sink<'a> {
             let hint = "give --elements FILE, or --no-elements, or write jsonl or ply";
             return Err(usage.with_hint(hint).into());
         }
+        if matches!(self.vertices, Table::Npy(_)) {
+            let coded = batch.fields().iter().filter(|field| field.categories.is_some());
+            self.codes.extend(coded.map(|field| format!("{:?}", &*field.name)));
+        }
         self.written = self.written.saturating_add(u64::try_from(batch.len()).unwrap_or(0));
         self.vertices.write(batch, self.axes)
+    }
+
+    /// What the files do not hold of what was written to them, and how to keep it.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let names: Vec<&str> = self.codes.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("npy holds the codes of {names}, not what they stand for: write csv, jsonl or parquet")
+        })
     }
 
     /// Ends the files. They get their names only now.
