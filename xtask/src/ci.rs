@@ -52,7 +52,7 @@ fn summary(times: &[(&str, Duration, bool)]) {
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -71,6 +71,7 @@ const STEPS: [Step; 11] = [
     },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
     Step { name: "docs", run: |house| docs::run(house, Args::of(&["--check"])) },
+    Step { name: "commands", run: |house| docs::run(house, Args::of(&["--run"])) },
     Step { name: "features", run: |house| features::run(house, Args::default()) },
     Step { name: "no-std", run: |house| no_std::run(house, Args::of(&["--run"])) },
     Step { name: "deny", run: |house| deny::run(house, Args::default()) },

@@ -35,10 +35,10 @@ use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
 
-/// Look into Zarr Vectors stores, and get points, lines, graphs and meshes into and out of them.
+/// Read, query, write and check Zarr Vectors stores: points, lines, graphs, skeletons and meshes.
 ///
-/// A store is a folder, a .tet file that a store was packed into, or a URL of either: s3://bucket/prefix, http://host/path, and whichever other backends
-/// this build has.
+/// A store is a folder, a .tet file that a store was packed into, or a URL of either: s3://bucket/prefix,
+/// http://host/path, and the other backends of this build.
 #[derive(Debug, Parser)]
 #[command(name = "zvf", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = EXIT_CODES)]
@@ -51,18 +51,18 @@ pub(crate) struct Cli {
 
 /// What every subcommand takes.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Common {
-    /// Print machine-readable JSON instead of text for people.
+    /// Print JSON instead of text; errors, warnings and progress are lines of JSON on standard error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing on standard error but faults: no progress, no notices.
+    /// Print errors only: no progress and no notes on standard error.
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// A word for the backend, by its object_store name; may be repeated. Goes before the environment.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = key_value)]
+    /// Backend option, by its object_store name; may be repeated. Goes before the environment.
+    #[arg(long = "storage-option", alias = "storage", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
     storage: Vec<(String, String)>,
-    /// Bytes that reading may hold in memory, such as 512MiB or 2GB [default: 256MiB]; writing: 512MiB.
+    /// Memory limit in bytes, such as 512MiB or 2GB [default: 256MiB for reading, 512MiB for writing].
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<u64>,
 }
@@ -119,6 +119,11 @@ enum Command {
 }
 
 impl Cli {
+    /// Whether JSON is to be printed.
+    pub(crate) const fn is_json(&self) -> bool {
+        self.common.json
+    }
+
     /// Does what was asked.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         let Self { common, command } = self;
@@ -171,7 +176,7 @@ impl Cli {
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("KEY=VALUE is wanted".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
@@ -182,7 +187,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let unit = unit.trim().to_ascii_lowercase();
     let known = UNITS.into_iter().find(|(name, _)| *name == unit);
     let bytes = known.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
-    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "a size is wanted, such as 512MiB".to_owned())
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size, such as 512MiB".to_owned())
 }
 
 const UNITS: [(&str, u64); 11] = [
@@ -199,8 +204,9 @@ const UNITS: [(&str, u64); 11] = [
     ("g", 1 << 30),
 ];
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 looked and found faults, 2 bad request or unsupported, \
-    3 unreadable data, 4 not there or not allowed, 5 may pass (network, I/O), 130 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 problems found, 2 invalid request, 3 corrupt data, \
+    4 not found or denied, 5 transient I/O (a retry may succeed), 6 conflict with another writer, \
+    130 interrupted.";
 
 #[cfg(test)]
 mod tests {

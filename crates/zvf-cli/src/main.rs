@@ -6,10 +6,12 @@
 #![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod arguments;
 mod cli;
 mod commands;
 mod interrupt;
 mod outcome;
+mod progress;
 mod session;
 mod table;
 mod target;
@@ -19,5 +21,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    outcome::report(cli::Cli::parse().run())
+    match cli::Cli::try_parse() {
+        Ok(cli) => {
+            let json = cli.is_json();
+            outcome::report(cli.run(), json)
+        }
+        Err(error) => arguments::report(&error, arguments::ask_for_json(std::env::args_os())),
+    }
 }

@@ -3,17 +3,19 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use serde_json::json;
 use zvf::convert::ConvertError;
 use zvf::format::Class;
 
 use crate::interrupt::Interrupted;
+use crate::target::Refused;
 
 /// How a command ended that did what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Nothing to complain about.
     Clean,
-    /// It looked, and found faults, which it told.
+    /// It looked, and found faults, which it reported.
     Findings,
 }
 
@@ -46,8 +48,8 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The exit code, and one line when it could not be done.
-pub(crate) fn report(done: anyhow::Result<Outcome>) -> ExitCode {
+/// The exit code, and one line on standard error when it could not be done: text, or an object of JSON.
+pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let error = match done {
         Ok(Outcome::Clean) => return ExitCode::SUCCESS,
         Ok(Outcome::Findings) => return ExitCode::from(FINDINGS),
@@ -56,9 +58,17 @@ pub(crate) fn report(done: anyhow::Result<Outcome>) -> ExitCode {
     if is_closed_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    // Nobody can be told that standard error is closed.
-    let _ = writeln!(io::stderr().lock(), "zvf: {}", line(&error));
-    ExitCode::from(class(&error).exit_code())
+    let (line, class) = (line(&error), class(&error));
+    let text = if json {
+        let code = class.exit_code();
+        json!({"type": "error", "class": class.to_string(), "exit_code": code, "message": line})
+            .to_string()
+    } else {
+        format!("zvf: {line}")
+    };
+    // There is nowhere to report that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+    ExitCode::from(class.exit_code())
 }
 
 /// Contexts and the first error that speaks for itself; what it was caused by is in its words.
@@ -70,7 +80,28 @@ fn line(error: &anyhow::Error) -> String {
             break;
         }
     }
-    words.join(": ")
+    let line = words.join(": ");
+    match advise(class(error), &line) {
+        Some(advice) => format!("{line}; {advice}"),
+        None => line,
+    }
+}
+
+/// What to do about it, where only the command knows: its options.
+fn advise(class: Class, line: &str) -> Option<&'static str> {
+    match class {
+        Class::AlreadyExists if line.contains("prefix") => {
+            Some("give another prefix, or remove what is below it")
+        }
+        Class::AlreadyExists if !line.contains("--overwrite") => {
+            Some("give another name, or --overwrite to replace it")
+        }
+        Class::NotFound if line.contains("NoSuchBucket") => {
+            Some("there is no such bucket: check its name and region")
+        }
+        Class::LimitExceeded if !line.contains("--memory-limit") => Some("see --memory-limit"),
+        _ => None,
+    }
 }
 
 /// The kind of fault: that of the first error that has one.
@@ -93,6 +124,9 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     }
     if cause.is::<Interrupted>() {
         return Some(Class::Cancelled);
+    }
+    if cause.is::<Refused>() {
+        return Some(Class::AlreadyExists);
     }
     cause.downcast_ref::<io::Error>().map(io_class)
 }

@@ -1,18 +1,18 @@
 //! One run of the command: how stores are opened, and what is said on standard error meanwhile.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
 use zvf::inspect::advise;
 use zvf::{Kind, Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
+use crate::progress::Progress;
 
 /// What the subcommands share.
 #[derive(Debug)]
@@ -125,18 +125,9 @@ impl Session {
         Ok(Reader::new(self.batch_store(address).await?))
     }
 
-    /// Shows that something is going on, on a terminal, until it is dropped.
-    pub(crate) fn progress(&self, what: &'static str) -> Progress {
-        let shown = !self.common.quiet && io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target)
-            .with_style(ProgressStyle::default_spinner()) // the end is not known
-            .with_message(what);
-        if shown {
-            bar.enable_steady_tick(TICK);
-        }
-        Progress(bar)
+    /// Reports progress of `task` until it is dropped: a line on a terminal, lines of JSON with `--json`.
+    pub(crate) fn progress(&self, task: &'static str) -> Progress {
+        Progress::start(task, self.common.quiet, self.common.json)
     }
 
     /// Says each of `notices` once, after what was printed to `out`.
@@ -152,8 +143,12 @@ impl Session {
         let mut err = io::stderr().lock();
         let mut told = BTreeSet::new();
         for notice in notices {
-            if told.insert(notice.clone()) {
-                writeln!(err, "zvf: note: {notice}")?;
+            if !told.insert(notice.clone()) {
+                continue;
+            }
+            match self.common.json {
+                true => writeln!(err, "{}", json!({"type": "warning", "message": notice}))?,
+                false => writeln!(err, "zvf: note: {notice}")?,
             }
         }
         Ok(())
@@ -187,22 +182,3 @@ pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
     }
     words
 }
-
-/// Something that is going on.
-#[derive(Debug)]
-pub(crate) struct Progress(ProgressBar);
-
-impl Progress {
-    /// Says how far it is.
-    pub(crate) fn set(&self, message: String) {
-        self.0.set_message(message);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-const TICK: Duration = Duration::from_millis(200);

@@ -1,6 +1,6 @@
 //! Text for people: columns that line up, numbers that can be read.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 /// Rows of cells, each column as wide as its widest.
 #[derive(Debug, Default)]
@@ -106,10 +106,32 @@ pub(crate) fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-/// JSON on lines of its own.
+/// JSON for standard output: indented on a terminal, otherwise on one line.
 pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    match io::stdout().is_terminal() {
+        true => serde_json::to_writer_pretty(&mut *out, value),
+        false => serde_json::to_writer(&mut *out, value),
+    }
+    .map_err(io::Error::from)?;
     Ok(writeln!(out)?)
+}
+
+/// The number of items that a limit allows, where 0 stands for all.
+pub(crate) fn limit(n: u64) -> usize {
+    // More items than can be counted are all of them.
+    if n == 0 { usize::MAX } else { usize::try_from(n).unwrap_or(usize::MAX) }
+}
+
+/// A number with the fewest digits that give it back: an exponent instead of many zeros.
+pub(crate) fn number(x: f64) -> String {
+    let text = format!("{x:?}");
+    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// Floats in brackets.
+pub(crate) fn floats<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|x| number(*x)).collect();
+    format!("[{}]", numbers.join(", "))
 }
 
 const BYTE_UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -133,7 +155,20 @@ mod tests {
             assert_eq!(bytes(n), text);
         }
         assert_eq!((counted(1, "row"), counted(0, "row")), ("1 row".into(), "0 rows".into()));
-        assert_eq!(vector([1.5, -2.0]), "[1.5, -2]");
+        assert_eq!(vector([1, -2]), "[1, -2]");
+        assert_eq!(floats(&[1.5, -2.0]), "[1.5, -2]");
+        for (x, text) in [
+            (1e308, "1e308"),
+            (-1e300, "-1e300"),
+            (5e-324, "5e-324"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000"),
+            (f64::INFINITY, "inf"),
+            (-0.0, "-0"),
+        ] {
+            assert_eq!(number(x), text);
+        }
+        assert_eq!((limit(0), limit(7)), (usize::MAX, 7));
     }
 
     #[test]

@@ -67,6 +67,38 @@ impl NewFile {
     }
 }
 
+/// Refuses to replace a file that holds something, unless that is asked for. Devices, pipes and empty files
+/// have nothing to lose.
+///
+/// # Errors
+///
+/// With the class `AlreadyExists`, when `path` is a file with bytes in it.
+pub(crate) fn check_overwrite(path: &Path, overwrite: bool) -> anyhow::Result<()> {
+    let full = |found: fs::Metadata| found.is_file() && found.len() > 0;
+    if overwrite || !fs::metadata(path).is_ok_and(full) {
+        return Ok(());
+    }
+    Err(Refused { path: path.to_owned() }.into())
+}
+
+/// An output file that exists.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    path: PathBuf,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (class, path) = (zvf::format::Class::AlreadyExists, self.path.display());
+        write!(
+            f,
+            "{class} in {path}: expected a name that is free, found a file; give another name, or --overwrite"
+        )
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// Where bytes of one format go.
 pub(crate) enum Out<'a> {
     /// A file.

@@ -85,11 +85,20 @@ impl fmt::Display for Value {
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::UInt(value) => value.fmt(f),
+            // With the fewest digits that give the value back, and no long row of zeros.
+            Self::Float(value)
+                if value.is_finite() && !PLAIN.contains(&value.abs()) && *value != 0.0 =>
+            {
+                fmt::LowerExp::fmt(value, f)
+            }
             Self::Float(value) => value.fmt(f),
             Self::Text(value) => value.fmt(f),
         }
     }
 }
+
+/// Magnitudes that are written without an exponent.
+const PLAIN: std::ops::Range<f64> = 1e-5..1e16;
 
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
@@ -124,6 +133,24 @@ impl From<&str> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_print_shortest() {
+        for (x, text) in [
+            (1e308, "1e308"),
+            (-1.5e-300, "-1.5e-300"),
+            (5e-324, "5e-324"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000"),
+            (1e16, "1e16"),
+            (0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(Value::Float(x).to_string(), text);
+            assert!(x.is_nan() || text.parse() == Ok(x));
+        }
+    }
 
     #[test]
     fn numbers_compare_by_worth() {

@@ -3,6 +3,8 @@
 //! Each level is read back from what was written of it, so a level is made of what a reader will find. Links
 //! between levels are written when all levels are, and then the root.
 
+use std::collections::BTreeSet;
+
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
@@ -14,6 +16,7 @@ use crate::making::{self, Making};
 use crate::num::{to_u32, to_u64};
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
+use crate::rule::Rule;
 use crate::shape::Rules;
 use crate::{Options, PyramidError, additive, levels, links};
 
@@ -93,6 +96,30 @@ async fn replace(
     levels::end(build, made).await
 }
 
+/// Refuses a rule for an attribute that level 0 does not have.
+async fn check_rules(store: &Store, rules: &[(String, Rule)]) -> Result<(), PyramidError> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let mut names = BTreeSet::new();
+    for (_, level) in ladder::kinds(&LevelReader::open(store, Level(0)).await?).await? {
+        names.extend(level.attribute_names().await?.names);
+        names.extend(level.link_attribute_names().await?.names);
+    }
+    match rules.iter().find(|(name, _)| !names.contains(name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let known: Vec<String> = names.into_iter().collect();
+            let found = format!("{name:?}, where there is {}", known.join(", "));
+            Err(PyramidError::Setting {
+                what: "a rule",
+                expected: "an attribute of level 0",
+                found,
+            })
+        }
+    }
+}
+
 /// Level 0 put together again, and others made of that.
 async fn anew(
     address: &str,
@@ -130,6 +157,7 @@ async fn all(
         let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
         known.push((Names::of(&level).await?, explicit));
     }
+    check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     while let Some(steps) = ladder.level(to_u32(reports.len()).saturating_add(1), &below) {

@@ -216,7 +216,7 @@ impl Schema {
     }
 
     /// Shards of fewer cells where those of one would take more than `bytes` while they are written: cells wait
-    /// in memory until their shard is whole. A part of the writer's memory without.
+    /// in memory until their shard is whole.
     ///
     /// Whoever builds one store in several processes gives all of them the same number.
     #[must_use]

@@ -11,8 +11,7 @@ use crate::house::House;
 
 /// Links that lead nowhere, and pages that no link of the table of contents leads to.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
-    let mut pages = vec![house.path("README.md"), house.path("CHANGELOG.md")];
-    pages_in(&house.path("docs/src"), &mut pages)?;
+    let pages = pages(house)?;
     let mut problems = Vec::new();
     for page in &pages {
         let text =
@@ -34,6 +33,13 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// All pages of the book, and the top-level ones.
+pub(super) fn pages(house: &House) -> anyhow::Result<Vec<PathBuf>> {
+    let mut pages = vec![house.path("README.md"), house.path("CHANGELOG.md")];
+    pages_in(&house.path("docs/src"), &mut pages)?;
+    Ok(pages)
 }
 
 fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {

@@ -1,10 +1,12 @@
 //! `docs`: the book and the pages of the API.
 //!
-//! The book is plain Markdown below `docs/src`; reading it needs no tool. What can be said by the
-//! library itself is generated ([`generated`]), and every link between pages is followed ([`links`]).
+//! The book is plain Markdown below `docs/src`; reading it needs no tool. What the
+//! library knows itself is generated ([`generated`]), every link between pages is followed ([`links`]), and
+//! every command is run ([`run`]).
 
 mod generated;
 mod links;
+mod run;
 
 use anyhow::ensure;
 
@@ -17,14 +19,21 @@ pub(crate) const COMMAND: Command = Command {
     name: "docs",
     help: "write the generated pages, check links, build book and API pages
 
-usage: cargo xtask docs [--check]
+usage: cargo xtask docs [--check | --run]
 
 --check fails when a generated page is out of date. The book is built when mdbook is installed;
-its links are checked either way. Warnings of rustdoc are errors.",
+its links are checked either way. Warnings of rustdoc are errors.
+
+--run builds the command and runs every command that the book, the README and --help show, each page
+on stores of its own, and fails when one ends with another exit code than shown.",
     run,
 };
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    if args.flag("--run") {
+        args.end()?;
+        return run::run(house);
+    }
     let mode = Mode::of(&mut args);
     args.end()?;
     generated::settle(house, mode)?;

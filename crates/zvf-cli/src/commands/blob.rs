@@ -1,4 +1,4 @@
-//! `zvf blob show` and `zvf blob check`.
+//! `zvf blob show` and `zvf blob validate`.
 
 use std::fs;
 use std::io::Write;
@@ -19,8 +19,8 @@ pub(crate) enum Blob {
     /// Show what a blob holds.
     #[command(after_help = EXAMPLES)]
     Show(Show),
-    /// Say what is wrong with a blob; exit code 1 when something is.
-    #[command(after_help = EXAMPLES)]
+    /// Check a blob against the format; exit code 1 when something is wrong.
+    #[command(name = "validate", alias = "check", after_help = EXAMPLES)]
     Check(Check),
 }
 
@@ -29,12 +29,12 @@ pub(crate) enum Blob {
 pub(crate) struct Show {
     #[command(flatten)]
     what: What,
-    /// How many items to list.
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    items: usize,
+    /// How many items to list; 0 lists all.
+    #[arg(long = "limit", alias = "items", default_value_t = 20, value_name = "N")]
+    items: u64,
 }
 
-/// `check`.
+/// `validate`.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -94,7 +94,7 @@ struct What {
 impl Blob {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let (report, strict, show) = match self {
-            Self::Show(Show { what, items }) => (what.report(items)?, false, true),
+            Self::Show(Show { what, items }) => (what.report(table::limit(items))?, false, true),
             Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
         };
         if session.json() {
@@ -118,8 +118,8 @@ impl What {
             Some(kind) => kind.replace('-', "_").parse()?,
             None => BlobKind::guess(blob).ok_or_else(|| {
                 let kinds = BlobKind::ALL.map(BlobKind::word).join(", ");
-                Usage::new("the first bytes do not tell what the blob is").with_hint(format!(
-                    "say --kind, one of {kinds}; or --framed for a stored chunk"
+                Usage::new("the first bytes are of no known kind").with_hint(format!(
+                    "give --kind, one of {kinds}; or --framed for a stored chunk"
                 ))
             })?,
         };
@@ -152,7 +152,7 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
             writeln!(out, "    {item}")?;
         }
         if report.more_items > 0 && !report.items.is_empty() {
-            writeln!(out, "    and {} more: see --items", table::count(report.more_items))?;
+            writeln!(out, "    and {} more: see --limit", table::count(report.more_items))?;
         }
     }
     for finding in &report.findings {
@@ -168,6 +168,6 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
 const EXAMPLES: &str = "Examples:
   zvf blob show store.tet
   zvf blob show --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0
-  zvf blob check --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 1200
-  zvf blob check --kind shard_index --cells 64 brain.zarrvectors/0/vertices/c/0/0/0
+  zvf blob validate --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 400
+  zvf blob validate --kind shard_index --cells 512 sharded.zarrvectors/0/vertices/c/0/0/0
   zvf blob show --kind link_cell --framed --item int64 --width 2 brain.zarrvectors/0/links/0/0.0.0/c/0/0/0";

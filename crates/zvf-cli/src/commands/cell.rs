@@ -13,12 +13,12 @@ use crate::table::{self, Table};
 
 /// Decode one chunk of a level: its fragments, rows and attributes.
 ///
-/// For those who debug a writer. What cannot be read is told, and the exit code is then 1.
+/// For debugging a writer. What cannot be read is reported, and the exit code is then 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf cell brain.zarrvectors 0.1.2
-  zvf cell brain.zarrvectors -1.0.3 --level 1 --rows 100
-  zvf cell --json brain.zarrvectors 0.1.2 | jq .fragments")]
+  zvf cell brain.zarrvectors 0.1.1
+  zvf cell brain.zarrvectors 0.0.0 --level 1 --limit 100
+  zvf cell --json brain.zarrvectors 0.1.1 | jq .fragments")]
 pub(crate) struct Cell {
     /// The store: a folder or a URL.
     store: String,
@@ -31,8 +31,8 @@ pub(crate) struct Cell {
     /// The cell of this kind, where the store holds several [default: the first].
     #[arg(long)]
     kind: Option<Kind>,
-    /// How many rows to show.
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    /// How many rows to show; 0 shows all.
+    #[arg(long = "limit", alias = "rows", default_value_t = 20, value_name = "N")]
     rows: u64,
 }
 
@@ -46,7 +46,8 @@ impl Cell {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
-        let view = CellView::of(level, &key, self.rows).await?;
+        let view =
+            CellView::of(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
         if session.json() {
             table::json(&view, out)?;
         } else {
@@ -62,7 +63,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     let (rows, fragments) = (table::counted(rows, "row"), table::counted(fragments, "fragment"));
     writeln!(out, "chunk {}: {rows}, {fragments}", view.chunk)?;
     if let Some([low, high]) = &view.bounds {
-        writeln!(out, "  box         {} to {}", table::vector(low), table::vector(high))?;
+        writeln!(out, "  box         {} to {}", table::floats(low), table::floats(high))?;
     }
     let tiles = if view.tiles {
         "they partition the rows in order"
@@ -94,7 +95,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let more = view.rows.saturating_sub(u64::try_from(view.vertices.len()).unwrap_or(0));
     if more > 0 {
-        writeln!(out, "  and {more} more rows: see --rows")?;
+        writeln!(out, "  and {more} more rows: see --limit")?;
     }
     for fault in &view.faults {
         writeln!(out, "fault: {fault}")?;

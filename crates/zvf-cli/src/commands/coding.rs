@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! --codec none | zstd[:LEVEL] | gzip[:LEVEL] | blosc[:LEVEL]      --checksum
-//! of blosc alone: --compressor --shuffle --typesize --block-size
+//! of blosc alone: --blosc-compressor --blosc-shuffle --blosc-typesize --blosc-block-size
 //! ```
 
 use clap::Args;
@@ -10,30 +10,30 @@ use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, Codecs};
 
 use crate::outcome::Usage;
 
-/// How cells are kept.
+/// How cells are encoded.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Codec")]
 pub(crate) struct Coding {
-    /// How cells are kept: none, zstd, gzip or blosc; zstd:9 says how hard it tries.
+    /// How cells are encoded: none, zstd, gzip or blosc; zstd:9 sets the level.
     ///
     /// Cells that are not compressed can be read by byte range, and those under blosc by block; under
-    /// zstd and gzip a reader takes whole cells. Levels: zstd -7 to 22 (3 unless told), gzip and blosc 0
-    /// to 9 (5 unless told).
+    /// zstd and gzip a reader takes whole cells. Levels: zstd -7 to 22 (default 3), gzip and blosc 0 to 9
+    /// (default 5).
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = codec)]
     codec: Option<Codec>,
-    /// What compresses the blocks of blosc: blosclz, lz4, lz4hc, zlib or zstd.
-    #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = compressor)]
+    /// The compressor of Blosc: blosclz, lz4, lz4hc, zlib or zstd.
+    #[arg(long = "blosc-compressor", alias = "compressor", value_name = "NAME", default_value = "zstd", value_parser = compressor)]
     compressor: BloscCompressor,
-    /// What is done to the blocks of blosc before: noshuffle, shuffle or bitshuffle.
-    #[arg(long, value_name = "NAME", default_value = "shuffle", value_parser = shuffle)]
+    /// The filter of Blosc: noshuffle, shuffle or bitshuffle.
+    #[arg(long = "blosc-shuffle", alias = "shuffle", value_name = "NAME", default_value = "shuffle", value_parser = shuffle)]
     shuffle: BloscShuffle,
-    /// Bytes of an item, for the shuffle of blosc.
-    #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    /// Bytes per item, for the filter of Blosc.
+    #[arg(long = "blosc-typesize", alias = "typesize", value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     typesize: u8,
-    /// Bytes of a block of blosc: as much is read for one fragment.
-    #[arg(long, value_name = "SIZE", value_parser = block_size, default_value = "16KiB")]
+    /// Bytes per block of Blosc: the unit that is read for one fragment.
+    #[arg(long = "blosc-block-size", alias = "block-size", value_name = "SIZE", value_parser = block_size, default_value = "16KiB")]
     block_size: u32,
-    /// Put a CRC-32C around each cell. Cells are then read whole.
+    /// Add a CRC-32C to each cell. Cells are then read whole.
     #[arg(long)]
     checksum: bool,
 }
@@ -55,7 +55,7 @@ impl Coding {
 
     /// The codecs of cells, which must be named.
     pub(crate) fn named(&self) -> Result<Codecs, Usage> {
-        let missing = || Usage::new("--codec is wanted: none, zstd, gzip or blosc");
+        let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
         self.codec.map(|codec| self.of(codec)).ok_or_else(missing)
     }
 
@@ -76,6 +76,60 @@ impl Coding {
     }
 }
 
+/// Zstandard or nothing, where no other codec is possible.
+#[derive(Args, Debug)]
+pub(crate) struct Zstd {
+    /// How data is encoded: none or zstd; zstd:9 sets the level, -7 to 22 (default 3) [default: none].
+    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd, conflicts_with = "zstd")]
+    codec: Option<ZstdLevel>,
+    /// The level alone, as older command lines give it.
+    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true, hide = true)]
+    zstd: Option<i32>,
+}
+
+/// The level of Zstandard, where data is compressed.
+#[derive(Clone, Copy, Debug)]
+struct ZstdLevel(Option<i32>);
+
+impl Zstd {
+    /// The level, or `None` where data is not compressed.
+    pub(crate) fn level(&self) -> Result<Option<i32>, Usage> {
+        match (self.codec, self.zstd) {
+            (Some(ZstdLevel(level)), _) => Ok(level),
+            (None, Some(level)) if !(-7..=22).contains(&level) => {
+                Err(Usage::new(format!("zstd has levels -7 to 22, not {level}")))
+            }
+            (None, level) => Ok(level),
+        }
+    }
+}
+
+/// Cells per shard, or `None` for no shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shards(pub(crate) Option<Vec<u64>>);
+
+/// Parses `8`, `16,16,4` or `none`.
+pub(crate) fn shards(text: &str) -> Result<Shards, String> {
+    if text == "none" {
+        return Ok(Shards(None));
+    }
+    let cells = text.split(',').map(|n| n.trim().parse().ok().filter(|n| *n > 0));
+    let cells: Option<Vec<u64>> = cells.collect();
+    let wanted = || "expected a number of cells, one for each axis, or none".to_owned();
+    cells.map(|cells| Shards(Some(cells))).ok_or_else(wanted)
+}
+
+fn zstd(text: &str) -> Result<ZstdLevel, String> {
+    match codec(text) {
+        Ok(Codec::None) => Ok(ZstdLevel(None)),
+        Ok(Codec::Zstd(level)) => Ok(ZstdLevel(Some(level))),
+        Ok(Codec::Gzip(_) | Codec::Blosc(_)) => {
+            Err("expected none or zstd, with a level as in zstd:9".to_owned())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn codec(text: &str) -> Result<Codec, String> {
     let (name, level) = match text.split_once(':') {
         Some((name, level)) => (name, Some(level)),
@@ -86,7 +140,7 @@ fn codec(text: &str) -> Result<Codec, String> {
         "zstd" => within(level, 3, -7, 22).map(Codec::Zstd),
         "gzip" => within(level, 5, 0, 9).map(Codec::Gzip),
         "blosc" => within(level, 5, 0, 9).map(Codec::Blosc),
-        _ => Err("none, zstd, gzip or blosc is wanted, with a level as in zstd:9".to_owned()),
+        _ => Err("expected none, zstd, gzip or blosc, with a level as in zstd:9".to_owned()),
     }
 }
 
@@ -96,20 +150,20 @@ where
 {
     let Some(level) = level else { return Ok(usual) };
     let known = level.parse().ok().filter(|level| *level >= low && *level <= high);
-    known.ok_or_else(|| format!("a level from {low} to {high} is wanted"))
+    known.ok_or_else(|| format!("expected a level from {low} to {high}"))
 }
 
 fn compressor(name: &str) -> Result<BloscCompressor, String> {
     BloscCompressor::named(name)
-        .ok_or_else(|| "blosclz, lz4, lz4hc, zlib or zstd is wanted".to_owned())
+        .ok_or_else(|| "expected blosclz, lz4, lz4hc, zlib or zstd".to_owned())
 }
 
 fn shuffle(name: &str) -> Result<BloscShuffle, String> {
-    BloscShuffle::named(name).ok_or_else(|| "noshuffle, shuffle or bitshuffle is wanted".to_owned())
+    BloscShuffle::named(name).ok_or_else(|| "expected noshuffle, shuffle or bitshuffle".to_owned())
 }
 
 fn block_size(text: &str) -> Result<u32, String> {
     let size = crate::cli::size(text)?;
     let fits = u32::try_from(size).ok().filter(|size| (1..1 << 31).contains(size));
-    fits.ok_or_else(|| "from one byte to less than 2 GiB are wanted".to_owned())
+    fits.ok_or_else(|| "expected from one byte to less than 2 GiB".to_owned())
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Make a store of files of other formats: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
+/// Create a store from files: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
 ///
 /// Files are read twice: to see how many vertices they hold and where, and to write them. The store is
 /// there when it is whole; what fails or is stopped leaves none. Killed before the end of large input of one
@@ -53,9 +53,13 @@ impl Create {
         let (recipe, stop) = self.how.recipe(session)?;
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
+        let total = AtomicU64::new(0); // vertices, once the files were looked through
         let progress = &mut |stage: Stage, vertices: u64| {
-            let vertices = table::count(vertices);
-            bar.set(format!("[{}/{}] {stage}: {vertices} vertices", stage.number(), Stage::ALL));
+            let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::ALL);
+            match total.load(Ordering::Relaxed) {
+                0 => bar.set(format!("{prefix}{} vertices", table::count(vertices))),
+                total => bar.advance(&prefix, vertices, total, "vertices"),
+            }
             let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -66,6 +70,7 @@ impl Create {
             drop(bar);
             return print(&layouts, None, session, out);
         }
+        total.store(layouts.iter().map(|layout| layout.vertices).sum(), Ordering::Relaxed);
         let made = layouts.create(&self.store, &recipe, progress).await;
         let report = made.with_context(|| self.context())?;
         drop(bar);
@@ -74,7 +79,7 @@ impl Create {
 
     fn context(&self) -> String {
         let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
-        format!("cannot make {} of {}", self.store, files.join(", "))
+        format!("cannot create {} from {}", self.store, files.join(", "))
     }
 }
 
@@ -166,5 +171,5 @@ const EXAMPLES: &str = "Examples:
   zvf create points.csv points.zarrvectors
   zvf create --dry-run survey.csv survey.zarrvectors --positions lon,lat,height --object track --kind polyline
   zvf create brain.trk s3://bucket/brain.zarrvectors --codec zstd
-  zvf create scan.ply scan.zarrvectors --triangles --chunk 50,50,50
-  zvf create cortex.ply neurons/*.swc tracts.trk brain.zarrvectors";
+  zvf create scan.ply surface.zarrvectors --triangles --chunk-shape 50,50,50
+  zvf create cortex.ply neurons/*.swc tracts.trk all.zarrvectors --triangles";

@@ -16,7 +16,7 @@ use crate::table::{self, Table};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf group tracts.zarrvectors
-  zvf group tracts.zarrvectors 0 left_hemisphere --limit 100
+  zvf group sl3_streamlines.zarrvectors 0 group_1 --limit 100
   zvf group --json tracts.zarrvectors | jq '.[] | [.name, .members]'")]
 pub(crate) struct Group {
     /// The store: a folder or a URL.
@@ -26,9 +26,9 @@ pub(crate) struct Group {
     /// The level.
     #[arg(long, default_value_t = 0)]
     level: u32,
-    /// How many members of each group to show.
+    /// How many members of each group to show; 0 shows all.
     #[arg(long, default_value_t = 20, value_name = "N")]
-    limit: u32,
+    limit: u64,
 }
 
 impl Group {
@@ -43,7 +43,7 @@ impl Group {
             [] => None,
             names => Some(numbers(&level, names).await?),
         };
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let most = table::limit(self.limit);
         let groups = GroupView::of(&level, wanted.as_deref(), most).await?;
         match session.json() {
             true => table::json(&groups, out)?,

@@ -13,14 +13,14 @@ use zvf::store::BuildOptions;
 use zvf::write::WriteOptions;
 use zvf::{OpenOptions, Timeouts};
 
-use crate::commands::coding::Coding;
+use crate::commands::coding::{Coding, Shards, shards};
 use crate::outcome::Usage;
 use crate::session::Session;
 
 /// How to make a store.
 #[derive(Args, Debug)]
 pub(crate) struct How {
-    /// The format of the file [default: what its first bytes and its name tell].
+    /// The format of the file [default: from its first bytes and its extension].
     #[arg(long, value_parser = format, help_heading = "Input")]
     format: Option<Format>,
     /// What the geometry is, where the file does not say.
@@ -32,8 +32,8 @@ pub(crate) struct How {
     /// The column of the object that a vertex belongs to [default: object, where there is one].
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     object: Option<String>,
-    /// The attributes that are wanted, or none [default: all other columns].
-    #[arg(long, value_name = "NAMES", help_heading = "Input")]
+    /// The attributes to store, or none [default: all other columns].
+    #[arg(long = "attributes", alias = "columns", value_name = "NAMES", help_heading = "Input")]
     columns: Option<String>,
     /// The type of a column of text, such as label=uint8 or name=<U20; may be repeated.
     #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type, help_heading = "Input")]
@@ -48,28 +48,32 @@ pub(crate) struct How {
     /// after those of the files before it].
     #[arg(long, help_heading = "Input")]
     keep_ids: bool,
-    /// The shape of a chunk, such as 100,100,50.
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
+    /// The shape of a chunk, such as 100,100,50; one length is for all axes.
+    #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
     chunk: Vec<f64>,
-    /// The shape of a bin: points are found by bins. A chunk has a whole number of them.
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "Layout")]
+    /// The shape of a bin: points are indexed by bins. A chunk has a whole number of bins per axis.
+    #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
     bin: Vec<f64>,
-    /// Vertices that a chunk should have, where its shape is not given.
+    /// Vertices that a chunk should hold, where its shape is not given.
     #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
     per_chunk: u64,
-    /// Write an object for each chunk, however many there are.
-    #[arg(long, help_heading = "Layout")]
+    /// Chunks per shard on each axis, one number for all axes, or none for one object per chunk [default:
+    /// shards from 64 chunks on].
+    #[arg(long, value_name = "N[,N...]|none", value_parser = shards, conflicts_with = "no_shard", help_heading = "Layout")]
+    shard: Option<Shards>,
+    /// `--shard none`, as older command lines write it.
+    #[arg(long, hide = true)]
     no_shard: bool,
     /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
     #[command(flatten)]
     coding: Coding,
-    /// Replace a store that is there, in one step; not on object stores.
+    /// Replace a store that exists, in one step; not on object stores.
     #[arg(long)]
     overwrite: bool,
-    /// Where to put aside what does not fit in memory [default: the folder for temporary files].
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder for what does not fit in memory [default: the folder for temporary files].
+    #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER")]
     temp_dir: Option<PathBuf>,
 }
 
@@ -123,7 +127,8 @@ impl How {
             bins: some(&self.bin),
             per_chunk: self.per_chunk,
             keep_ids: self.keep_ids,
-            shard: !self.no_shard,
+            shard: !self.no_shard && self.shard != Some(Shards(None)),
+            shard_shape: self.shard.as_ref().and_then(|Shards(cells)| cells.clone()),
             codecs: self.coding.codecs(),
             write,
         };
@@ -141,24 +146,28 @@ pub(crate) fn room(session: &Session) -> OpenOptions {
 
 const LEAST: u64 = 64 << 20;
 
+fn length(text: &str) -> Result<f64, String> {
+    let length = text.trim().parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0);
+    length.ok_or_else(|| "expected a length above 0, such as 100 or 0.5".to_owned())
+}
+
 fn format(text: &str) -> Result<Format, String> {
     let known = Format::ALL.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     known.map(|(_, format)| format).ok_or_else(|| {
         let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
-        format!("one of {} is wanted", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {
-    let (name, dtype) = text.split_once('=').ok_or("NAME=TYPE is wanted, such as label=uint8")?;
-    let dtype =
-        Dtype::parse(dtype).map_err(|_unknown| "a type is wanted, such as uint8 or <U20")?;
+    let (name, dtype) = text.split_once('=').ok_or("expected NAME=TYPE, such as label=uint8")?;
+    let dtype = Dtype::parse(dtype).map_err(|_unknown| "expected a type, such as uint8 or <U20")?;
     Ok((name.to_owned(), dtype))
 }
 
 fn float_type(text: &str) -> Result<Dtype, String> {
     match text {
         "float32" | "float64" => Dtype::parse(text).map_err(|error| error.to_string()),
-        _ => Err("float32 or float64 is wanted".to_owned()),
+        _ => Err("expected float32 or float64".to_owned()),
     }
 }

@@ -3,27 +3,34 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::inspect::{AttributeSummary, LevelSummary, LinkSummary, Summary};
+use serde_json::json;
+use zvf::inspect::{AttributeStats, AttributeSummary, LevelSummary, LinkSummary, Summary};
+use zvf::{Kind, Level};
 
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::{self, Table};
 
-/// Show what a store is and holds: version, axes, bounds, levels, attributes, sizes.
+/// Show what a store contains: version, axes, bounds, levels, attributes, sizes.
 ///
-/// Reads documents, not data. A level that cannot be read is shown with the reason, and the exit code
-/// is then 1.
+/// Reads metadata, and data only with --stats. A level that cannot be read is shown with the reason, and the
+/// exit code is then 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf info brain.zarrvectors
-  zvf info --fast s3://bucket/brain.zarrvectors
+  zvf info --stats brain.zarrvectors
+  zvf info --no-sizes s3://bucket/brain.zarrvectors
   zvf info --json brain.zarrvectors | jq '.levels[] | [.level, .vertices]'")]
 pub(crate) struct Info {
     /// The store: a folder or a URL.
     store: String,
-    /// Do not list objects: sizes stay unknown.
-    #[arg(long)]
+    /// Do not list stored objects: sizes stay unknown.
+    #[arg(long = "no-sizes", alias = "fast")]
     fast: bool,
+    /// Read all values of level 0, and print minimum, maximum, mean and missing values of each attribute.
+    #[arg(long)]
+    stats: bool,
 }
 
 impl Info {
@@ -39,16 +46,70 @@ impl Info {
             progress.set("listing".to_owned());
             summary = summary.with_stored(&store).await?;
         }
+        let stats = if self.stats { self.stats(session, &progress).await? } else { Vec::new() };
         drop(progress);
         if session.json() {
+            let mut summary = serde_json::to_value(&summary)?;
+            if let Some(summary) = summary.as_object_mut().filter(|_| self.stats) {
+                let one = |(kind, stats): &(String, Vec<AttributeStats>)| json!({"kind": kind, "attributes": stats});
+                summary.insert("stats".to_owned(), stats.iter().map(one).collect());
+            }
             table::json(&summary, out)?;
         } else {
             print(&self.store, &summary, out)?;
+            stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
         }
         session.tell_notices(out, &store)?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }
+}
+
+impl Info {
+    /// The values of level 0, kind by kind.
+    async fn stats(
+        &self,
+        session: &Session,
+        progress: &Progress,
+    ) -> anyhow::Result<Vec<(String, Vec<AttributeStats>)>> {
+        let reader = session.reader(&self.store).await?;
+        let level = reader.level(Level(0)).await.map_err(zvf::Error::from)?;
+        let kinds: Vec<Kind> =
+            level.kinds().first().copied().into_iter().chain(level.kinds_beside()).collect();
+        let mut all = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            let on_progress =
+                &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
+            let stats = AttributeStats::read(&reader, Level(0), Some(kind), on_progress).await?;
+            all.push((kind.to_string(), stats));
+        }
+        Ok(all)
+    }
+}
+
+fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "\nvalues of {kind}, level 0")?;
+    if stats.is_empty() {
+        return Ok(writeln!(out, "  no attributes")?);
+    }
+    let mut table =
+        Table::new(&["scope", "attribute", ">values", ">min", ">max", ">mean", ">nulls", ">nans"]);
+    for one in stats {
+        let value = |value: &Option<serde_json::Value>| {
+            value.as_ref().map_or_else(|| "-".to_owned(), table::plain)
+        };
+        table.row(vec![
+            one.scope.to_owned(),
+            one.name.clone(),
+            table::count(one.values),
+            value(&one.min),
+            value(&one.max),
+            one.mean.map_or_else(|| "-".to_owned(), table::number),
+            table::count(one.nulls),
+            table::count(one.nans),
+        ]);
+    }
+    Ok(table.print("  ", out)?)
 }
 
 fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -66,16 +127,16 @@ fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Resul
     });
     say("axes", &axes.collect::<Vec<_>>().join(", "))?;
     let [low, high] = &summary.bounds;
-    say("bounds", &format!("{} to {}", table::vector(low), table::vector(high)))?;
+    say("bounds", &format!("{} to {}", table::floats(low), table::floats(high)))?;
     if let Some(offset) = &summary.coordinate_offset {
-        say("offset", &table::vector(offset))?;
+        say("offset", &table::floats(offset))?;
     }
     if let Some(crs) = &summary.crs {
         say("crs", &crs.as_str().map_or_else(|| crs.to_string(), str::to_owned))?;
     }
-    say("chunks", &table::vector(&summary.chunk_shape))?;
+    say("chunks", &table::floats(&summary.chunk_shape))?;
     if let Some(bins) = &summary.bin_shape {
-        say("bins", &table::vector(bins))?;
+        say("bins", &table::floats(bins))?;
     }
     if !summary.capabilities.is_empty() {
         say("features", &listed(&summary.capabilities))?;
@@ -140,7 +201,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
             table::maybe(level.objects),
             table::maybe(level.groups),
             level.stored.map_or_else(|| "-".to_owned(), |stored| table::bytes(stored.bytes)),
-            table::vector(&level.chunk_shape),
+            table::floats(&level.chunk_shape),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),
             codecs.trim_end().to_owned(),
             made_by(level),
@@ -167,7 +228,8 @@ fn made_by(level: &LevelSummary) -> String {
         };
     };
     let additive = if level.additive { ", an addition" } else { "" };
-    let error = level.error.map(|error| format!(", within {error}")).unwrap_or_default();
+    let error =
+        level.error.map(|error| format!(", within {}", table::number(error))).unwrap_or_default();
     format!("{} from {parent}{error}{additive}", level.method)
 }
 

@@ -20,7 +20,7 @@ use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
-/// Make a store of files of other formats with many processes: plan, run every task, finish.
+/// Create a store from files with many processes: plan, run every task, finish.
 ///
 /// The plan divides the work into tasks that know nothing of each other. Each may be run by any process that
 /// sees the files and the folder of the plan, as often as wanted; a task that was killed is run again.
@@ -80,7 +80,7 @@ struct Place {
     /// The store to make: a folder that is not there, or a URL.
     store: String,
     /// The folder of the plan, on the file system of a store in a folder [default: hidden, beside the store].
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long = "work-dir", alias = "work", value_name = "FOLDER")]
     work: Option<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ impl Place {
         let folder = self.work.clone().or_else(|| folder(&self.store));
         folder.ok_or_else(|| {
             let usage = Usage::new("a store at a URL needs a folder for its plan");
-            usage.with_hint("name one that every process sees with --work").into()
+            usage.with_hint("name one that every process sees with --work-dir").into()
         })
     }
 

@@ -17,11 +17,11 @@ use crate::table::{self, Table};
 /// Show which vertices of one level stand for which of another.
 ///
 /// Towards a coarser level these are the parents of a vertex, towards a finer one its children. A store has
-/// such links when its levels were built with them: see "zvf pyramid --links".
+/// such links when its levels were built with them: see "zvf pyramid --cross-level-storage".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf lineage roads.zarrvectors --to 1 --vertex 0.3/17
-  zvf lineage roads.zarrvectors --from 2 --to 0 --vertex 0.1/4
+  zvf lineage roads.zarrvectors --to 1 --vertex 0.1.0/7
+  zvf lineage roads.zarrvectors --from 2 --to 0 --vertex 0.0.0/4
   zvf lineage --json tracts.zarrvectors --to 2 --object 7 --limit 1000")]
 pub(crate) struct Lineage {
     /// The store: a folder or a URL.
@@ -42,9 +42,9 @@ pub(crate) struct Lineage {
     /// the first].
     #[arg(long)]
     kind: Option<Kind>,
-    /// How many links to show.
+    /// How many links to show; 0 shows all.
     #[arg(long, default_value_t = 20, value_name = "N")]
-    limit: usize,
+    limit: u64,
 }
 
 impl Lineage {
@@ -54,7 +54,7 @@ impl Lineage {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if self.vertices.is_empty() && self.objects.is_empty() {
-            let usage = Usage::new("vertices or objects are wanted");
+            let usage = Usage::new("no vertices and no objects are given");
             return Err(usage.with_hint("such as --vertex 0.3/17 or --object 7").into());
         }
         let reader = session.reader(&self.store).await?;
@@ -64,14 +64,20 @@ impl Lineage {
         for id in &self.objects {
             rows.extend(reader.rows_of(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
         }
+        let own = level(&reader, kind, from).await?;
+        for at in &self.vertices {
+            check_row(&own, at).await?;
+        }
         let links =
             reader.related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
-            return Err(Usage::new(text).with_hint("see \"zvf pyramid --links\"").into());
+            return Err(Usage::new(text)
+                .with_hint("see \"zvf pyramid --cross-level-storage\"")
+                .into());
         };
-        let shown = links.get(..self.limit).unwrap_or(&links);
-        let (own, other) = (level(&reader, kind, from).await?, level(&reader, kind, to).await?);
+        let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
+        let other = level(&reader, kind, to).await?;
         let mut each = Vec::with_capacity(shown.len());
         for LevelLink { here, there } in shown {
             each.push([end(&own, here).await?, end(&other, there).await?]);
@@ -81,8 +87,7 @@ impl Lineage {
             let told: Vec<Value> = each.iter().map(pair).collect();
             let all =
                 json!({ "from": self.from, "to": self.to, "links": told, "all": links.len() });
-            serde_json::to_writer(&mut *out, &all)?;
-            writeln!(out)?;
+            table::json(&all, out)?;
             return Ok(Outcome::Clean);
         }
         let (from, to) = (format!("level {from}"), format!("level {to}"));
@@ -125,6 +130,20 @@ async fn level(reader: &Reader, kind: Option<Kind>, number: Level) -> anyhow::Re
     Ok(level.map_err(zvf::Error::from)?)
 }
 
+/// Refuses a row that its chunk does not have.
+async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
+    let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
+    let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
+    let rows = u64::try_from(column.len())?;
+    if u64::from(at.row) < rows {
+        return Ok(());
+    }
+    let text = format!("chunk {} has no row {}", at.chunk, at.row);
+    Err(Usage::new(text)
+        .with_hint(format!("it has {}, from 0", table::counted(rows, "row")))
+        .into())
+}
+
 /// One end of a link.
 struct End {
     at: VertexRow,
@@ -151,7 +170,7 @@ impl End {
 }
 
 fn vertex(text: &str) -> Result<VertexRow, String> {
-    let wanted = || "CHUNK/ROW is wanted, such as 0.3/17".to_owned();
+    let wanted = || "expected CHUNK/ROW, such as 0.3/17".to_owned();
     let (chunk, row) = text.split_once('/').ok_or_else(wanted)?;
     let chunk = ChunkKey::parse(chunk).map_err(|_no_chunk| wanted())?;
     let row = row.parse().map_err(|_no_row| wanted())?;

@@ -10,11 +10,13 @@ use zvf::migrate::{Change, Migrated, Migration, Plan};
 use zvf::store::{Build, BuildOptions, Codecs};
 use zvf::{Error, Timeouts};
 
-use crate::outcome::{Outcome, Usage};
+use crate::commands::coding::{Shards, Zstd, shards};
+use crate::commands::nested;
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Write a store of format 0.6, 0.7 or 0.8 as one of 0.9.2, with the same answers to every question.
+/// Rewrite a store of format 0.6, 0.7 or 0.8 as one of 0.9.2, with the same answers to every query.
 ///
 /// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are.
 /// Bridges of lines and polylines, which those formats stored without the rows they join, are made anew.
@@ -22,26 +24,28 @@ use crate::table;
 #[command(after_help = "Examples:
   zvf migrate old.zarrvectors --dry-run
   zvf migrate old.zarrvectors new.zarrvectors
-  zvf migrate s3://bucket/old.zarrvectors new.zarrvectors --shard 8 --zstd 3
-  zvf migrate brain.zarrvectors brain.zarrvectors --overwrite")]
+  zvf migrate s3://bucket/old.zarrvectors new.zarrvectors --shard 8 --codec zstd:3
+  zvf migrate old.zarrvectors --in-place")]
 pub(crate) struct Migrate {
     /// The store: a folder or a URL.
     old: String,
-    /// The new store, which must not be there yet.
-    #[arg(required_unless_present = "dry_run")]
+    /// The new store, which must not exist yet.
+    #[arg(required_unless_present_any = ["dry_run", "in_place"])]
     new: Option<String>,
     /// Print what would change, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Replace the new store when it is there, in one step once it is whole. Only in folders.
-    #[arg(long)]
+    /// Replace the store by its new form, in one step once that is complete. Only in folders.
+    #[arg(long, conflicts_with_all = ["new", "dry_run"])]
+    in_place: bool,
+    /// Replace the new store if it exists, in one step once it is complete. Only in folders.
+    #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
-    /// Cells per shard on each axis, or one number for all axes [default: one object per cell].
-    #[arg(long, value_name = "N[,N...]", value_delimiter = ',')]
-    shard: Option<Vec<u64>>,
-    /// Compress cells with Zstandard, this hard: -7 to 22 [default: cells are not compressed].
-    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
-    zstd: Option<i32>,
+    /// Cells per shard on each axis, one number for all axes, or none [default: none].
+    #[arg(long, value_name = "N[,N...]|none", value_parser = shards)]
+    shard: Option<Shards>,
+    #[command(flatten)]
+    codec: Zstd,
 }
 
 impl Migrate {
@@ -50,17 +54,12 @@ impl Migrate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let codecs = match self.zstd {
-            None => Codecs::none(),
-            Some(level) if (-7..=22).contains(&level) => Codecs::zstd(level),
-            Some(level) => {
-                return Err(Usage::new(format!("zstd has levels -7 to 22, not {level}")).into());
-            }
-        };
+        let codecs = self.codec.level()?.map_or_else(Codecs::none, Codecs::zstd);
         let store = session.reader(&self.old).await?.store().clone();
         let plan = Plan::of(&store).await.map_err(Error::from);
         let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
-        let address = match &self.new {
+        let new = if self.in_place { Some(&self.old) } else { self.new.as_ref() };
+        let address = match new {
             Some(address) if !self.dry_run => address,
             _ => {
                 print(session, &plan, out)?;
@@ -68,8 +67,9 @@ impl Migrate {
                 return Ok(Outcome::Clean);
             }
         };
+        nested::check(&self.old, address)?;
         let options = BuildOptions {
-            replace: self.overwrite,
+            replace: self.overwrite || self.in_place,
             store: session.options(Timeouts::Batch),
             ..BuildOptions::default()
         };
@@ -78,7 +78,8 @@ impl Migrate {
             Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
         let name = Path::new(address.trim_end_matches('/')).file_name();
         let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let migration = Migration { name, shard: self.shard, codecs };
+        let migration =
+            Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
         let told = |done: &Migrated| {
             progress

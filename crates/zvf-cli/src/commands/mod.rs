@@ -20,6 +20,7 @@ pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;
+pub(crate) mod nested;
 pub(crate) mod object;
 pub(crate) mod pack;
 #[cfg(feature = "pyramid")]

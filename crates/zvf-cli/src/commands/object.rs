@@ -23,7 +23,7 @@ use crate::table::{self, Table};
 pub(crate) struct Object {
     /// The store: a folder or a URL.
     store: String,
-    /// Their ids: 7,9,20..30 (the last one is left out).
+    /// Their ids: 7,9,20..30 (the end of a range is not included).
     #[arg(value_parser = ids, allow_hyphen_values = true)]
     ids: Option<Ids>,
     /// The level.
@@ -32,9 +32,9 @@ pub(crate) struct Object {
     /// Only objects of this kind, where the store holds several.
     #[arg(long)]
     kind: Option<Kind>,
-    /// How many objects to list, and how many fragments of each object that is named.
+    /// How many objects to list, and how many fragments of each object that is named; 0 lists all.
     #[arg(long, default_value_t = 20, value_name = "N")]
-    limit: u32,
+    limit: u64,
 }
 
 impl Object {
@@ -45,7 +45,7 @@ impl Object {
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let most = table::limit(self.limit);
         if let Some(Ids(ids)) = &self.ids {
             let objects = named(&levels, ids, most).await?;
             match session.json() {
@@ -57,7 +57,7 @@ impl Object {
             for (n, level) in levels.iter().enumerate() {
                 let index = level.objects().await.map_err(zvf::Error::from)?;
                 let slots = index.map_or(0, |index| index.slots());
-                let rows: Vec<u64> = (0..slots.min(self.limit.into())).collect();
+                let rows: Vec<u64> = (0..slots).take(most).collect();
                 let objects = match slots {
                     0 => Vec::new(),
                     _ => ObjectView::of_rows(level, &rows, 0).await?,
@@ -132,7 +132,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     let fragments = table::counted(object.fragments, "fragment");
     writeln!(out, "  {fragments} in {}", table::counted(object.chunks, "chunk"))?;
     if let Some([low, high]) = &object.bounds {
-        writeln!(out, "  within {} to {}", table::vector(low), table::vector(high))?;
+        writeln!(out, "  within {} to {}", table::floats(low), table::floats(high))?;
     }
     for (name, value) in &object.attributes {
         writeln!(out, "  {name} = {}", table::plain(value))?;

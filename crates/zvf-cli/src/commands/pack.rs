@@ -10,12 +10,14 @@ use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{Compression, NewFile, PackOptions, Packed, Unpacked};
 use zvf::{Error, Timeouts};
 
+use crate::commands::coding::Zstd;
+use crate::commands::nested;
 use crate::interrupt::{Interrupted, Watched};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
-/// Write a whole store into one .tet file, which is then asked like the store.
+/// Pack a whole store into one .tet file, which is then queried like the store.
 ///
 /// Documents, cells and arrays are kept as they are, of any version and kind. Uncompressed, a cell is found by
 /// one search and read where it lies; the file can be copied, mapped and served as one. It is never changed:
@@ -24,33 +26,32 @@ use crate::table;
 #[command(after_help = "Examples:
   zvf pack scan.zarrvectors scan.tet
   zvf query scan.tet --bbox 0,0,0:100,100,100 --count
-  zvf pack s3://bucket/brain.zarrvectors brain.tet --zstd 9")]
+  zvf pack s3://bucket/brain.zarrvectors brain.tet --codec zstd:9")]
 pub(crate) struct Pack {
     /// The store: a folder or a URL.
     store: String,
     /// The new file, whose name ends in .tet.
     file: PathBuf,
-    /// Compress in chunks of about 1 MiB with Zstandard at this level, -7 to 22.
-    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
-    zstd: Option<i32>,
-    /// Replace the file when it is there.
+    #[command(flatten)]
+    codec: Zstd,
+    /// Replace the file if it exists.
     #[arg(long)]
     overwrite: bool,
 }
 
-/// Write the store that is packed into a .tet file as a store of many files again.
+/// Unpack a store from a .tet file into many files.
 ///
 /// Documents come back to the byte. Chunks are encoded as the documents of their arrays say.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf unpack scan.tet scan.zarrvectors
+  zvf unpack packed.tet new.zarrvectors
   zvf unpack https://host/scan.tet scan.zarrvectors")]
 pub(crate) struct Unpack {
     /// The packed store: a .tet file or its URL.
     file: String,
-    /// The new store, which must not be there yet.
+    /// The new store, which must not exist yet.
     new: String,
-    /// Replace the new store when it is there. Only in folders.
+    /// Replace the new store if it exists. Only in folders.
     #[arg(long)]
     overwrite: bool,
 }
@@ -68,12 +69,11 @@ impl Pack {
             let usage = Usage::new(format!("{} is a folder", self.file.display()));
             return Err(usage.with_hint("name a file").into());
         }
+        if let Some(file) = self.file.to_str() {
+            nested::check(&self.store, file)?;
+        }
         let mut options = PackOptions::default();
-        if let Some(level) = self.zstd {
-            if !(-7..=22).contains(&level) {
-                let text = format!("zstd has levels -7 to 22, not {level}");
-                return Err(Usage::new(text).into());
-            }
+        if let Some(level) = self.codec.level()? {
             options = options.compressed(Compression::Zstd(level));
         }
         let store = session.batch_store(&self.store).await?;
@@ -125,6 +125,7 @@ impl Unpack {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let store = session.batch_store(&self.file).await?;
+        nested::check(&self.file, &self.new)?;
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::Batch),

@@ -7,18 +7,20 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
+use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Ladder, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, Rule, Step, Strategy,
     build_reference, build_with_notices,
 };
-use zvf::store::BuildOptions;
+use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
 use crate::cli::size;
+use crate::commands::nested;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
-use crate::table::count;
+use crate::table::{self, count};
 
 /// Give a store coarser levels, in place of those it has.
 ///
@@ -29,49 +31,65 @@ use crate::table::count;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors
-  zvf pyramid brain.zarrvectors --levels 4
-  zvf pyramid neurons.zarrvectors --prune 2 --links explicit --depth -1
-  zvf pyramid cells.zarrvectors --method mesh=cluster --size mesh=2 --sparsity skeleton=4
-  zvf pyramid roads.zarrvectors --size 5 --sparsity 2 --strategy length
-  zvf pyramid tracts.zarrvectors --additive --sparsity 4 --strategy length
+  zvf pyramid brain.zarrvectors --in-place --levels 4
+  zvf pyramid brain.zarrvectors coarse.zarrvectors --levels 4
+  zvf pyramid neurons.zarrvectors --prune 2 --cross-level-storage explicit --cross-level-depth -1
+  zvf pyramid cells.zarrvectors --method mesh=cluster --cell-size mesh=2 --sparsity skeleton=4
+  zvf pyramid roads.zarrvectors --tolerance 5 --sparsity 2 --sparsity-strategy length
+  zvf pyramid tracts.zarrvectors --additive --sparsity 4 --sparsity-strategy length
   zvf pyramid tracts.zarrvectors --levels 0
-  zvf pyramid scan.zarrvectors --rule intensity=max --rule class=mode
+  zvf pyramid scan.zarrvectors --levels 2 --aggregate intensity=max
   zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
 pub(crate) struct Pyramid {
     /// The store: a folder.
     store: String,
-    /// Only say what would be built.
+    /// A new store with the levels, which must not exist yet [default: the store itself is given levels].
+    new: Option<String>,
+    /// Replace the store by one with the levels, in one step once that is complete.
+    #[arg(long, conflicts_with = "new")]
+    in_place: bool,
+    /// Replace the new store if it exists.
+    #[arg(long, requires = "new")]
+    overwrite: bool,
+    /// Print what would be built, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How many levels, 0 for none but the first; without, until the coarsest has no more than --until vertices.
+    /// How many levels, 0 for none but the first; without, until the coarsest has at most --max-vertices.
     #[arg(long, value_name = "N")]
     levels: Option<u32>,
     /// Vertices that the coarsest level may have.
-    #[arg(long, value_name = "VERTICES", default_value_t = 10_000, conflicts_with = "levels")]
+    #[arg(
+        long = "max-vertices",
+        alias = "until",
+        value_name = "N",
+        default_value_t = 10_000,
+        conflicts_with = "levels"
+    )]
     until: u64,
     /// Bytes that the coarsest level may take, instead: 20MiB.
-    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
+    #[arg(long = "max-bytes", alias = "until-bytes", value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
     until_bytes: Option<u64>,
     /// How geometry becomes coarser: cluster, subset, simplify, decimate, collapse or keep [default: by
     /// kind]. Where there are several kinds: that of those it fits, or of one, as in mesh=cluster.
     #[arg(long = "method", value_name = "[KIND=]METHOD", value_parser = of_kind::<Method>)]
     methods: Vec<OfOne<Method>>,
     /// Of level 1, in world units: the edge of a cell, or a tolerance [default: measured].
-    #[arg(long = "size", value_name = "[KIND=]SIZE", value_parser = of_kind::<f64>)]
+    #[arg(long = "cell-size", visible_alias = "tolerance", alias = "size", value_name = "[KIND=]SIZE", value_parser = of_kind::<f64>)]
     sizes: Vec<OfOne<f64>>,
     /// How much larger that is with each level [default: 4 for tolerances, 2 for cells].
     #[arg(long, value_name = "FACTOR")]
     growth: Option<f64>,
     /// The share that subset, decimate and collapse keep with each level.
-    #[arg(long = "keep", value_name = "[KIND=]SHARE", value_parser = of_kind::<f64>)]
+    #[arg(long = "ratio", alias = "keep", value_name = "[KIND=]SHARE", value_parser = of_kind::<f64>)]
     keeps: Vec<OfOne<f64>>,
-    /// Keep one of so many objects with each level [default: 1].
+    /// Keep one object in N with each level: a divisor, where object_sparsity of the format is the share that
+    /// is kept, 1/N [default: 1].
     #[arg(long, value_name = "[KIND=]N", value_parser = of_kind::<f64>)]
     sparsity: Vec<OfOne<f64>>,
     /// Which objects are kept: random, length, largest:NAME, smallest:NAME, coverage, thinning or groups.
-    #[arg(long, value_parser = word::<Strategy>, default_value = "random")]
+    #[arg(long = "sparsity-strategy", alias = "strategy", value_parser = word::<Strategy>, default_value = "random")]
     strategy: Strategy,
-    /// What random choices start from.
+    /// The seed of random choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// How many chunks one of the next level covers on each axis [default: 2; 1 with --reference].
@@ -89,10 +107,10 @@ pub(crate) struct Pyramid {
     additive: bool,
     /// Links between vertices and those that stand for them: none, implicit (up) or explicit (up and
     /// down) [default: none; explicit with --reference].
-    #[arg(long, value_parser = storage)]
+    #[arg(long = "cross-level-storage", alias = "links", value_parser = storage)]
     links: Option<CrossLevelStorage>,
-    /// What becomes of an attribute: mean, sum, mode, count, min, max, first or drop.
-    #[arg(long = "rule", value_name = "NAME=RULE", value_parser = rule)]
+    /// How an attribute is aggregated: mean, sum, mode, count, min, max, first or drop.
+    #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Rule)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
@@ -100,7 +118,12 @@ pub(crate) struct Pyramid {
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
     /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(
+        long = "cross-level-depth",
+        alias = "depth",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     depth: i64,
 }
 
@@ -117,6 +140,13 @@ impl Pyramid {
         if self.dry_run {
             return self.plan(session, out).await;
         }
+        let address = match &self.new {
+            Some(new) => {
+                self.copy(new, session).await?;
+                new
+            }
+            None => &self.store,
+        };
         let how = BuildOptions::default();
         let progress = session.progress("building levels");
         let mut notices = Vec::new();
@@ -125,25 +155,24 @@ impl Pyramid {
             event => progress.set(event.to_string()),
         };
         let built = if self.reference.is_empty() {
-            build_with_notices(&self.store, &self.options(session), &how, on_event).await
+            build_with_notices(address, &self.options(session), &how, on_event).await
         } else {
-            build_reference(&self.store, &self.as_reference(), &how).await
+            build_reference(address, &self.as_reference(), &how).await
         };
         drop(progress);
         let built = built.map_err(zvf::Error::from);
-        let built = built.with_context(|| format!("cannot build levels of {}", self.store))?;
+        let built = built.with_context(|| format!("cannot build levels of {address}"))?;
         // What has nothing to add is one level, like any other.
         let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
             let built = json!({
-                "store": self.store,
+                "store": address,
                 "additive": additive,
                 "levels": levels,
                 "notices": notices,
             });
-            serde_json::to_writer(&mut *out, &built)?;
-            writeln!(out)?;
+            table::json(&built, out)?;
         } else {
             for (at, report) in built.iter().enumerate() {
                 let adds = additive && at.saturating_add(1) < built.len();
@@ -167,6 +196,30 @@ impl Pyramid {
         Ok(Outcome::Clean)
     }
 
+    /// Copies the store to `new`, which is then given the levels.
+    async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<()> {
+        if new == self.store {
+            let usage = Usage::new(format!("{new} is the store itself"));
+            return Err(usage.with_hint("give a new name, or --in-place").into());
+        }
+        nested::check(&self.store, new)?;
+        let store = session.batch_store(&self.store).await?;
+        let failed = || format!("cannot write {new}");
+        let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
+        Rearrangement::check(&store).map_err(zvf::Error::from).with_context(failed)?;
+        let options = BuildOptions {
+            replace: self.overwrite,
+            store: session.options(Timeouts::Batch),
+            ..BuildOptions::default()
+        };
+        let build = Build::begin(new, options).await.map_err(zvf::Error::from);
+        let progress = session.progress("copying");
+        let on_progress = |moved: &Moved| progress.set(format!("{} cells", moved.cells));
+        let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
+        copied.map_err(zvf::Error::from).with_context(failed)?;
+        Ok(())
+    }
+
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
@@ -178,8 +231,7 @@ impl Pyramid {
             let levels: Vec<Value> = steps.iter().map(step).collect();
             let plan =
                 json!({ "store": self.store, "vertices": ladder.vertices(), "levels": levels });
-            serde_json::to_writer(&mut *out, &plan)?;
-            writeln!(out)?;
+            table::json(&plan, out)?;
         } else {
             writeln!(out, "level 0: {} vertices", count(ladder.vertices()))?;
             for step in &steps {
@@ -307,17 +359,17 @@ fn storage(text: &str) -> Result<CrossLevelStorage, String> {
         "none" => Ok(CrossLevelStorage::None),
         "implicit" => Ok(CrossLevelStorage::Implicit),
         "explicit" => Ok(CrossLevelStorage::Explicit),
-        _ => Err("none, implicit or explicit is wanted".to_owned()),
+        _ => Err("expected none, implicit or explicit".to_owned()),
     }
 }
 
 fn rule(text: &str) -> Result<(String, Rule), String> {
-    let (name, rule) = text.split_once('=').ok_or("NAME=RULE is wanted, such as mass=sum")?;
+    let (name, rule) = text.split_once('=').ok_or("expected NAME=RULE, such as mass=sum")?;
     Ok((name.to_owned(), word(rule)?))
 }
 
 fn factors(text: &str) -> Result<(f64, f64), String> {
-    let wanted = || "BINS,OBJECTS is wanted, such as 2,1".to_owned();
+    let wanted = || "expected BINS,OBJECTS, such as 2,1".to_owned();
     let (bins, objects) = text.split_once(',').ok_or_else(wanted)?;
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_no_number| wanted());
     Ok((number(bins)?, number(objects)?))

@@ -8,29 +8,31 @@ use serde::Serialize;
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 use zvf::{Error, Timeouts};
 
-use crate::commands::coding::Coding;
-use crate::outcome::{Outcome, Usage};
+use crate::commands::coding::{Coding, Shards, shards};
+use crate::commands::nested;
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Write a store again with its cells in shards: few files instead of many.
+/// Rewrite a store with its cells in shards: few files instead of many.
 ///
 /// Codecs, attributes, levels and everything else stay; cells are moved as they are stored. Every reader of
 /// Zarr knows shards, and parts of them are still read by range.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf shard brain.zarrvectors sharded.zarrvectors --cells 8
-  zvf shard brain.zarrvectors --in-place --cells 16,16,4
-  zvf shard brain.zarrvectors s3://bucket/brain.zarrvectors --cells 8")]
+  zvf shard brain.zarrvectors new.zarrvectors --shard 8
+  zvf shard brain.zarrvectors --in-place --shard 16,16,4
+  zvf shard brain.zarrvectors s3://bucket/brain.zarrvectors --shard 8")]
 pub(crate) struct Shard {
     #[command(flatten)]
     paths: Paths,
-    /// Cells per shard on each axis, or one number for all axes.
-    #[arg(long, value_name = "N[,N...]", value_delimiter = ',', default_value = "8")]
-    cells: Vec<u64>,
+    /// Cells per shard on each axis, one number for all axes, or none for one object per cell.
+    #[arg(long = "shard", alias = "cells", value_name = "N[,N...]|none", value_parser = shards)]
+    #[arg(default_value = "8")]
+    shard: Shards,
 }
 
-/// Write a store again with one object per cell.
+/// Rewrite a store with one object per cell.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf unshard sharded.zarrvectors plain.zarrvectors
@@ -40,14 +42,14 @@ pub(crate) struct Unshard {
     paths: Paths,
 }
 
-/// Write a store again with its cells under another codec.
+/// Rewrite a store with its cells under another codec.
 ///
 /// Shards stay shards. Cells that are not compressed can be read by byte range, and those under blosc by
 /// block; under zstd and gzip a reader takes whole cells.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf recompress brain.zarrvectors small.zarrvectors --codec zstd:9
-  zvf recompress brain.zarrvectors --in-place --codec blosc --block-size 16KiB
+  zvf recompress brain.zarrvectors --in-place --codec blosc --blosc-block-size 16KiB
   zvf recompress brain.zarrvectors plain.zarrvectors --codec none --checksum")]
 pub(crate) struct Recompress {
     #[command(flatten)]
@@ -61,13 +63,13 @@ pub(crate) struct Recompress {
 struct Paths {
     /// The store: a folder or a URL.
     store: String,
-    /// The new store, which must not be there yet.
+    /// The new store, which must not exist yet.
     #[arg(required_unless_present = "in_place")]
     new: Option<String>,
-    /// Replace the store by its new form, in one step once that is whole. Only in folders.
+    /// Replace the store by its new form, in one step once that is complete. Only in folders.
     #[arg(long, conflicts_with = "new")]
     in_place: bool,
-    /// Replace the new store when it is there. Only in folders.
+    /// Replace the new store if it exists. Only in folders.
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
 }
@@ -78,7 +80,10 @@ impl Shard {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let plan = Rearrangement { shards: Arrange::Shards(self.cells), codecs: None };
+        let plan = Rearrangement {
+            shards: self.shard.0.map_or(Arrange::Cells, Arrange::Shards),
+            codecs: None,
+        };
         self.paths.apply(&plan, session, out).await
     }
 }
@@ -116,10 +121,7 @@ impl Paths {
         let refused = || format!("cannot rearrange {}", self.store);
         Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(&self.store);
-        if is_inside(address, &self.store) {
-            let usage = Usage::new("the new store would lie inside the store it is made of");
-            return Err(usage.with_hint("name a folder beside it").into());
-        }
+        nested::check(&self.store, address)?;
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
             store: session.options(Timeouts::Batch),
@@ -155,19 +157,6 @@ impl Paths {
     }
 }
 
-/// Whether a folder that need not be there lies below another one.
-fn is_inside(new: &str, store: &str) -> bool {
-    let path = |address: &str| {
-        let address = address.strip_prefix("file://").unwrap_or(address);
-        (!address.contains("://")).then(|| std::path::absolute(address).ok()).flatten()
-    };
-    let (Some(new), Some(store)) = (path(new), path(store)) else { return false };
-    let Ok(store) = store.canonicalize() else { return false };
-    // The folder above it may be there under another name.
-    let above = new.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
-    above.is_some_and(|above| above.starts_with(store))
-}
-
 /// What was done.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
@@ -188,29 +177,5 @@ impl Done<'_> {
             "{}: {cells} cells of {} arrays in {objects} objects, {bytes}; {} other objects as they were",
             self.store, self.arrays, self.copied
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_is_not_made_inside_its_source() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("a/0")).unwrap();
-        std::fs::create_dir(dir.path().join("ab")).unwrap();
-        let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        for (new, inside) in [
-            ("a/inner", true),
-            ("a/0/inner/most", true),
-            ("ab/../a/inner", true),
-            ("a", false),
-            ("b", false),
-            ("ab/inner", false),
-        ] {
-            assert_eq!(is_inside(&at(new), &at("a")), inside, "{new}");
-        }
-        assert!(!is_inside("s3://bucket/a/inner", "s3://bucket/a"));
     }
 }

@@ -15,7 +15,7 @@ use crate::commands::query::{Ids, ids, level_rule};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, counted};
-use crate::target::NewFile;
+use crate::target::{self, NewFile};
 
 /// Draw a level: a picture of its points, lines or faces, seen from one side.
 ///
@@ -25,18 +25,21 @@ use crate::target::NewFile;
 #[command(after_help = "Examples:
   zvf render brain.zarrvectors -o brain.png
   zvf render brain.zarrvectors --level 2 -o coarse.png --size 640x480
-  zvf render scan.zarrvectors -o scan.png --colour intensity --range 0:255 --map magma --view top
-  zvf render s3://bucket/tracts.zarrvectors -o part.png --bbox 0,0,0:50,50,50 --ground black")]
+  zvf render scan.zarrvectors -o scan.png --colour intensity --range 0:255 --colormap magma --view top
+  zvf render s3://bucket/tracts.zarrvectors -o part.png --bbox 0,0,0:50,50,50 --background black")]
 pub(crate) struct Render {
     /// The store: a folder or a URL.
     store: String,
-    /// The picture: a PNG file, which gets its name when it is whole.
+    /// The picture: a PNG file, which is written atomically.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Replace the picture if it exists.
+    #[arg(long)]
+    overwrite: bool,
     /// The level: a number, or a rule: vertices=N, bytes=SIZE, error=X, screen=WIDTH/PIXELS.
     #[arg(long, value_name = "N|RULE", default_value = "0", value_parser = level_rule)]
     level: LevelRule,
-    /// Take the store for one of this kind, where it names several.
+    /// Draw this kind, where the store holds several.
     #[arg(long)]
     kind: Option<Kind>,
     /// Pixels: both sides, or one for a square.
@@ -52,18 +55,18 @@ pub(crate) struct Render {
     /// Only what is in this box, which fills the picture: its lowest and its highest corner.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
-    /// Only these objects: 7,9,20..30 (the last one is left out).
+    /// Only these objects: 7,9,20..30 (the end of a range is not included).
     #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
     objects: Option<Ids>,
-    /// Only what this holds for, such as "intensity > 3".
+    /// Only rows for which this is true, such as "intensity > 3".
     #[arg(long = "where", value_name = "EXPR")]
     predicate: Option<String>,
     /// What gives the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
     /// for an attribute that is called like one of these words) [default: by kind].
     #[arg(long, alias = "color", value_name = "WHAT", value_parser = colour)]
     colour: Option<ColourBy>,
-    /// The colours of numbers: viridis, magma, grey or coolwarm.
-    #[arg(long, value_name = "MAP", default_value = "viridis", value_parser = word::<ColourMap>)]
+    /// The colour map of numbers: viridis, magma, grey or coolwarm.
+    #[arg(long = "colormap", alias = "map", value_name = "MAP", default_value = "viridis", value_parser = word::<ColourMap>)]
     map: ColourMap,
     /// The numbers at both ends of the map [default: the least and the largest that is seen].
     #[arg(long, value_name = "LOW:HIGH", value_parser = range, allow_hyphen_values = true)]
@@ -71,8 +74,8 @@ pub(crate) struct Render {
     /// Pixels that points and lines are wide [default: by how many there are].
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=64))]
     width: Option<u32>,
-    /// What is behind: white, black or transparent.
-    #[arg(long, default_value = "white", value_parser = word::<Ground>)]
+    /// The background: white, black or transparent.
+    #[arg(long = "background", alias = "ground", default_value = "white", value_parser = word::<Ground>)]
     ground: Ground,
 }
 
@@ -83,6 +86,7 @@ impl Render {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
+        self.check_output()?;
         let reader = session.reader(&self.store).await?;
         let names = reader.store().root().axes().iter().map(|axis| axis.name.clone());
         let options = self.options(&names.collect::<Vec<_>>())?;
@@ -109,6 +113,19 @@ impl Render {
             .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
         session.tell(out, nowhere)?;
         Ok(Outcome::Clean)
+    }
+
+    /// Refuses, before any work, a name that is not of a PNG file, and a file that would be lost.
+    fn check_output(&self) -> anyhow::Result<()> {
+        let path = &self.output;
+        let is_png =
+            path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
+        let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if !is_png && !is_device {
+            let usage = Usage::new(format!("{} does not end in .png", path.display()));
+            return Err(usage.with_hint("a picture is written as PNG, and no other format").into());
+        }
+        target::check_overwrite(path, self.overwrite)
     }
 
     fn options(&self, names: &[String]) -> anyhow::Result<Options> {
@@ -175,7 +192,10 @@ fn sentence(picture: &Picture) -> String {
     let there = counts.into_iter().filter(|(count, _)| *count > 0);
     let words: Vec<String> = there.map(|(count, thing)| counted(count, thing)).collect();
     let words = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
-    let range = picture.range().map(|[low, high]| format!(", colours from {low} to {high}"));
+    let range = picture.range().map(|[low, high]| {
+        let [low, high] = [low, high].map(table::number);
+        format!(", colours from {low} to {high}")
+    });
     format!("{words}{}", range.unwrap_or_default())
 }
 
@@ -195,7 +215,7 @@ fn colour(text: &str) -> Result<ColourBy, std::convert::Infallible> {
 fn range(text: &str) -> Result<[f64; 2], String> {
     let finite = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     let ends = text.split_once(':').and_then(|(low, high)| finite(low).zip(finite(high)));
-    let (low, high) = ends.ok_or_else(|| "two numbers are wanted, such as 0:255".to_owned())?;
+    let (low, high) = ends.ok_or_else(|| "expected two numbers, such as 0:255".to_owned())?;
     Ok([low, high])
 }
 
@@ -210,7 +230,7 @@ mod tests {
         assert_eq!(colour("object.mass"), Ok(ColourBy::Attribute("object.mass".into())));
         assert_eq!(range("-1:2.5"), Ok([-1.0, 2.5]));
         for text in ["", "1", "1:", "0:inf", "a:b"] {
-            assert_eq!(range(text).unwrap_err(), "two numbers are wanted, such as 0:255");
+            assert_eq!(range(text).unwrap_err(), "expected two numbers, such as 0:255");
         }
     }
 }

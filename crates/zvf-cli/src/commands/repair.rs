@@ -13,26 +13,26 @@ use zvf::validate::Options;
 use super::validate;
 use crate::outcome::Outcome;
 use crate::session::Session;
-use crate::table::count;
+use crate::table::{self, count};
 
-/// Mend what follows from the rest of a store: lists, counts, flags and tokens that cells contradict.
+/// Repair metadata that contradicts the data: lists, counts, flags and tokens.
 ///
-/// Says what it would do, or does it: the objects that are replaced are first copied to a place beside the
-/// store, and the store is validated at the end. What would be a guess is said and left alone.
+/// Prints what it would do, or does it: objects that are replaced are first copied to a folder beside the
+/// store, and the store is validated at the end. What would be a guess is reported and left as it is.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf repair --plan brain.zarrvectors
-  zvf repair --apply brain.zarrvectors
-  zvf repair --apply s3://bucket/brain.zarrvectors")]
+  zvf repair --dry-run brain.zarrvectors
+  zvf repair --in-place brain.zarrvectors
+  zvf repair --in-place s3://bucket/brain.zarrvectors")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Repair {
-    /// The store: a folder or a URL; for --apply one whose backend replaces conditionally.
+    /// The store: a folder or a URL; for --in-place one whose backend replaces conditionally.
     store: String,
-    /// Only say what would be done; the exit code is 1 when that is anything.
-    #[arg(long, group = "what")]
+    /// Print what would be done, and change nothing; the exit code is 1 when that is anything.
+    #[arg(long = "dry-run", alias = "plan", group = "what")]
     plan: bool,
-    /// Do it, and validate the store.
-    #[arg(long, group = "what")]
+    /// Repair the store, and validate it.
+    #[arg(long = "in-place", alias = "apply", group = "what")]
     apply: bool,
 }
 
@@ -66,7 +66,7 @@ impl Repair {
             };
             out.flush()?;
             let kept = place.apply(&plan).await.map_err(zvf::Error::from);
-            let kept = kept.with_context(|| format!("cannot mend {}", self.store))?;
+            let kept = kept.with_context(|| format!("cannot repair {}", self.store))?;
             if let (Some(kept), false) = (kept, session.json()) {
                 writeln!(out, "done; what was replaced is kept in {kept}")?;
             }
@@ -108,7 +108,7 @@ impl Repair {
         let options = session.options(Timeouts::Batch);
         let store = zvf::open_store(&self.store, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
-        let progress = session.progress("looking for what can be mended");
+        let progress = session.progress("looking for repairs");
         let plan = plan(&store, name).await.map_err(zvf::Error::from);
         drop(progress);
         plan.with_context(|| format!("cannot look at {}", self.store))
@@ -137,7 +137,7 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{} findings more than a plan takes: plan again after it", count(plan.more))?;
     }
     if plan.changes.is_empty() {
-        writeln!(out, "nothing to mend")?;
+        writeln!(out, "nothing to repair")?;
     }
     Ok(())
 }
@@ -164,9 +164,7 @@ fn write_json(
         "more": plan.more,
         "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),
     });
-    serde_json::to_writer(&mut *out, &plan)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    table::json(&plan, out)
 }
 
 /// Findings that are shown of those that stay.

@@ -20,7 +20,7 @@ use self::values::Values;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
-use crate::target::NewFile;
+use crate::target::{self, NewFile};
 
 /// Look into dense arrays in one file: .tet, and frames of Caterva and B2ND.
 #[derive(Debug, Subcommand)]
@@ -34,8 +34,8 @@ pub(crate) enum Tensor {
     /// Print a slice, or write it to an npy file.
     #[command(after_help = EXAMPLES)]
     Get(Get),
-    /// Say what is wrong with a file; exit code 1 when something is.
-    #[command(after_help = EXAMPLES)]
+    /// Check a file against its format; exit code 1 when something is wrong.
+    #[command(name = "validate", alias = "verify", after_help = EXAMPLES)]
     Verify(Verify),
     /// Write an array in another form: .tet, B2ND, Caterva, Zarr v3.
     ///
@@ -76,7 +76,7 @@ struct Which {
     #[arg(long, value_name = "TEXT")]
     dataset: Option<String>,
     /// How many chunks to list; 0 lists all.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 32)]
+    #[arg(short = 'n', long = "limit", alias = "rows", value_name = "N", default_value_t = 32)]
     rows: usize,
 }
 
@@ -94,9 +94,12 @@ pub(crate) struct Get {
     /// Write an npy file instead of printing.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the npy file if it exists.
+    #[arg(long, requires = "output")]
+    overwrite: bool,
 }
 
-/// `verify`.
+/// `validate`.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
     /// The file, the folder of a sparse frame, or a URL of either.
@@ -286,7 +289,7 @@ fn info(
         }
         table.print("", out)?;
         if listed.len() > most {
-            writeln!(out, "{most} of {} chunks; -n 0 lists all", listed.len())?;
+            writeln!(out, "{most} of {} chunks; --limit 0 lists all", listed.len())?;
         }
     }
     Ok(())
@@ -344,6 +347,9 @@ fn block_info(
 
 impl Get {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        if let Some(path) = &self.output {
+            check_npy(path, self.overwrite)?;
+        }
         let slice = match &self.slice {
             None => Slice::all(),
             Some(text) => text.parse().map_err(Error::from)?,
@@ -392,6 +398,17 @@ impl Get {
         values.print(out)?;
         Ok(())
     }
+}
+
+/// Refuses, before any work, a name that is not of an npy file, and a file that would be lost.
+fn check_npy(path: &Path, overwrite: bool) -> anyhow::Result<()> {
+    let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if !is_npy && !is_device {
+        let usage = Usage::new(format!("{} does not end in .npy", path.display()));
+        return Err(usage.with_hint("a slice is written as npy, and no other format").into());
+    }
+    target::check_overwrite(path, overwrite)
 }
 
 impl Verify {
@@ -460,10 +477,10 @@ const EXAMPLES: &str = "Examples:
   zvf tensor info volume.tet --chunks
   zvf tensor get volume.tet --dataset grid --slice 0:10,:,3 --output part.npy
   zvf tensor get image.b2nd --slice 0:64,0:64
-  zvf tensor verify volume.tet --deep";
+  zvf tensor validate volume.tet --deep";
 
 const CONVERT: &str = "Examples:
   zvf tensor convert image.b2nd image.zarr
-  zvf tensor convert s3://bucket/image.zarr image.b2nd --chunk 128,128,128 --block 32,32,32
-  zvf tensor convert volume.tet volume.b2nd --dataset grid --compressor lz4
+  zvf tensor convert s3://bucket/image.zarr image.b2nd --chunk-shape 128,128,128 --block-shape 32,32,32
+  zvf tensor convert volume.tet volume.b2nd --dataset grid --codec lz4
   zvf tensor pack all.tet image.b2nd mask=labels.zarr";

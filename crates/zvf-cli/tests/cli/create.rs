@@ -71,7 +71,7 @@ fn files_that_cannot_be_read() {
     assert_eq!(
         error,
         format!(
-            "zvf: cannot make {store} of {file}: Encoding in CSV, line 3, column \"y\": expected \
+            "zvf: cannot create {store} from {file}: Encoding in CSV, line 3, column \"y\": expected \
              float64, found \"four\""
         )
     );

@@ -27,6 +27,97 @@ fn nothing_there() {
 }
 
 #[test]
+fn wrong_arguments_are_one_line() {
+    let old = store("sl3_streamlines");
+    for (args, said) in [
+        (
+            &["query", old.arg(), "--bbx", "1"][..],
+            "unexpected argument '--bbx' found; a similar argument",
+        ),
+        (
+            &["query"],
+            "the following required arguments were not provided: <STORE>; see \"zvf query --help\"",
+        ),
+        (
+            &["query", old.arg(), "--objects", "5..2"],
+            "\"5..2\" holds no id: a range ends after its start",
+        ),
+        (&["create", "a", "b", "--chunk", "nan"], "expected a length above 0, such as 100 or 0.5"),
+        (&["create", "a", "b", "--bin-shape=-1"], "expected a length above 0, such as 100 or 0.5"),
+        (&["nothing"], "unrecognized subcommand 'nothing'"),
+        (&["repair", old.arg()], "required arguments were not provided"),
+    ] {
+        let error = zvf(args).refused(2);
+        assert!(error.starts_with("zvf: InvalidArgument, ") && error.contains(said), "{error}");
+        let json = zvf(&[args, &["--json"]].concat()).refused(2);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&json["type"], &json["class"]), (&"error".into(), &"InvalidArgument".into()));
+        assert_eq!(json["exit_code"], 2);
+        assert!(json["message"].as_str().unwrap().contains(said), "{json}");
+    }
+}
+
+#[test]
+fn errors_and_warnings_are_json_when_asked_for() {
+    let error = zvf(&["info", "--json", "no/such/store"]).refused(4);
+    let error: serde_json::Value = serde_json::from_str(&error).unwrap();
+    assert_eq!((&error["class"], &error["exit_code"]), (&"NotFound".into(), &4.into()));
+    let store = store("sl3_streamlines");
+    let ran =
+        zvf(&["query", "--json", store.arg(), "--objects", "999,2", "--unknown-objects", "report"]);
+    assert_eq!(ran.code, 0);
+    let warning: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(
+        warning,
+        serde_json::json!({"type": "warning", "message": "there is no object 999"})
+    );
+    for args in [&["info", store.arg()][..], &["ls", store.arg()], &["object", store.arg()]] {
+        let text = zvf(&[args, &["--json"]].concat()).clean();
+        assert_eq!(text.lines().count(), 1, "one line where it is not read by people");
+    }
+}
+
+#[test]
+fn rows_that_do_not_exist_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("tree.zarrvectors").to_str().unwrap().to_owned();
+    let file = folder.path().join("points.csv");
+    let rows: String = (0..600).map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
+    fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
+    zvf(&["create", "-q", file.to_str().unwrap(), &store]).clean();
+    let error = zvf(&["pyramid", "-q", &store, "--levels", "1", "--aggregate", "m=max"]).refused(2);
+    assert!(
+        error.contains("expected an attribute of level 0, found \"m\", where there is n"),
+        "{error}"
+    );
+    let built = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
+    zvf(&[&built[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat())
+        .clean();
+    let first = zvf(&["ls", "--json", &store, "0/vertices"]).json();
+    assert_eq!(first["arrays"][0]["chunks"], 1);
+    zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).clean();
+    let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/600"]).refused(2);
+    assert!(error.ends_with("chunk 0.0 has no row 600; it has 600 rows, from 0"), "{error}");
+}
+
+#[test]
+fn a_copy_is_given_levels() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, store, coarse) = (at("p.csv"), at("p.zarrvectors"), at("coarse.zarrvectors"));
+    let rows: String = (0..600).map(|n| format!("{},{}\n", n % 30, n / 30)).collect();
+    fs::write(&file, format!("x,y\n{rows}")).unwrap();
+    zvf(&["create", "-q", &file, &store]).clean();
+    zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1", "--cell-size", "6"]).clean();
+    let levels =
+        |store: &str| zvf(&["info", "--json", store]).json()["levels"].as_array().unwrap().len();
+    assert_eq!((levels(&store), levels(&coarse)), (1, 2));
+    let error = zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1"]).refused(4);
+    assert!(error.ends_with("; give another name, or --overwrite to replace it"), "{error}");
+    zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1", "--overwrite"]).clean();
+}
+
+#[test]
 fn a_cut_cell() {
     let store = store("pc3_basic");
     let cell = store.path.join("0/vertices/c/0/0/0");

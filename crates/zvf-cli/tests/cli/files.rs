@@ -54,7 +54,7 @@ fn a_query_that_fails_leaves_the_old_file() {
     let file = folder.path().join("some.csv");
     fs::write(&file, "old").unwrap();
     fs::remove_file(store.path.join("0/vertices/c/0/0/0")).unwrap();
-    let args = ["query", store.arg(), "-o", file.to_str().unwrap()];
+    let args = ["query", store.arg(), "--overwrite", "-o", file.to_str().unwrap()];
     let error = zvf(&args).refused(4);
     assert!(error.starts_with("zvf: NotFound in 0/vertices"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "old");
@@ -85,12 +85,90 @@ fn edges_go_to_a_file_of_their_own() {
         .skip(1)
         .flat_map(|line| line.split(',').take(2).map(|n| n.parse::<usize>().unwrap()));
     assert!(ends.max().unwrap() < count);
-    let error = zvf(&["query", store.arg(), "--format", "csv"]).refused(2);
-    assert!(
-        error.ends_with("; give --elements FILE, or --no-elements, or write jsonl or ply"),
-        "{error}"
-    );
     assert_eq!(zvf(&["query", store.arg(), "--no-elements"]).clean().lines().count() - 1, count);
+}
+
+#[test]
+fn every_kind_is_answered_without_options() {
+    for (id, columns, things, with_elements) in [
+        ("gr3_links", "x,y,z,", "edges", true),
+        ("ms3_tri", "x,y,z,", "faces", true),
+        ("sk3_trees", "x,y,z,", "edges", true),
+        ("sl3_streamlines", "x,y,z,", "", false),
+        ("pc3_basic", "x,y,z", "", false),
+    ] {
+        let store = store(id);
+        let ran = zvf(&["query", store.arg()]);
+        assert_eq!(ran.code, 0, "{id}: {}", ran.err);
+        let (head, rows) = ran.out.split_once('\n').unwrap();
+        assert!(head.starts_with(columns), "{id}: {head}");
+        assert_eq!(head.contains("object"), id != "pc3_basic", "{id}: {head}");
+        let note = format!(" {things} are not in this format: write them with --elements FILE");
+        assert_eq!(ran.err.contains(&note), with_elements, "{id}: {}", ran.err);
+        let lines: Vec<serde_json::Value> = zvf(&["query", "--json", store.arg()])
+            .clean()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let elements = lines.iter().filter(|line| line.get("element").is_some()).count();
+        assert_eq!(elements > 0, with_elements, "{id}");
+        if with_elements {
+            assert!(lines[0]["object"].is_i64(), "{id}: {}", lines[0]);
+            assert!(lines.len() - elements == rows.lines().count(), "{id}");
+        }
+        let json = zvf(&["query", "--count", "--json", store.arg()]).json();
+        assert_eq!(json["vertices"], rows.lines().count(), "{id}");
+        assert_eq!(
+            json["elements"],
+            if with_elements { elements.into() } else { serde_json::Value::Null },
+            "{id}"
+        );
+        let text = zvf(&["query", "--count", store.arg()]).clean();
+        assert!(text.starts_with(&format!("{} vertices", rows.lines().count())), "{id}: {text}");
+        let bare = zvf(&["query", "-q", "--no-object-ids", store.arg()]).clean();
+        assert_eq!(bare.lines().count(), ran.out.lines().count(), "{id}");
+    }
+}
+
+#[test]
+fn names_that_stand_for_no_format_are_refused_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["x.las", "x.swc", "x.obj", "x"] {
+        // There is no such store: the name is looked at first.
+        let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
+        assert!(error.contains(" of --output stands for no output format; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
+    }
+    let error =
+        zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")]).refused(2);
+    assert!(error.contains(" of --elements stands for no output format"), "{error}");
+    let points = store("pc3_basic");
+    let args = ["query", points.arg(), "-o", &at("p.csv"), "--elements", &at("e.arrow")];
+    let error = zvf(&args).refused(2);
+    assert!(error.contains("a point_cloud has no edges or faces to write"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn files_that_exist_are_replaced_only_when_asked_for() {
+    let store = store("gr3_links");
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (nodes, edges) = (at("n.csv"), at("e.csv"));
+    fs::write(&edges, "mine").unwrap();
+    fs::write(&nodes, "").unwrap(); // an empty file holds nothing to lose
+    let args = ["query", "-q", store.arg(), "-o", &nodes, "--elements", &edges];
+    let error = zvf(&args).refused(4);
+    assert_eq!(
+        error,
+        format!(
+            "zvf: AlreadyExists in {edges}: expected a name that is free, found a file; give another name, \
+             or --overwrite"
+        )
+    );
+    assert_eq!(fs::read_to_string(&edges).unwrap(), "mine");
+    zvf(&[&args[..], &["--overwrite"]].concat()).clean();
+    assert!(fs::read_to_string(&edges).unwrap().starts_with("v0,v1"));
 }
 
 #[test]

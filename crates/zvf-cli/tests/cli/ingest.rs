@@ -196,14 +196,14 @@ fn what_killed_commands_left_is_said_and_removed() {
     assert!(
         ran.err.contains(
             ".a.zv.zvf-build-0123456789abcdef was left by a command that was killed, and nothing in it is \
-             needed; \"zvf repair --apply\" and the next \"zvf create\" remove it"
+             needed; \"zvf repair --in-place\" and the next \"zvf create\" remove it"
         ),
         "{}",
         ran.err
     );
     let ran = zvf(&["repair", "--plan", &store]);
     assert_eq!((ran.code, names()), (1, 2), "{}", ran.err);
-    assert!(ran.out.contains("(scratch of a killed command)\nnothing to mend\n"), "{}", ran.out);
+    assert!(ran.out.contains("(scratch of a killed command)\nnothing to repair\n"), "{}", ran.out);
     let plan = zvf(&["repair", "--plan", "--json", &store]);
     let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["scratch"].as_array().unwrap().len(), 1);

@@ -149,7 +149,7 @@ fn parents_and_children_are_shown() {
     assert!(zvf(&["info", &store]).out.contains("links to level 1, 2 vertices each"));
 
     let error = zvf(&["lineage", &store, "--to", "1"]).refused(2);
-    assert!(error.contains("vertices or objects are wanted"), "{error}");
+    assert!(error.contains("no vertices and no objects are given"), "{error}");
     assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "1", "--size", "6"]).code, 0);
     let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).refused(2);
     assert!(error.contains("no links from level 0 to level 1"), "{error}");

@@ -67,7 +67,7 @@ fn tensors_are_shown_sliced_and_verified() {
     let shown = zvf(&["tensor", "info", &grid, "--chunks", "-n", "2"]).clean();
     assert!(shown.contains("grid") && shown.contains("[7, 5]"), "{shown}");
     assert!(
-        shown.contains("1064") && shown.ends_with("2 of 9 chunks; -n 0 lists all\n"),
+        shown.contains("1064") && shown.ends_with("2 of 9 chunks; --limit 0 lists all\n"),
         "{shown}"
     );
     let json = zvf(&["tensor", "chunks", "--json", &grid]).json();

@@ -46,23 +46,24 @@ fn requests_that_make_no_sense_are_told() {
     let old = store("pc3_basic");
     let new = old.path.with_file_name("new.zv");
     let new = new.to_str().unwrap();
+    let inner = format!("{}/inner", old.arg());
     for (args, code, message) in [
         (
             vec!["recompress", old.arg(), new, "--codec", "zstd:23"],
             2,
-            "a level from -7 to 22 is wanted",
+            "expected a level from -7 to 22",
         ),
         (vec!["recompress", old.arg(), new, "--codec", "none:1"], 2, "none, zstd, gzip or blosc"),
-        (vec!["recompress", old.arg(), new], 2, "--codec is wanted: none, zstd, gzip or blosc"),
+        (vec!["recompress", old.arg(), new], 2, "--codec is required: none, zstd, gzip or blosc"),
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--compressor", "snappy"],
             2,
-            "blosclz, lz4, lz4hc, zlib or zstd is wanted",
+            "expected blosclz, lz4, lz4hc, zlib or zstd",
         ),
         (
             vec!["recompress", old.arg(), new, "--codec", "blosc", "--shuffle", "x"],
             2,
-            "noshuffle, shuffle or bitshuffle is wanted",
+            "expected noshuffle, shuffle or bitshuffle",
         ),
         (
             vec!["shard", old.arg(), new, "--cells", "2,2,2,2,2"],
@@ -70,6 +71,8 @@ fn requests_that_make_no_sense_are_told() {
             "axes of a shard: expected 3, found 5",
         ),
         (vec!["shard", old.arg()], 2, "required"),
+        (vec!["recompress", old.arg(), &inner, "--codec", "zstd"], 2, "is inside of"),
+        (vec!["shard", old.arg(), &inner, "--shard", "0"], 2, "expected a number of cells"),
         (vec!["unshard", "nowhere", new], 4, "cannot open nowhere"),
     ] {
         let ran = zvf(&args);

@@ -66,8 +66,20 @@ fn a_store_behind_plain_http() {
     let url = serve(store.path.clone());
     let args = [url.as_str()];
     let here = zvf(&["query", store.arg(), "--bbox", "0,0,0:300,300,300"]).clean();
-    let there = zvf(&[&["query", "-q", "--bbox", "0,0,0:300,300,300"], &args[..]].concat()).clean();
-    assert_eq!(here, there);
+    let asked = ["query", "-q", url.as_str(), "--bbox", "0,0,0:300,300,300"];
+    for allowed in [&["--attributes", "none"][..], &["--allow-missing"]] {
+        assert_eq!(zvf(&[&asked[..], allowed].concat()).clean(), here);
+    }
+    // What the answer lacks cannot be seen in it, so it is no answer.
+    for more in [&[][..], &["--stream"]] {
+        let error = zvf(&[&asked[..], more].concat()).refused(2);
+        assert!(
+            error.contains(
+                "the attributes in 0/vertex_attributes cannot be listed here, and no document"
+            ) && error.ends_with("or answer without them with --allow-missing"),
+            "{error}"
+        );
+    }
     let ran = zvf(&[&["ls", "--json"], &args[..]].concat());
     let arrays: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &arrays["complete"]), (0, &false.into()));

@@ -49,7 +49,8 @@ fn what_is_asked_for_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.png").to_str().unwrap().to_owned();
     let draw = |more: &[&str]| {
-        let args = [&["render", old.arg(), "-o", &path, "--size", "100x60"], more].concat();
+        let draw = ["render", old.arg(), "--overwrite", "-o", &path, "--size", "100x60"];
+        let args = [&draw[..], more].concat();
         let text = zvf(&args).clean();
         (text, pixels(&path).1)
     };
@@ -94,4 +95,9 @@ fn what_cannot_be_drawn_leaves_no_file() {
         assert_eq!(zvf(&args).refused(code), wanted);
         assert!(!folder.path().join("a.png").exists());
     }
+    let error = zvf(&["render", "no/such/store", "-o", "a.jpg"]).refused(2);
+    assert!(error.contains("a.jpg does not end in .png"), "{error}");
+    fs::write(&path, "mine").unwrap();
+    let error = zvf(&["render", old.arg(), "-o", &path]).refused(4);
+    assert!(error.contains("AlreadyExists") && error.ends_with("--overwrite"), "{error}");
 }

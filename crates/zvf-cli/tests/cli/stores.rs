@@ -40,7 +40,12 @@ pub(crate) struct Ran {
 
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let text = |bytes: Vec<u8>| {
+            let text = String::from_utf8_lossy(&bytes);
+            let lines = text.split_inclusive('\n');
+            // Whether there is progress depends on the clock.
+            lines.filter(|line| !line.starts_with(r#"{"type":"progress""#)).collect::<String>()
+        };
         Self {
             code: output.status.code().unwrap(),
             out: text(output.stdout),

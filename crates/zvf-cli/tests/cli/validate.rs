@@ -144,7 +144,7 @@ fn a_plan_is_told_and_applied() {
     let kept = store.path.with_file_name("lv_count_wrong.zarrvectors.zvf/repair-1/0/zarr.json");
     assert_eq!(fs::read(kept).unwrap(), before);
     let nothing = zvf(&["repair", "--plan", store.arg()]);
-    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to mend\n"));
+    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to repair\n"));
 }
 
 #[test]

@@ -7,8 +7,8 @@ fn info_of_every_family() {
     for (id, version, family, vertices) in [
         ("sl3_streamlines", "0.9.2", "C", 467),
         ("v070_sl3_pyramid", "0.7.0", "A", 214),
-        ("v060_gr3", "0.6.0", "A", 46),
-        ("v080_gr3_edges", "0.8.0", "B0", 46),
+        ("v060_gr3", "0.6.0", "A", 70),
+        ("v080_gr3_edges", "0.8.0", "B0", 64),
     ] {
         let store = store(id);
         let text = zvf(&["info", store.arg()]).clean();
@@ -18,10 +18,56 @@ fn info_of_every_family() {
         );
         let json = zvf(&["info", "--json", store.arg()]).json();
         assert_eq!(json["version"], version, "{id}");
-        assert!(json["levels"][0]["vertices"].as_i64().is_some_and(|n| n > 0), "{id} {vertices}");
+        assert_eq!(json["levels"][0]["vertices"], vertices, "{id}");
         assert_eq!(json["levels"][0]["fault"], serde_json::Value::Null, "{id}");
-        assert!(json["stored"]["bytes"].as_u64().unwrap() > 1000);
+        let (files, bytes) = size(&store.path);
+        assert_eq!(json["stored"], serde_json::json!({"objects": files, "bytes": bytes}), "{id}");
     }
+}
+
+/// How many files lie below a folder, and their bytes.
+fn size(folder: &std::path::Path) -> (u64, u64) {
+    let (mut files, mut bytes) = (0, 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let (own, length) = match entry.file_type().unwrap().is_dir() {
+            true => size(&entry.path()),
+            false => (1, entry.metadata().unwrap().len()),
+        };
+        files += own;
+        bytes += length;
+    }
+    (files, bytes)
+}
+
+#[test]
+fn info_sums_up_the_values_of_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, store) = (at("points.csv"), at("points.zarrvectors"));
+    std::fs::write(&file, "x,y,big,n\n0,0,1e308,-3\n1,0,nan,4\n0,1,-1e-300,5\n").unwrap();
+    zvf(&["create", "-q", &file, &store]).clean();
+    let json = zvf(&["info", "--stats", "--json", &store]).json();
+    assert_eq!(
+        json["stats"],
+        serde_json::json!([{"kind": "point_cloud", "attributes": [
+            {"scope": "vertex", "name": "big", "values": 3, "nulls": 0, "nans": 1, "min": -1e-300,
+             "max": 1e308, "mean": 5e307},
+            {"scope": "vertex", "name": "n", "values": 3, "nulls": 0, "nans": 0, "min": -3, "max": 5,
+             "mean": 2.0},
+        ]}])
+    );
+    let text = zvf(&["info", "--stats", &store]).clean();
+    assert!(text.lines().all(|line| line.len() < 120), "{text}");
+    assert!(text.contains("\nvalues of point_cloud, level 0\n"), "{text}");
+    let csv = zvf(&["query", &store, "--where", "n = -3"]).clean();
+    assert_eq!(csv, "x,y,big,n\n0,0,1e308,-3\n");
+    assert_eq!(zvf(&["info", "--json", &store]).json()["stats"], serde_json::Value::Null);
+    let streamlines = crate::stores::store("sl3_streamlines");
+    let json = zvf(&["info", "--stats", "--json", streamlines.arg()]).json();
+    let object = &json["stats"][0]["attributes"][2];
+    assert_eq!((&object["scope"], &object["name"]), (&"object".into(), &"mean".into()));
+    assert_eq!(object["values"], 24);
 }
 
 #[test]
@@ -78,7 +124,7 @@ fn cell_shows_fragments_links_and_rows() {
         "0: rows 0..14",
         "links in 0/links/0/0.0.0_0.0.0: ",
         "row  position",
-        "and 12 more rows: see --rows",
+        "and 12 more rows: see --limit",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -148,7 +194,7 @@ fn blobs_are_shown_and_checked() {
     let json = zvf(&["blob", "check", "--json", "--framed", chunk]).json();
     assert_eq!((&json["kind"], &json["facts"]["rows"]), (&"fragment_index".into(), &27.into()));
     let error = zvf(&["blob", "show", chunk]).refused(2);
-    assert!(error.contains("; say --kind, one of fragment_index, manifest"), "{error}");
+    assert!(error.contains("; give --kind, one of fragment_index, manifest"), "{error}");
     let error = zvf(&["blob", "check", "--kind", "manifest", "--framed", chunk]).refused(2);
     assert!(error.contains("axes: expected the axes of chunk keys"), "{error}");
     let error = zvf(&["blob", "check", "--kind", "picture", chunk]).refused(2);
@@ -209,6 +255,7 @@ fn every_command_has_help_with_examples() {
         let help = zvf(&[command, "--help"]).clean();
         assert!(help.contains("Examples:\n  zvf "), "{command}");
     }
-    assert!(zvf(&["blob", "check", "--help"]).clean().contains("Examples:"));
-    assert!(zvf(&["--help"]).clean().contains("Exit codes: 0 done"));
+    assert!(zvf(&["blob", "validate", "--help"]).clean().contains("Examples:"));
+    let help = zvf(&["--help"]).clean();
+    assert!(help.contains("Exit codes: 0 success") && help.contains("6 conflict"), "{help}");
 }

@@ -199,7 +199,9 @@ impl Making<'_> {
                 schema = schema.with_index_codecs(Codecs::zstd(1));
             }
             if doc.sharding().is_some() {
-                schema = schema.sharded(&doc.chunk_shape)?;
+                // A chunk of this level may hold much more than one of level 0.
+                let most = self.ladder.options().memory / 8;
+                schema = schema.sharded(&doc.chunk_shape)?.with_shard_bytes(most);
             }
         }
         self.meaning(schema, linked).await

@@ -21,7 +21,7 @@ use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::stages::{Known, Merge, PLACE, SHARD_PART, Stages, number_u32, number_u64, row_bytes};
+use crate::stages::{Known, Merge, PLACE, Stages, number_u32, number_u64, row_bytes};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -207,11 +207,12 @@ impl Ingest {
 
     /// Has fewer cells in a shard where those of one would take too much memory.
     fn fit_shard(&mut self, origin: &[i64]) {
-        let Some(shard) = self.schema.shard.take() else { return };
+        let (Some(shard), Some(most)) = (self.schema.shard.clone(), self.schema.shard_bytes) else {
+            return;
+        };
         let said = self.elements.attributes.iter().map(Attribute::stride).sum();
         let elements = (to_u64(self.elements.len()), self.elements.width, said);
         let row = row_bytes(self.columns.as_ref(), self.given, elements);
-        let most = self.schema.shard_bytes.unwrap_or(self.options.memory / SHARD_PART);
         let rows = |chunk: u32| -> u64 {
             self.buffer.chunk(chunk).iter().map(|piece| to_u64(piece.rows.len())).sum()
         };

@@ -129,10 +129,10 @@ impl Known {
         let said = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, said);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
-        let most = schema.shard_bytes.unwrap_or(options.memory / SHARD_PART);
         let bytes = |chunk: u32| rows.get(place(chunk)).copied().unwrap_or(0) * stride;
-        schema.shard =
-            schema.shard.and_then(|shard| table.fitting_shard(&grid[0], shard, bytes, most));
+        if let (Some(shard), Some(most)) = (&schema.shard, schema.shard_bytes) {
+            schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, most);
+        }
         let order = table.order(&grid[0], schema.shard.as_deref());
         Ok(Self {
             schema,
@@ -447,7 +447,3 @@ fn recoded(kept: &[u8], codes: &[u32]) -> Bytes {
     let code = |own: &[u8; 4]| codes.get(to_usize(u32::from_le_bytes(*own).into())).copied();
     kept.iter().flat_map(|own| code(own).unwrap_or(u32::MAX).to_le_bytes()).collect()
 }
-
-/// The part of memory that the cells of one shard may take, where nobody says how much that is: as much as
-/// those of a window of chunks.
-pub(crate) const SHARD_PART: u64 = 8;

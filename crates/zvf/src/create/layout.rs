@@ -100,6 +100,7 @@ impl Layout {
         let reader = open(first, recipe).map_err(|error| in_file(first, error))?;
         let mut header = reader.header().clone();
         let like = header.clone();
+        check_shard(recipe, header.axes.len())?;
         let readers = others.iter().map(|file| {
             let reader = open(file, recipe).map_err(|error| in_file(file, error))?;
             match difference(&like, reader.header()) {
@@ -201,6 +202,13 @@ impl Layout {
             recipe.chunk.clone().unwrap_or_else(|| chunk(&sizes, vertices, recipe.per_chunk));
         let counts = counts(bounds, &self.chunk);
         self.chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
+        if let Some(cells) = recipe.shard_shape.as_ref().filter(|_| recipe.shard) {
+            self.shard = Some(match cells.as_slice() {
+                [cells] => vec![*cells; counts.len()],
+                cells => cells.to_vec(),
+            });
+            return;
+        }
         let many = recipe.shard && !recipe.write.compat && self.chunks >= MANY;
         self.shard = many.then(|| shard(&counts)).and_then(|shard| {
             let cell = bytes.checked_div(self.chunks).unwrap_or(0);
@@ -208,6 +216,20 @@ impl Layout {
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
+}
+
+/// Refuses a shard that does not fit the axes.
+fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
+    let Some(cells) = &recipe.shard_shape else { return Ok(()) };
+    let what = "chunks of a shard";
+    if recipe.write.compat {
+        return Err(Error::bad_request(what, "none in what the reference reads", "some"));
+    }
+    if cells.len() != 1 && cells.len() != axes {
+        let found = format!("{} numbers for {axes} axes", cells.len());
+        return Err(Error::bad_request(what, "one number, or one for each axis", &found));
+    }
+    Ok(())
 }
 
 impl fmt::Display for Layout {

@@ -64,6 +64,8 @@ pub struct Recipe {
     pub keep_ids: bool,
     /// Whether cells are put together in shards where there would be many.
     pub shard: bool,
+    /// Chunks per shard on each axis, or one number for all axes; without, chosen where there are many chunks.
+    pub shard_shape: Option<Vec<u64>>,
     /// How cells are kept.
     pub codecs: Codecs,
     /// Memory and scratch space of the writer, and how the store is made.
@@ -80,6 +82,7 @@ impl Default for Recipe {
             per_chunk: 16_384,
             keep_ids: false,
             shard: true,
+            shard_shape: None,
             codecs: Codecs::none(),
             write: WriteOptions::default(),
         }

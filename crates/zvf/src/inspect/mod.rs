@@ -5,6 +5,7 @@
 //! Arrays     every array with its chunks and bytes                  Arrays::of
 //! ObjectView an object as its index has it                        ObjectView::of_ids
 //! GroupView  a group of objects                                   GroupView::of
+//! AttributeStats  smallest, largest and mean value of each attribute   AttributeStats::read
 //! CellView   one chunk of one level: fragments, rows, values        CellView::of
 //! ```
 //!
@@ -18,6 +19,8 @@ mod groups;
 mod json;
 mod levels;
 mod objects;
+#[cfg(feature = "query")]
+mod stats;
 mod summary;
 
 pub use advice::advise;
@@ -26,6 +29,8 @@ pub use cell::{CellFragment, CellLinks, CellRow, CellView};
 pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::ObjectView;
+#[cfg(feature = "query")]
+pub use stats::AttributeStats;
 pub use summary::{AxisSummary, Stored, Summary};
 
 use zvf_format::key::ChunkKey;

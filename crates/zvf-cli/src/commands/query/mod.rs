@@ -1,5 +1,8 @@
 //! `zvf query`.
 
+mod count;
+mod lacking;
+mod output;
 pub(crate) mod region;
 mod write;
 
@@ -16,6 +19,8 @@ use zvf::{
     QueryError, Reader, Store, UnknownIds,
 };
 
+use self::lacking::Wanted;
+use self::output::Output;
 use self::region::Where;
 use self::write::{Format, Sink};
 use crate::cli::size;
@@ -23,12 +28,13 @@ use crate::commands::group;
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
 use crate::table;
-use crate::target::{NewFile, Out};
+use crate::target::{self, NewFile, Out};
 
-/// Get geometry out of a store: by place, by object, by value.
+/// Read geometry from a store: by region, by object, by value.
 ///
-/// Everything is optional and narrows the answer. Points are those inside a region; other geometry comes
-/// whole where it touches the region, unless --mode says otherwise.
+/// Every filter is optional and narrows the answer. Points are those inside the region; other geometry is
+/// returned whole where it touches the region, unless --mode selects something else. Vertices of graphs,
+/// skeletons and meshes come with the id of their object; formats that can hold edges or faces have them too.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Query {
@@ -39,139 +45,191 @@ pub(crate) struct Query {
     level: LevelRule,
     #[command(flatten)]
     place: Where,
-    /// How geometry must lie to the region, and what is given of it.
+    /// How geometry must relate to the region, and which part of it is returned.
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
     /// Geometry of this kind, where the store holds several [default: the kind of the first object that is
     /// named, else the first kind of the store].
     #[arg(long)]
     kind: Option<Kind>,
-    /// Only these objects, in this order: 7,9,20..30 (the last one is left out).
-    #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true, help_heading = "Which")]
+    /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
+    #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true, help_heading = "Selection")]
     objects: Option<Ids>,
     /// Only objects in one of these groups, by number or name: 0,left.
-    #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = "Which")]
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = "Selection")]
     groups: Vec<String>,
-    /// Only what this holds for, such as "intensity > 3 and object.kind in (1, 2)".
-    #[arg(long = "where", value_name = "EXPR", help_heading = "Which")]
+    /// Only rows for which this is true, such as "intensity > 3 and object.kind in (1, 2)".
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
     predicate: Option<String>,
-    /// What an object id means that is not there.
-    #[arg(long, value_enum, default_value_t = Unknown::Error, help_heading = "Which")]
+    /// What to do when an object id does not exist.
+    #[arg(long = "unknown-objects", alias = "unknown", value_enum, default_value_t = Unknown::Error, help_heading = "Selection")]
     unknown: Unknown,
-    /// Which attributes come along: their names with commas between, "all" or "none".
-    #[arg(long, value_name = "NAMES", default_value = "all")]
+    /// Attributes to read: names separated by commas, "all" or "none".
+    #[arg(long = "attributes", alias = "columns", value_name = "NAMES", default_value = "all")]
     columns: String,
-    /// Say for each vertex which object it belongs to.
-    #[arg(long)]
+    /// Add the id of its object to each vertex, for every kind.
+    #[arg(long = "object-ids", alias = "owners")]
     owners: bool,
     /// The order of the answer.
     #[arg(long, value_enum)]
     order: Option<OrderWord>,
-    /// At most so many vertices; an object or element is never cut for it.
+    /// Return at most N vertices; an object or element is never cut. 0 returns all.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Answer without cells that are recorded and not there; they are told.
+    /// Answer without cells that are recorded and missing, and without attributes and links that the backend
+    /// cannot list. What is left out is reported.
     #[arg(long)]
     allow_missing: bool,
-    /// Read what a level itself holds, where it is an addition to the next coarser one.
-    #[arg(long)]
+    /// Read only what this level adds, where it is an addition to the next coarser one.
+    #[arg(long = "increment-only", alias = "own-level-only")]
     own_level_only: bool,
-    /// Show what will be read, and then what was; data only with --output.
+    /// Print what will be read, and then what was; data only with --output.
     #[arg(long)]
     explain: bool,
-    /// The format [default: by the name of the file, else csv, or jsonl with --json].
+    /// Print how many vertices, parts and elements the answer has, instead of the answer.
+    #[arg(long, conflicts_with_all = ["explain", "output", "elements", "format"])]
+    count: bool,
+    /// The format [default: by the extension of the file; csv on standard output, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
     format: Option<Format>,
-    /// Write to this file, which gets its name when it is whole; - is standard output.
+    /// Write to this file, atomically; - is standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Write edges or faces to this file, where the format holds one table a file.
+    /// Do not add the id of its object to each vertex of a graph, skeleton or mesh.
+    #[arg(long, conflicts_with = "owners")]
+    no_object_ids: bool,
+    /// Replace output files that exist.
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+    /// Write edges or faces to this file, where the format holds one table per file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     elements: Option<PathBuf>,
-    /// Leave edges and faces out.
+    /// Do not write edges and faces.
     #[arg(long, conflicts_with = "elements", help_heading = "Output")]
     no_elements: bool,
-    /// Write batch by batch, in bounded memory: for answers larger than that.
+    /// Write batch by batch, in bounded memory.
     #[arg(long, conflicts_with_all = ["explain", "allow_missing"], help_heading = "Output")]
     stream: bool,
 }
 
 impl Query {
     pub(crate) async fn run(
-        mut self,
+        self,
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        self.output = self.output.filter(|path| path.as_os_str() != "-");
-        let usual = if session.json() { Format::Jsonl } else { Format::Csv };
-        let format = self.format.or_else(|| Format::of(self.output.as_ref()?)).unwrap_or(usual);
-        if self.stream && !format.streams() {
-            let usage = Usage::new("this format is written at once, not batch by batch");
-            return Err(usage.with_hint("leave --stream out, or write csv, jsonl or npy").into());
-        }
-        if self.elements.is_some() && format.holds_elements() {
-            let usage = Usage::new("this format holds edges and faces in the same file");
-            return Err(usage.with_hint("leave --elements out").into());
-        }
+        let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
         let axes: Vec<String> =
             reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
         let mut query = self.query(&axes)?;
-        if self.kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
-            let kind = self.kind_of_objects(&reader).await?;
+        let mut kind = self.kind;
+        if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
+            kind = self.kind_of_objects(&reader).await?;
             let others = self.kinds_beside(&reader).await.filter(|_| kind.is_none());
             session.tell(&mut *out, others)?;
             query = kind.into_iter().fold(query, zvf::Query::of_kind);
+        }
+        let kind = match kind {
+            Some(kind) => kind,
+            None => self.first_kind(session, &reader).await?,
+        };
+        if self.elements.is_some() && !kind.has_links() {
+            let usage = Usage::new(format!("a {kind} has no edges or faces to write"));
+            return Err(usage.with_hint("leave --elements out").into());
         }
         if !self.groups.is_empty() {
             query = query.in_groups(self.group_numbers(session, &reader).await?);
         }
         let progress = session.progress("reading");
+        if self.count {
+            let streams = !self.allow_missing;
+            let (counts, answer) = count::count(&reader, query, (kind, streams), &progress).await?;
+            drop(progress);
+            counts.print(session.json(), out)?;
+            tell(session, out, reader.store(), answer.as_ref())?;
+            return Ok(Outcome::Clean);
+        }
+        if kind.has_links() && !self.no_object_ids {
+            query = query.with_owners();
+        }
         if self.explain {
             let plan = advised(&reader, reader.plan(&query).await).await?;
             let answer = advised(&reader, reader.run(&query).await).await?;
             drop(progress);
-            if self.output.is_some() {
-                let mut sink = self.sink(session, format, None, &axes)?;
+            self.check_lacking(&reader, &output)?;
+            if output.file.is_some() {
+                let mut sink = self.sink(session, &output, None, &axes)?;
                 sink.write(&answer.batch)?;
-                sink.finish()?;
+                sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
             tell(session, out, reader.store(), Some(&answer))?;
             return Ok(Outcome::Clean);
         }
-        let mut sink = self.sink(session, format, Some(&mut *out), &axes)?;
-        if self.stream || self.streams_points(&reader, format) {
-            let written =
-                stream(&reader, query, &mut sink, &|n| progress.set(format!("{n} vertices")))
-                    .await?;
-            drop(progress);
-            let left_out = sink.left_out();
-            sink.finish()?;
-            session.tell(&mut *out, left_out)?;
-            tell(session, out, reader.store(), None)?;
-            session.tell(out, self.output.as_ref().map(|path| wrote(written, path)))?;
-            return Ok(Outcome::Clean);
-        }
-        let answer = advised(&reader, reader.run(&query).await).await?;
+        let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
+        let (written, answer) = if self.stream || self.streams_points(&reader, &output) {
+            let on_progress = |n| progress.set(format!("{n} vertices"));
+            let check = || self.check_lacking(&reader, &output);
+            (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
+        } else {
+            let answer = advised(&reader, reader.run(&query).await).await?;
+            self.check_lacking(&reader, &output)?;
+            sink.write(&answer.batch)?;
+            (answer.batch.len(), Some(answer))
+        };
         drop(progress);
-        sink.write(&answer.batch)?;
-        let left_out = sink.left_out();
-        sink.finish()?;
-        session.tell(&mut *out, left_out)?;
-        tell(session, out, reader.store(), Some(&answer))?;
-        session.tell(out, self.output.as_ref().map(|path| wrote(answer.batch.len(), path)))?;
+        let left_out = sink.finish(kind)?;
+        tell(session, out, reader.store(), answer.as_ref())?;
+        session.tell(out, left_out_words(kind, left_out))?;
+        session.tell(out, output.file.as_ref().map(|path| wrote(written, path)))?;
         Ok(Outcome::Clean)
+    }
+
+    /// The files to write; whatever makes them impossible is found before any work.
+    fn outputs(&self, session: &Session) -> anyhow::Result<Output> {
+        let (file, elements) = (self.output.as_deref(), self.elements.as_deref());
+        let output = Output::choose(self.format, session.json(), file, elements)?;
+        if self.stream && !output.format.streams() {
+            let usage = Usage::new("this format is written at once, not batch by batch");
+            return Err(usage.with_hint("leave --stream out, or write csv, jsonl or npy").into());
+        }
+        let elements = output.elements.as_ref().map(|(path, _)| path);
+        for path in output.file.iter().chain(elements) {
+            target::check_overwrite(path, self.overwrite)?;
+        }
+        Ok(output)
     }
 
     /// Whether the answer is written as it comes without being told so: points alone, of which a file holds
     /// the same either way, and of which there may be more than memory holds.
-    fn streams_points(&self, reader: &Reader, format: Format) -> bool {
+    fn streams_points(&self, reader: &Reader, output: &Output) -> bool {
         let kinds = &reader.store().root().zarr_vectors.geometry_types;
         let points = kinds.iter().all(|kind| kind.known() == Some(GeometryType::PointCloud));
         let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
         let plain = self.order.is_none() && !self.owners && !self.allow_missing;
-        format == Format::Npy && self.output.is_some() && points && whole && plain
+        output.format == Format::Npy && output.file.is_some() && points && whole && plain
+    }
+
+    /// Refuses an answer that lacks what could not be listed, unless that is allowed.
+    fn check_lacking(&self, reader: &Reader, output: &Output) -> anyhow::Result<()> {
+        if self.allow_missing {
+            return Ok(());
+        }
+        let writes_elements = output.format.holds_elements() || output.elements.is_some();
+        let wanted = Wanted {
+            all_attributes: self.columns == "all",
+            elements: writes_elements && !self.no_elements,
+        };
+        Ok(lacking::check(reader.store(), wanted)?)
+    }
+
+    /// The kind that a query without one reads.
+    async fn first_kind(&self, session: &Session, reader: &Reader) -> anyhow::Result<Kind> {
+        let number = self.number().map_or(0, |level| level.0);
+        let level = session.level(reader.store(), number).await?;
+        let kind = level.kinds().first().copied();
+        kind.ok_or_else(|| Usage::new(format!("level {number} has no geometry")).into())
     }
 
     /// The question that the arguments ask.
@@ -201,7 +259,7 @@ impl Query {
         if let Some(order) = self.order {
             query = query.order(order.into());
         }
-        if let Some(limit) = self.limit {
+        if let Some(limit) = self.limit.filter(|limit| *limit > 0) {
             query = query.limit(limit);
         }
         if self.owners {
@@ -257,18 +315,21 @@ impl Query {
     fn sink<'a>(
         &self,
         session: &Session,
-        format: Format,
+        output: &Output,
         out: Option<&'a mut dyn Write>,
         axes: &'a [String],
     ) -> anyhow::Result<Sink<'a>> {
         let file = |path: &PathBuf| NewFile::create(path, session.interrupt()).map(Out::File);
-        let target = match (&self.output, out) {
+        let target = match (&output.file, out) {
             (Some(path), _) => file(path)?,
-            (None, Some(out)) => format.to_stream(out),
+            (None, Some(out)) => output.format.to_stream(out),
             (None, None) => return Err(Usage::new("there is nowhere to write to").into()),
         };
-        let elements = self.elements.as_ref().map(file).transpose()?;
-        Ok(Sink::new(format, target, elements, self.no_elements, axes))
+        let elements = match &output.elements {
+            Some((path, format)) => Some((*format, file(path)?)),
+            None => None,
+        };
+        Ok(Sink::new(output.format, target, elements, self.no_elements, axes))
     }
 }
 
@@ -277,18 +338,21 @@ async fn stream(
     reader: &Reader,
     query: zvf::Query,
     sink: &mut Sink<'_>,
-    progress: &dyn Fn(usize),
+    on_progress: &dyn Fn(usize),
+    check: &dyn Fn() -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
     let mut batches = reader.stream(query.clone());
     let mut written = 0_usize;
     while let Some(batch) = batches.next().await {
         let batch = advised(reader, batch).await?;
-        written = written.saturating_add(batch.len());
+        check()?;
+        written += batch.len();
         sink.write(&batch)?;
-        progress(written);
+        on_progress(written);
     }
     if written == 0 {
         let answer = reader.run(&query).await.map_err(zvf::Error::from)?;
+        check()?;
         sink.write(&answer.batch)?;
     }
     Ok(written)
@@ -313,6 +377,18 @@ fn wrote(vertices: usize, path: &std::path::Path) -> String {
         format!("{} vertices", table::count(vertices))
     };
     format!("{vertices} in {}", path.display())
+}
+
+/// The note about edges or faces that the format has no place for.
+fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
+    let things = if kind == Kind::Mesh { "faces" } else { "edges" };
+    (left_out > 0).then(|| {
+        format!(
+            "{} {things} are not in this format: write them with --elements FILE, or the answer as \
+             jsonl or ply",
+            table::count(left_out)
+        )
+    })
 }
 
 /// What the answer says besides its geometry.
@@ -439,11 +515,11 @@ impl From<OrderWord> for Order {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Unknown {
-    /// A fault.
+    /// Fail.
     Error,
-    /// Left out, and told.
+    /// Leave it out and report it.
     Report,
-    /// Left out.
+    /// Leave it out.
     Skip,
 }
 
@@ -471,7 +547,10 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
             None => ids.push(ObjectId(number(part)?)),
             Some((start, end)) => {
                 let range = number(start)?..number(end)?;
-                if range.start.abs_diff(range.end.max(range.start)) > MOST_IDS {
+                if range.is_empty() {
+                    return Err(format!("{part:?} holds no id: a range ends after its start"));
+                }
+                if range.start.abs_diff(range.end) > MOST_IDS {
                     return Err(format!("{part:?} are more than {MOST_IDS} ids"));
                 }
                 ids.extend(range.map(ObjectId));
@@ -484,7 +563,7 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
 /// A level by its number, or by what is wanted of it.
 pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
     let wrong =
-        || "a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS is wanted".to_owned();
+        || "expected a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS".to_owned();
     let Some((rule, value)) = text.split_once('=') else {
         return text
             .parse()
@@ -511,7 +590,7 @@ const EXAMPLES: &str = "Examples:
   zvf query brain.zarrvectors --bbox 0,0,0:100,100,50
   zvf query brain.zarrvectors --bbox 0,0,0:100,100,50 --mode clip -o part.ply
   zvf query tracts.zarrvectors --objects 7,9,20..30 --format jsonl
-  zvf query scan.zarrvectors --where \"intensity > 3\" --columns intensity --limit 1000 -o some.npy
+  zvf query scan.zarrvectors --where \"intensity > 3\" --attributes intensity --limit 1000 -o some.npy
   zvf query scan.zarrvectors --level vertices=100000 --stream -o overview.csv
   zvf query net.zarrvectors --ball 5,5,5:2 -o nodes.csv --elements edges.csv
   zvf query s3://bucket/scan.zarrvectors --bbox 0,0,0:1,1,1 --explain";
@@ -526,7 +605,11 @@ mod tests {
             |text: &str| ids(text).map(|Ids(ids)| ids.iter().map(|id| id.0).collect::<Vec<_>>());
         assert_eq!(plain("7"), Ok(vec![7]));
         assert_eq!(plain("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
-        assert_eq!(plain("4..4,9..2,-2..0"), Ok(vec![-2, -1]));
+        assert_eq!(plain("-2..0"), Ok(vec![-2, -1]));
+        for range in ["4..4", "9..2"] {
+            let text = format!("{range:?} holds no id: a range ends after its start");
+            assert_eq!(plain(range), Err(text));
+        }
         assert_eq!(plain("a"), Err("\"a\" is no id and no range such as 20..30".into()));
         assert!(plain("").is_err() && plain("1..").is_err() && plain("1,,2").is_err());
         assert_eq!(

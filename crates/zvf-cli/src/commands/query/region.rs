@@ -16,18 +16,18 @@ use crate::outcome::Usage;
 
 /// Where.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Where")]
+#[command(next_help_heading = "Spatial filter")]
 pub(crate) struct Where {
     /// A box: its lowest and its highest corner; inf and -inf leave a side open.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
-    /// Leave out vertices on the upper faces of the box, so that boxes side by side share none.
+    /// Exclude vertices on the upper faces of the box, so that adjacent boxes share none.
     #[arg(long, requires = "bbox")]
     half_open: bool,
     /// A ball: its centre and radius.
     #[arg(long, value_name = "X,Y,Z:R", allow_hyphen_values = true, conflicts_with_all = ["bbox", "half_space", "prism"])]
     ball: Option<String>,
-    /// A half-space, the points p with n . p <= d; several are what they have in common.
+    /// A half-space, the points p with n . p <= d; several are intersected.
     #[arg(long, value_name = "NX,NY,NZ:D", allow_hyphen_values = true, conflicts_with_all = ["bbox", "prism"])]
     half_space: Vec<String>,
     /// A prism over a polygon, within --bbox where one is given.

@@ -1,16 +1,15 @@
 //! Batches to a file or to standard output, in one of the formats.
 
-use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::path::Path;
 
 use clap::ValueEnum;
-use zvf::Batch;
 #[cfg(feature = "arrow")]
 use zvf::convert::{ArrowWriter, ParquetWriter};
 use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
+use zvf::metadata::Dtype;
+use zvf::{Batch, Column, Kind};
 
-use crate::outcome::Usage;
 use crate::target::Out;
 
 /// A format.
@@ -47,6 +46,12 @@ impl Format {
         }
     }
 
+    /// What the name of a file of a known format ends in.
+    pub(crate) fn extensions() -> Vec<String> {
+        let names = Self::value_variants().iter().filter_map(Self::to_possible_value);
+        names.map(|name| format!(".{}", name.get_name())).collect()
+    }
+
     /// Whether one file of it holds vertices and what joins them.
     pub(crate) const fn holds_elements(self) -> bool {
         matches!(self, Self::Jsonl | Self::Ply)
@@ -76,7 +81,8 @@ pub(crate) struct Sink<'a> {
     without_elements: bool,
     axes: &'a [String],
     written: u64,
-    codes: BTreeSet<String>, // columns of which only codes are written
+    has_elements: bool, // whether the table of elements has its columns
+    left_out: u64,      // elements that the format has no place for
 }
 
 /// One file.
@@ -98,7 +104,7 @@ impl<'a> Sink<'a> {
     pub(crate) fn new(
         format: Format,
         out: Out<'a>,
-        elements: Option<Out<'a>>,
+        elements: Option<(Format, Out<'a>)>,
         without_elements: bool,
         axes: &'a [String],
     ) -> Self {
@@ -114,7 +120,7 @@ impl<'a> Sink<'a> {
             #[cfg(feature = "arrow")]
             Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position").into()),
         };
-        let elements = elements.map(|out| match format {
+        let elements = elements.map(|(format, out)| match format {
             Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
             #[cfg(feature = "arrow")]
             Format::Arrow => Table::Arrow(ArrowWriter::file(out, "vertices")),
@@ -127,50 +133,44 @@ impl<'a> Sink<'a> {
                 Table::Csv(CsvWriter::new(out, &names))
             }
         });
-        Self { vertices, elements, without_elements, axes, written: 0, codes: BTreeSet::new() }
+        let (written, has_elements, left_out) = (0, false, 0);
+        Self { vertices, elements, without_elements, axes, written, has_elements, left_out }
     }
 
     /// Adds a batch.
     pub(crate) fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+        let mut omits = self.without_elements;
+        if let Some(table) = &mut self.elements {
+            if let Some(rows) = elements_as_rows(batch, self.written)? {
+                table.write(&rows, &[])?;
+                self.has_elements = true;
+            }
+        } else if !omits && !self.vertices.holds_elements() {
+            let elements = batch.elements().map_or(0, zvf::Elements::len);
+            self.left_out += u64::try_from(elements)?;
+            omits = true;
+        }
         let bare;
-        let batch = match self.without_elements && batch.elements().is_some() {
+        let batch = match omits && batch.elements().is_some() {
             true => {
                 bare = without_elements(batch)?;
                 &bare
             }
             false => batch,
         };
-        if let Some(table) = &mut self.elements {
-            if let Some(rows) = elements_as_rows(batch, self.written)? {
-                table.write(&rows, &[])?;
-            }
-        } else if batch.elements().is_some() && !self.vertices.holds_elements() {
-            let usage =
-                Usage::new("this format cannot hold vertices and what joins them in one file");
-            let hint = "give --elements FILE, or --no-elements, or write jsonl or ply";
-            return Err(usage.with_hint(hint).into());
-        }
-        if matches!(self.vertices, Table::Npy(_)) {
-            let coded = batch.fields().iter().filter(|field| field.categories.is_some());
-            self.codes.extend(coded.map(|field| format!("{:?}", &*field.name)));
-        }
-        self.written = self.written.saturating_add(u64::try_from(batch.len()).unwrap_or(0));
+        self.written += u64::try_from(batch.len())?;
         self.vertices.write(batch, self.axes)
     }
 
-    /// What the files do not hold of what was written to them, and how to keep it.
-    pub(crate) fn left_out(&self) -> Option<String> {
-        let names: Vec<&str> = self.codes.iter().map(String::as_str).collect();
-        (!names.is_empty()).then(|| {
-            let names = names.join(", ");
-            format!("npy holds the codes of {names}, not what they stand for: write csv, jsonl or parquet")
-        })
-    }
-
-    /// Ends the files. They get their names only now.
-    pub(crate) fn finish(self) -> anyhow::Result<()> {
+    /// Ends the files, which get their names only now. Returns how many elements the format had no place for.
+    pub(crate) fn finish(mut self, kind: Kind) -> anyhow::Result<u64> {
+        if let Some(table) = self.elements.as_mut().filter(|_| !self.has_elements) {
+            let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
+            table.write(&Batch::new(kind, nothing), &[])?;
+        }
         self.vertices.finish()?;
-        self.elements.map_or(Ok(()), Table::finish)
+        self.elements.map_or(Ok(()), Table::finish)?;
+        Ok(self.left_out)
     }
 }
 
@@ -223,5 +223,7 @@ fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
     Ok(bare)
 }
 
+/// Columns of an empty table of elements.
+const EDGE_CORNERS: u32 = 2;
 /// Vertices that an element of the format can have.
 const MOST_CORNERS: usize = 8;

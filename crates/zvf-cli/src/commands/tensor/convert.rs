@@ -50,21 +50,32 @@ pub(crate) struct Pack {
 #[derive(Args, Debug)]
 struct How {
     /// Extents of a chunk, with commas between; those of the source when not said.
-    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    #[arg(long = "chunk-shape", alias = "chunk", value_name = "N,N", value_delimiter = ',')]
     chunk: Option<Vec<u64>>,
     /// Extents of a block, or of an inner chunk; those of the source, or about 64 KiB.
-    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    #[arg(long = "block-shape", alias = "block", value_name = "N,N", value_delimiter = ',')]
     block: Option<Vec<u64>>,
-    /// What compresses: none, blosclz, lz4, lz4hc, zlib or zstd; in .tet files none or zstd.
-    #[arg(long, value_name = "NAME", default_value = "zstd")]
-    compressor: String,
-    /// How hard it tries, 0 to 9.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    level: u8,
-    /// What is done to blocks before: noshuffle, shuffle or bitshuffle.
-    #[arg(long, value_name = "NAME", default_value = "shuffle")]
+    /// The compressor: none, blosclz, lz4, lz4hc, zlib or zstd, with a level from 0 to 9; in .tet files none
+    /// or zstd.
+    #[arg(
+        long = "codec",
+        alias = "compressor",
+        value_name = "NAME[:LEVEL]",
+        default_value = "zstd"
+    )]
+    codec: String,
+    /// The level, as older command lines give it.
+    #[arg(long, value_name = "N", hide = true)]
+    level: Option<u8>,
+    /// The filter of blocks: noshuffle, shuffle or bitshuffle.
+    #[arg(
+        long = "blosc-shuffle",
+        alias = "shuffle",
+        value_name = "NAME",
+        default_value = "shuffle"
+    )]
     shuffle: String,
-    /// Replace what is there.
+    /// Replace the new file or folder if it exists.
     #[arg(long)]
     overwrite: bool,
 }
@@ -72,21 +83,30 @@ struct How {
 impl How {
     fn options(self, session: &Session, dataset: String) -> anyhow::Result<ConvertOptions> {
         let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is no {what}"));
-        let compressor = match self.compressor.as_str() {
+        let (name, level) = match self.codec.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (self.codec.as_str(), None),
+        };
+        let compressor = match name {
             "none" => None,
             name => Some(BloscCompressor::named(name).ok_or_else(|| unknown("compressor", name))?),
         };
+        let level = match (level, self.level) {
+            (Some(text), None) => text.parse().map_err(|_| unknown("level", text))?,
+            (None, level) => level.unwrap_or(DEFAULT_LEVEL),
+            (Some(_), Some(_)) => return Err(Usage::new("the level is given twice").into()),
+        };
         let shuffle = BloscShuffle::named(&self.shuffle);
         let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
-        if self.level > 9 {
-            return Err(Usage::new(format!("levels are 0 to 9, not {}", self.level)).into());
+        if level > 9 {
+            return Err(Usage::new(format!("levels are 0 to 9, not {level}")).into());
         }
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         Ok(ConvertOptions {
             chunk_shape: self.chunk,
             block_shape: self.block,
             compressor,
-            level: self.level,
+            level,
             shuffle,
             dataset,
             replace: self.overwrite,
@@ -111,7 +131,7 @@ impl Convert {
         let options = self.how.options(session, self.name)?;
         let array = open(session, &self.array, self.dataset.as_deref()).await?;
         let progress = session.progress("converting");
-        let told = |done, total| progress.set(format!("{done} of {total} chunks"));
+        let told = |done, total| progress.advance("", done, total, "chunks");
         let done = zvf::tensor::convert(&array, &self.new, form, &options, told).await;
         done.map_err(Error::from).with_context(|| format!("cannot write {}", self.new))?;
         drop(progress);
@@ -158,7 +178,7 @@ impl Pack {
             arrays.push((name, open(session, address, None).await?));
         }
         let progress = session.progress("packing");
-        let told = |done, total| progress.set(format!("{done} of {total} chunks"));
+        let told = |done, total| progress.advance("", done, total, "chunks");
         let done = zvf::tensor::gather(&arrays, &self.file, &options, told).await;
         let file = self.file.display().to_string();
         done.map_err(Error::from).with_context(|| format!("cannot write {file}"))?;
@@ -179,6 +199,9 @@ async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow
     let opened = AnyArray::open(address, dataset, &options).await;
     opened.map_err(Error::from).with_context(|| format!("cannot open {address}"))
 }
+
+/// The level of a compressor that is named without one.
+const DEFAULT_LEVEL: u8 = 5;
 
 /// What a dataset is called after its file.
 fn stem(text: &str) -> anyhow::Result<String> {

@@ -26,7 +26,7 @@ use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::target::{NewFile, Out};
 
-/// Check a store against every rule of the format, and say all that is wrong.
+/// Check a store against every rule of the format, and list everything that is wrong.
 ///
 /// Nothing is changed. Each finding has the rule, the array, the chunk, the byte, what should be there and
 /// what is. The exit code is 1 when something is an error. Ctrl-C ends it early, with what was found so
@@ -34,27 +34,34 @@ use crate::target::{NewFile, Out};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf validate brain.zarrvectors
-  zvf validate --level 2 s3://bucket/brain.zarrvectors
-  zvf validate --rules C21,C28 --max-findings 0 brain.zarrvectors
+  zvf validate --depth 2 s3://bucket/brain.zarrvectors
+  zvf validate --rules C21,C28 --limit 0 brain.zarrvectors
   zvf validate --sample 0.01:7 s3://bucket/huge.zarrvectors
   zvf validate --sarif findings.sarif brain.zarrvectors")]
 pub(crate) struct Validate {
     /// The store: a folder or a URL.
     store: String,
-    /// How deep to look: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
-    #[arg(long, short, value_name = "N", default_value_t = 5)]
+    /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
+    #[arg(
+        long = "depth",
+        alias = "level",
+        short = 'd',
+        short_alias = 'l',
+        value_name = "N",
+        default_value_t = 5
+    )]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
     level: u8,
     /// Only these rules, such as C21,C28.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     rules: Vec<String>,
-    /// What only a strict reader minds is an error too.
+    /// Count what only a strict reader refuses as an error too.
     #[arg(long)]
     strict: bool,
     /// Findings to show; all are counted, and 0 shows all.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long = "limit", alias = "max-findings", value_name = "N", default_value_t = 1000)]
     max_findings: usize,
-    /// Look into this share of the cells and manifests, chosen by a seed [default seed: 0].
+    /// Check only this share of the cells and manifests, chosen by a seed [default seed: 0].
     #[arg(long, value_name = "SHARE[:SEED]", value_parser = sample)]
     sample: Option<Sample>,
     /// Write SARIF 2.1.0 to this file, or to standard output for "-".
@@ -73,7 +80,7 @@ impl Validate {
         // Also where there is no store: a build may not be finished.
         #[cfg(all(feature = "local", feature = "write"))]
         for left in zvf::left::beside(&self.store).unwrap_or_default() {
-            let mend = "\"zvf repair --apply\" and the next \"zvf create\" remove it";
+            let mend = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
             let note = if left.goes_on { left.to_string() } else { format!("{left}; {mend}") };
             session.tell(out, [note])?;
         }
@@ -164,7 +171,7 @@ fn sample(text: &str) -> Result<Sample, String> {
     let share = share.parse().ok();
     let sample = share.zip(seed.parse().ok()).and_then(|(share, seed)| Sample::new(share, seed));
     sample
-        .ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 0.01:7".to_owned())
+        .ok_or_else(|| "expected a share above 0 and at most 1, such as 0.01 or 0.01:7".to_owned())
 }
 
 /// What a fragment or an id takes in memory, everything that is kept of it together.

@@ -1,0 +1,95 @@
+//! Command lines that cannot be parsed: one line, like every other error.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+
+use crate::outcome::{self, Usage};
+
+/// Prints help and versions as they are; reports everything else as one line with exit code 2.
+pub(crate) fn report(error: &clap::Error, json: bool) -> ExitCode {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        error.exit()
+    }
+    let usage = Usage::new(summarize(&error.render().to_string()));
+    outcome::report(Err(usage.into()), json)
+}
+
+/// Whether `--json` is among the arguments, which could not be parsed.
+pub(crate) fn ask_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().take_while(|arg| arg != "--").any(|arg| arg == "--json")
+}
+
+/// What is wrong, in one line: without the usage, but with the command whose help has it.
+fn summarize(rendered: &str) -> String {
+    let mut words = String::new();
+    let mut command = "zvf".to_owned();
+    for line in rendered.lines().map(str::trim) {
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            let names = usage.split(' ').take_while(|word| {
+                word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
+            });
+            command = names.collect::<Vec<_>>().join(" ");
+            break;
+        }
+        if line.starts_with("For more information") {
+            break;
+        }
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        match line.strip_prefix("tip: ") {
+            Some(tip) => {
+                words.push_str("; ");
+                words.push_str(tip);
+            }
+            None if !line.is_empty() => {
+                words.push_str(if words.is_empty() { "" } else { " " });
+                words.push_str(line);
+            }
+            None => {}
+        }
+    }
+    format!("{words}; see \"{command} --help\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_arguments_is_one_line() {
+        for (rendered, line) in [
+            (
+                "error: unexpected argument '--bbx' found\n\n  tip: a similar argument exists: \
+                 '--bbox'\n\nUsage: zvf query --bbox <X> <STORE>\n\nFor more information, try '--help'.\n",
+                "unexpected argument '--bbx' found; a similar argument exists: '--bbox'; see \"zvf query \
+                 --help\"",
+            ),
+            (
+                "error: the following required arguments were not provided:\n  <STORE>\n\nUsage: zvf \
+                 blob show <STORE>\n\nFor more information, try '--help'.\n",
+                "the following required arguments were not provided: <STORE>; see \"zvf blob show --help\"",
+            ),
+            (
+                "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \
+                 '--help'.\n",
+                "invalid value 'x' for '--depth <N>': invalid digit; see \"zvf --help\"",
+            ),
+        ] {
+            assert_eq!(summarize(rendered), line);
+        }
+    }
+
+    #[test]
+    fn json_is_found_before_the_end_of_options() {
+        let ask = |args: &[&str]| ask_for_json(args.iter().map(OsString::from));
+        assert!(ask(&["zvf", "info", "--json"]));
+        assert!(!ask(&["zvf", "info", "--", "--json"]) && !ask(&["zvf", "info"]));
+    }
+}

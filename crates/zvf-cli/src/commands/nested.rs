@@ -1,0 +1,75 @@
+//! A new store inside of the old one, or around it: refused before any work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::outcome::Usage;
+
+/// Refuses to write to `new`, when it lies inside of `old` or has `old` inside. The same place is for the
+/// command to judge. Both are folders or URLs; what is not on this machine is compared as text.
+///
+/// # Errors
+///
+/// [`Usage`], with both addresses.
+pub(crate) fn check(old: &str, new: &str) -> Result<(), Usage> {
+    let (from, to) = (place(old), place(new));
+    if from == to {
+        return Ok(());
+    }
+    if to.starts_with(&from) {
+        let usage = Usage::new(format!("{new} is inside of {old}"));
+        return Err(usage.with_hint("write to a place outside of the store"));
+    }
+    if from.starts_with(&to) {
+        let usage = Usage::new(format!("{old} is inside of {new}"));
+        return Err(usage.with_hint("write to a place that does not hold the store"));
+    }
+    Ok(())
+}
+
+/// Where `address` is, as far as it exists without links.
+fn place(address: &str) -> PathBuf {
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    if path.contains("://") {
+        return PathBuf::from(path.trim_end_matches('/'));
+    }
+    let path = std::path::absolute(path).unwrap_or_else(|_no_current_folder| PathBuf::from(path));
+    let mut rest = PathBuf::new();
+    let mut known: &Path = &path;
+    loop {
+        if let Ok(real) = fs::canonicalize(known) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+        let (Some(parent), Some(name)) = (known.parent(), known.file_name()) else { return path };
+        rest = if rest.as_os_str().is_empty() { name.into() } else { Path::new(name).join(rest) };
+        known = parent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_inside_of_each_other_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        fs::create_dir(path("a")).unwrap();
+        for (old, new, allowed) in [
+            (path("a"), path("b"), true),
+            (path("a"), path("a"), true),
+            (path("a"), path("ab"), true),
+            (path("a"), path("a/b/c"), false),
+            (path("a/b"), path("a"), false),
+            ("s3://x/a".to_owned(), "s3://x/a/b".to_owned(), false),
+            ("s3://x/a/".to_owned(), "s3://x/ab".to_owned(), true),
+        ] {
+            assert_eq!(check(&old, &new).is_ok(), allowed, "{old} {new}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
+            assert!(check(&path("a"), &path("link/b")).is_err());
+        }
+    }
+}

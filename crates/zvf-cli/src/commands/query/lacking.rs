@@ -1,0 +1,51 @@
+//! What an answer lacks because a backend cannot list: an error, unless the caller allows it.
+
+use zvf::{Notice, Store};
+
+use crate::outcome::Usage;
+
+/// What the caller wants, as far as it depends on a listing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Every attribute, none of them named.
+    pub(super) all_attributes: bool,
+    /// Edges or faces.
+    pub(super) elements: bool,
+}
+
+/// Refuses an answer that may lack attributes or links: those that `store` had to list and could not, and
+/// that no document declares.
+///
+/// # Errors
+///
+/// [`Usage`] with the groups that could not be listed, and how to name what they hold.
+pub(super) fn check(store: &Store, wanted: Wanted) -> Result<(), Usage> {
+    let declares = store.root().zarr_vectors.attribute_specs().is_some();
+    let (mut attributes, mut links) = (Vec::new(), Vec::new());
+    for notice in store.notices() {
+        let Notice::CannotEnumerate { key } = notice else { continue };
+        let name = key.name().unwrap_or_default();
+        if matches!(name, "vertex_attributes" | "object_attributes") {
+            attributes.push(key.as_str().to_owned());
+        } else if key.segments().any(|part| part == "links" || part.starts_with("cross_chunk_link"))
+        {
+            links.push(key.as_str().to_owned());
+        }
+    }
+    if wanted.all_attributes && !declares && !attributes.is_empty() {
+        let text = format!(
+            "the attributes in {} cannot be listed here, and no document declares them",
+            attributes.join(", ")
+        );
+        return Err(Usage::new(text).with_hint(
+            "name them with --attributes NAMES or none, or answer without them with --allow-missing",
+        ));
+    }
+    if wanted.elements && !links.is_empty() {
+        let text = format!("the links in {} cannot be listed here", links.join(", "));
+        return Err(Usage::new(text).with_hint(
+            "leave them out with --no-elements, or answer with those that are found with --allow-missing",
+        ));
+    }
+    Ok(())
+}

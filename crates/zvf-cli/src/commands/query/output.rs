@@ -1,0 +1,122 @@
+//! Which files a query writes and in which formats: decided, and refused, before any work.
+
+use std::path::{Path, PathBuf};
+
+use super::write::Format;
+use crate::outcome::Usage;
+
+/// The files and formats of one query.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// The format of the answer.
+    pub(super) format: Format,
+    /// The file of the answer; standard output without one.
+    pub(super) file: Option<PathBuf>,
+    /// The file of edges or faces, and its format.
+    pub(super) elements: Option<(PathBuf, Format)>,
+}
+
+impl Output {
+    /// Decides on formats: the one given, or those of the names of the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Usage`] for names without a known format, and for edges and faces that have no table of their own.
+    pub(super) fn choose(
+        given: Option<Format>,
+        json: bool,
+        file: Option<&Path>,
+        elements: Option<&Path>,
+    ) -> Result<Self, Usage> {
+        let file = file.filter(|path| path.as_os_str() != "-");
+        let format = match (given, file) {
+            (Some(format), _) => format,
+            (None, Some(path)) => named("--output", path)?,
+            (None, None) if json => Format::Jsonl,
+            (None, None) => Format::Csv,
+        };
+        let elements = match elements {
+            None => None,
+            Some(_) if format.holds_elements() => {
+                let usage = Usage::new("this format holds edges and faces in the same file");
+                return Err(usage.with_hint("leave --elements out"));
+            }
+            Some(path) => {
+                let own = match given.filter(|_| path.extension().is_none()) {
+                    Some(format) => format,
+                    None => named("--elements", path)?,
+                };
+                if own.holds_elements() {
+                    let usage =
+                        Usage::new(format!("{} cannot be a table of elements", path.display()));
+                    return Err(usage.with_hint("name it .csv, .npy, .arrow, .arrows or .parquet"));
+                }
+                Some((path.to_owned(), own))
+            }
+        };
+        Ok(Self { format, file: file.map(Path::to_owned), elements })
+    }
+}
+
+/// The format that a name stands for; devices and pipes take CSV.
+fn named(option: &str, path: &Path) -> Result<Format, Usage> {
+    if path.is_dir() {
+        return Err(Usage::new(format!("{} is a folder", path.display())).with_hint("name a file"));
+    }
+    if let Some(format) = Format::of(path) {
+        return Ok(format);
+    }
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(Format::Csv);
+    }
+    let text = format!("the name {} of {option} stands for no output format", path.display());
+    let known = Format::extensions().join(", ");
+    Err(Usage::new(text).with_hint(format!("end it in one of {known}, or give --format")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(args: (Option<Format>, Option<&str>, Option<&str>)) -> Result<Output, String> {
+        let (given, file, elements) = args;
+        let chosen = Output::choose(given, false, file.map(Path::new), elements.map(Path::new));
+        chosen.map_err(|usage| usage.to_string())
+    }
+
+    #[test]
+    fn names_choose_formats() {
+        for (file, format) in [
+            (None, Format::Csv),
+            (Some("-"), Format::Csv),
+            (Some("a.JSON"), Format::Jsonl),
+            (Some("a.ply"), Format::Ply),
+            (Some("/dev/null"), Format::Csv),
+        ] {
+            assert_eq!(choose((None, file, None)).unwrap().format, format, "{file:?}");
+        }
+        let both = choose((Some(Format::Npy), Some("a"), Some("b.csv"))).unwrap();
+        assert_eq!((both.format, both.elements.unwrap().1), (Format::Npy, Format::Csv));
+        let same = choose((Some(Format::Npy), Some("a"), Some("b"))).unwrap();
+        assert_eq!(same.elements.unwrap().1, Format::Npy);
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_list() {
+        for name in ["x.las", "x.swc", "x.obj", "x"] {
+            let error = choose((None, Some(name), None)).unwrap_err();
+            let text = format!(
+                "InvalidArgument, the name {name} of --output stands for no output format; "
+            );
+            assert!(error.starts_with(&text) && error.contains(".npy, .csv, .jsonl"), "{error}");
+        }
+        for (name, text) in [
+            ("e.txt", "the name e.txt of --elements stands for no output format"),
+            ("e.ply", "e.ply cannot be a table of elements"),
+        ] {
+            let error = choose((None, None, Some(name))).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        assert!(choose((Some(Format::Ply), None, Some("e.csv"))).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! `docs --run`: every command that the book and `--help` show is run, and its exit code compared.
+//!
+//! ```text
+//! commands.rs   which commands a page has, and the exit code that each must have
+//! stage.rs      the stores and files that they name
+//! ```
+//!
+//! What is written where:
+//!
+//! ```text
+//! sh block        every line is a command; a loop is one command up to its `done`
+//! console block   lines that start with `$ ` are commands, the others show what is printed
+//! # exit N        behind a command: the exit code it must have; without, 0
+//! other blocks    are not run: those that need a server or only illustrate are `text`
+//! ```
+//!
+//! A command that names a URL is ended after a moment and fails only when its arguments are refused.
+//! Commands of cargo are what CI itself runs and are left out, but for `cargo run -p zvf-cli`.
+//! Each page, and the help of each subcommand, has a copy of the stage of its own.
+
+mod commands;
+mod stage;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use self::commands::Shown;
+use crate::house::{House, say};
+
+/// Runs the commands of all pages and of all help texts, and fails when one ends otherwise than it should.
+pub(super) fn run(house: &House) -> anyhow::Result<()> {
+    house
+        .cargo(&["build", "--quiet", "-p", "zvf-cli", "-p", "archives", "--bins", "--examples"])
+        .run()?;
+    let bin = house.target().join("debug");
+    let folder = house.target().join("docs-run");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let shell = Shell {
+        bin,
+        stage: folder.join("stage"),
+        page: folder.join("page"),
+        home: folder.join("home"),
+    };
+    stage::build(house, &shell)?;
+    let mut pages = Vec::new();
+    for path in super::links::pages(house)? {
+        let text = fs::read_to_string(&path)?;
+        let name = path.strip_prefix(house.path("")).unwrap_or(&path).display().to_string();
+        pages.push((name, commands::of_page(&text)));
+    }
+    help(&shell, &mut Vec::new(), &mut pages)?;
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for (name, commands) in &pages {
+        if commands.is_empty() {
+            continue;
+        }
+        shell.fresh_page()?;
+        for shown in commands {
+            ran += 1;
+            if let Some(problem) = shell.check(shown)? {
+                say(&format!("{name}:{}: {problem}", shown.line));
+                wrong.push(name);
+            }
+        }
+    }
+    say(&format!("{ran} commands of {} pages and help texts", pages.len()));
+    ensure!(wrong.is_empty(), "{} commands do not end as the documentation shows", wrong.len());
+    Ok(())
+}
+
+/// Adds the commands of the help of `words`, and of every subcommand below.
+fn help(
+    shell: &Shell,
+    words: &mut Vec<String>,
+    pages: &mut Vec<(String, Vec<Shown>)>,
+) -> anyhow::Result<()> {
+    let output = Command::new(shell.bin.join("zvf")).args(&*words).arg("--help").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "zvf {} --help fails", words.join(" "));
+    pages.push((format!("zvf {} --help", words.join(" ")), commands::of_help(&text)));
+    for name in commands::subcommands(&text) {
+        words.push(name);
+        help(shell, words, pages)?;
+        words.pop();
+    }
+    Ok(())
+}
+
+/// Where commands run.
+struct Shell {
+    bin: PathBuf,
+    stage: PathBuf,
+    page: PathBuf,
+    home: PathBuf,
+}
+
+impl Shell {
+    /// A copy of the stage, without what earlier pages did.
+    fn fresh_page(&self) -> anyhow::Result<()> {
+        if self.page.exists() {
+            fs::remove_dir_all(&self.page)?;
+        }
+        copy(&self.stage, &self.page)
+    }
+
+    /// A command of bash that finds `zvf` and stand-ins for tools that may not be installed.
+    fn bash(&self, line: &str, folder: &Path) -> anyhow::Result<Command> {
+        let path = std::env::var("PATH").context("no PATH")?;
+        let mut command = Command::new("bash");
+        command.args(["-o", "pipefail", "-c", line]).current_dir(folder);
+        command.env(
+            "PATH",
+            format!("{}:{}:{path}", self.bin.display(), self.home.join("bin").display()),
+        );
+        command.env("HOME", &self.home).env("SLURM_ARRAY_TASK_ID", "0");
+        command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_REGION", "us-east-1");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// What is wrong with how a command ended.
+    fn check(&self, shown: &Shown) -> anyhow::Result<Option<String>> {
+        let mut command = self.bash(&shown.command, &self.page)?;
+        if shown.command.contains("://") {
+            command.stderr(Stdio::null());
+            return Ok(match ended_within(&mut command, URL_TIME)? {
+                Some(2) => Some(format!("the arguments are refused: {}", shown.command)),
+                _ => None,
+            });
+        }
+        let output = command.output()?;
+        let code = output.status.code();
+        if code == Some(shown.exit) {
+            return Ok(None);
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let (found, said) = (code.unwrap_or(-1), said.trim_end());
+        Ok(Some(format!(
+            "exit code {found}, expected {}: {}\n    {said}",
+            shown.exit, shown.command
+        )))
+    }
+}
+
+/// The exit code, or `None` when it was ended at the limit.
+fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<i32>> {
+    let mut child = command.spawn()?;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+/// Copies a folder and all below.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// How long a command that needs a server may try.
+const URL_TIME: Duration = Duration::from_secs(1);
