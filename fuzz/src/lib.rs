@@ -1,7 +1,11 @@
 //! What every target that takes plain bytes does with them.
 
+mod store;
+
 use hostile::Kind;
 use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
+
+pub use store::ask;
 
 /// Decodes as a reader would, in both modes. Nothing may panic, and strict accepts nothing that default
 /// refuses.

@@ -9,7 +9,7 @@ pub(crate) const COMMAND: Command = Command {
     help: "run corpora of good and hostile inputs against the library
 
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
-                               [--faults] [--live] [--live-arrays] [--remote]
+                               [--faults] [--live] [--suites] [--live-arrays] [--remote]
 
 Without an option: the hostile corpus, the golden stores and the dense arrays in testdata/, and a sample
 of the faults; this needs no network and takes seconds.
@@ -19,6 +19,8 @@ of the faults; this needs no network and takes seconds.
   --faults                      sound stores on a backend that fails at each operation in each way
   --live                        install the reference library for Python, have it write random stores,
                                 compare answers with brute force [--seed N] [--stores N] [--boxes N]
+  --suites                      download the reference and its tools with their tests, run these, and compare
+                                every store they write with what they read of it [--suite-stores N]
   --live-arrays                 install tetration, python-blosc2 and caterva, trade random dense arrays
                                 with them, both ways [--seed N] [--arrays N] [--format blocks|tet]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,

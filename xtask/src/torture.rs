@@ -14,6 +14,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture kill9 [--what build|create|overwrite|ingest] [--loops N] [--writers N]
                                  [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
+       cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",

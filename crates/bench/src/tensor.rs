@@ -154,6 +154,15 @@ impl Work {
     }
 }
 
+/// The file, mapped where nobody can write to it, otherwise read.
+fn open(path: &Path) -> anyhow::Result<TensorFile> {
+    if let Some(mapped) = TensorFile::map_if_immutable(path)? {
+        return Ok(mapped);
+    }
+    let path = path.to_str().context("a path that is not text")?;
+    Ok(block_on(TensorFile::open(path, &OpenOptions::default()))?)
+}
+
 /// Our handle.
 enum Ours {
     Open(PathBuf),
@@ -167,9 +176,7 @@ impl Ours {
         let options = OpenOptions::default();
         Ok(match &work.what {
             What::Open => Self::Open(work.file.clone()),
-            What::Tet(start, stop) => {
-                Self::Tet(TensorFile::mapped_immutable(&work.file)?, Slice::between(start, stop))
-            }
+            What::Tet(start, stop) => Self::Tet(open(&work.file)?, Slice::between(start, stop)),
             What::Blocks(start, stop) => Self::Blocks(
                 block_on(BlockArray::open(path, &options))?,
                 Slice::between(start, stop),
@@ -181,7 +188,7 @@ impl Ours {
     fn run(&mut self) -> anyhow::Result<(usize, usize)> {
         let memory = Memory::of_bytes(u32::MAX);
         Ok(match self {
-            Self::Open(path) => (TensorFile::mapped_immutable(path)?.tensors().len(), 0),
+            Self::Open(path) => (open(path)?.tensors().len(), 0),
             Self::Tet(file, slice) => {
                 let array = block_on(file.tensor("a")?.slice(slice, &memory))?;
                 let size = array.bytes().len();

@@ -6,7 +6,7 @@ use std::fmt;
 
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Bounds, Kind, Level, LevelReader, ModelError};
+use zvf_model::{Bounds, Kind, Level, LevelReader, ModelError, Parametric};
 use zvf_query::region::Region;
 use zvf_query::{Query, QueryError, Reader};
 use zvf_store::{Caching, Store, StoreError};
@@ -40,7 +40,31 @@ pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
         answers(&reader, &level, &mut lines).await?;
         found.append(&mut lines.lines);
     }
+    parametric(store, &mut found).await?;
     Ok(found)
+}
+
+/// Parametric objects, their groups and their attributes.
+async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusal> {
+    let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
+    found.extend(parametric.shapes().await?.iter().map(|shape| format!("parametric {shape:?}")));
+    if let Some(groups) = parametric.groups().await? {
+        let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
+        found.push(format!("parametric groups {members:?}"));
+    }
+    let [objects, groups] = parametric.attribute_names().await?;
+    for (names, of_groups) in [(objects.names, false), (groups.names, true)] {
+        for name in names {
+            let of = match of_groups {
+                true => parametric.group_attribute(&name).await?,
+                false => parametric.object_attribute(&name).await?,
+            };
+            let of = of.ok_or_else(|| vanished(&name))?;
+            let values = of.range(0..of.len()).await?;
+            found.push(format!("parametric {name} {}", facts::digest(values.column().rows())));
+        }
+    }
+    Ok(())
 }
 
 /// What was found in one level.

@@ -11,10 +11,12 @@
 //! tensor    dense arrays in .tet files and in frames of Caterva and B2ND
 //! broken    the same, damaged: refused, read or survived, as told
 //! validate  both again, as the validator sees them
+//! suites    stores that the test suites of other writers leave behind
 //! migrated  golden stores of old formats, brought to the new one and asked the same
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
 //! arrays    random dense arrays, traded with the stock libraries
+//! suites    with --suites: every store that the tests of the reference and its tools write
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
 //! pyramid   coarser levels, beside those that the reference builds and for it to read
@@ -38,6 +40,8 @@ mod pyramid_part;
 mod random;
 mod remote_part;
 mod report;
+mod suites_live;
+mod suites_part;
 mod tally;
 mod tensor_part;
 mod validate_part;
@@ -84,6 +88,12 @@ struct Conformance {
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
+    /// Download the reference and its tools with their tests, run these, and compare every store they write.
+    #[arg(long)]
+    suites: bool,
+    /// With --suites: at most so many stores of each suite, evenly spread; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    suite_stores: usize,
     /// Install tetration, python-blosc2 and caterva, and trade random dense arrays with them.
     #[arg(long)]
     live_arrays: bool,
@@ -128,6 +138,7 @@ impl Conformance {
     fn is_special(&self) -> bool {
         self.faults
             || self.live
+            || self.suites
             || self.live_arrays
             || self.pyramids
             || self.remote
@@ -153,6 +164,7 @@ impl Conformance {
             broken_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             validate_part::run(folder, self.only.as_deref(), &runtime, tally)?;
             migrated_part::run(folder, self.only.as_deref(), &runtime, tally)?;
+            suites_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         for folder in &self.tet {
             tensor_part::tet(folder, &runtime, tally)?;
@@ -170,6 +182,9 @@ impl Conformance {
             tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
             written_part::run(self.only.as_deref(), &runtime, tally)?;
+        }
+        if self.suites {
+            suites_live::run(self.suite_stores, self.only.as_deref(), &runtime, tally)?;
         }
         if self.live_arrays {
             let arrays = self.arrays;

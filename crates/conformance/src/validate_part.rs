@@ -3,7 +3,7 @@
 //! ```text
 //! golden              no finding is an error; edited stores are only counted, since what an edit left
 //!                     behind is truly there
-//! broken, error       some finding is an error, or the store is refused with one
+//! broken, error       some finding is an error that the undamaged store does not have, or the store is refused
 //! broken, accept      no more errors than the undamaged store has
 //! broken, either      nothing bad happens
 //! ```
@@ -64,7 +64,12 @@ fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
 
 fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("validate/broken/{}", fault.id));
-    let found = errors(&fault.archive, runtime)?;
+    let mut found = errors(&fault.archive, runtime)?;
+    if fault.want == "error" {
+        // What is wrong with the base is not what was damaged.
+        let before = errors(&fault.base, runtime)?;
+        found.retain(|error| !before.contains(error));
+    }
     counts.damaged += 1;
     if fault.want == "error" {
         counts.wrong += 1;

@@ -88,9 +88,8 @@ impl Builder {
                 let begun = zvf_store::Build::begin(&address, build::options(true)).await?;
                 build::build(begun, g, CELLS).await
             });
-            // Another process may have built the first store in between; the next try replaces it.
-            let lost =
-                |error: &zvf_store::StoreError| error.class() == zvf_format::Class::AlreadyExists;
+            // Another process may build it now; the next try replaces it.
+            let lost = |error: &zvf_store::StoreError| error.class() == zvf_format::Class::Conflict;
             report.count(
                 built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.to_string()) }),
             );

@@ -17,7 +17,10 @@ mod more;
 mod mutate;
 mod naive;
 mod powerloss;
+mod race;
 mod random;
+#[cfg(unix)]
+mod sigbus;
 mod stores;
 
 use std::io::{self, Write};
@@ -53,6 +56,11 @@ enum Command {
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
+    /// Processes that change one store of this machine at the same time.
+    Race(race::Race),
+    /// Mapped files that are cut short while they are read.
+    #[cfg(unix)]
+    Sigbus(sigbus::Sigbus),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
 }
@@ -87,6 +95,9 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Kill9(kill9) => kill9.run()?,
         Command::Builder(builder) => builder.run()?,
         Command::Diskfull(diskfull) => diskfull.run()?,
+        Command::Race(race) => race.run()?,
+        #[cfg(unix)]
+        Command::Sigbus(sigbus) => sigbus.run()?,
         Command::Stores(stores) => stores.run()?,
     };
     let Report { name, n, failures, seed } = report;

@@ -14,8 +14,11 @@
 //! after the crash, and what a process had waited for is not: the new store must come out, whole. The
 //! control leaves one sync out: then some disk must show something else, or the sync would be there for
 //! nothing.
+//!
+//! The same is asked of everything else that writes: `writers`.
 
 mod model;
+mod writers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,6 +76,7 @@ impl Powerloss {
                 report.count(if seen { Ok(()) } else { missed() });
             }
         }
+        writers::check(self.states / 6, &mut random, &mut report, &runtime)?;
         Ok(report)
     }
 }

@@ -1,12 +1,16 @@
 //! The command line: what is common to all subcommands, and which there are.
 
 use std::io::{self, BufWriter, Write as _};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use zvf::store::{RetryHook, Retrying};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::blob::Blob;
 use crate::commands::cell::Cell;
+#[cfg(all(feature = "local", feature = "write"))]
+use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
 use crate::commands::create::Create;
@@ -77,9 +81,24 @@ impl Common {
             cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
             storage_options: self.storage.clone(),
             timeouts,
+            on_retry: (!self.quiet).then(|| {
+                RetryHook::new(if self.json { report_retry_as_json } else { report_retry })
+            }),
             ..defaults
         }
     }
+}
+
+/// Reports on standard error what a remote store does not answer.
+fn report_retry(retrying: &Retrying) {
+    // Nobody reads it when that cannot be written.
+    drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
+}
+
+/// The same as a line of JSON.
+fn report_retry_as_json(retrying: &Retrying) {
+    let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +133,8 @@ enum Command {
     Tensor(Tensor),
     Validate(Validate),
     Repair(Repair),
+    #[cfg(all(feature = "local", feature = "write"))]
+    Clean(Clean),
     Completions(Completions),
     Man(Man),
 }
@@ -160,12 +181,15 @@ impl Cli {
                 Command::Tensor(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
+                #[cfg(all(feature = "local", feature = "write"))]
+                Command::Clean(command) => command.run(&session, &mut out),
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
-        runtime.shutdown_background();
+        // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.
+        runtime.shutdown_timeout(CLEANING);
         let outcome = done?;
         session.check_maps()?;
         out.flush()?;
@@ -203,6 +227,9 @@ const UNITS: [(&str, u64); 11] = [
     ("m", 1 << 20),
     ("g", 1 << 30),
 ];
+
+/// How long threads that still write are waited for after a command was stopped.
+const CLEANING: Duration = Duration::from_secs(5);
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 problems found, 2 invalid request, 3 corrupt data, \
     4 not found or denied, 5 transient I/O (a retry may succeed), 6 conflict with another writer, \

@@ -1,4 +1,8 @@
-//! Ctrl-C: stops waiting at once and writing at the next piece.
+//! Ctrl-C, SIGTERM and SIGHUP: stop waiting at once and writing at the next piece.
+//!
+//! Once something is being published, the first of them changes nothing: the command goes on to its end, and says what
+//! it did. Who presses again stops it, and hears that nobody knows whether it was published. A signal that is ignored
+//! when the command starts (`nohup`) stays ignored.
 //!
 //! Work that has something to show before its end is asked first ([`Interrupt::ask_first`]); only who presses
 //! twice stops it the hard way.
@@ -10,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
+use zvf::publish::CommitGate;
 
 /// Whether somebody pressed Ctrl-C; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +25,8 @@ pub(crate) struct Interrupt {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
+    gate: CommitGate,    // passed right before something is visible
+    pressed: AtomicBool, // too late to cancel, once
     told: Notify,
     first: Mutex<Option<Arc<AtomicBool>>>, // set before anything is stopped
 }
@@ -27,6 +34,20 @@ struct Shared {
 /// What a command ends with that was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupted;
+
+/// What a command ends with that was stopped while it published something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoppedAtCommit;
+
+impl std::fmt::Display for StoppedAtCommit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "CommitUnknown, stopped while the result was being published: the old one or the new one is there, whole",
+        )
+    }
+}
+
+impl std::error::Error for StoppedAtCommit {}
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -46,17 +67,40 @@ impl Interrupt {
         threads.worker_threads(WORKERS).max_blocking_threads(readers);
         let built = threads.enable_all().build();
         let runtime = built.context("cannot start")?;
-        let this = self.clone();
-        runtime.spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if !this.asked() {
-                    this.shared.stopped.store(true, Ordering::Relaxed);
-                    this.shared.told.notify_one();
-                    return;
+        let heard = {
+            let _inside = runtime.enter();
+            signals().context("cannot wait for signals")?
+        };
+        for mut signal in heard {
+            let this = self.clone();
+            runtime.spawn(async move {
+                while signal.recv().await.is_some() {
+                    this.stop();
                 }
-            }
-        });
+            });
+        }
         Ok(runtime)
+    }
+
+    /// The gate that whatever publishes something passes.
+    pub(crate) fn gate(&self) -> &CommitGate {
+        &self.shared.gate
+    }
+
+    /// What a signal does.
+    fn stop(&self) {
+        if self.asked() {
+            return;
+        }
+        let pressed_before = self.shared.stopped.load(Ordering::Relaxed);
+        if !self.shared.gate.stop() && !pressed_before {
+            // Too late to cancel: what is left is little, and nothing of it may be lost.
+            if !self.shared.pressed.swap(true, Ordering::Relaxed) {
+                return;
+            }
+        }
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.shared.told.notify_one();
     }
 
     /// Sets `flag` the first time, and stops nothing: the work that watches it comes to an end of its own.
@@ -86,9 +130,13 @@ impl Interrupt {
     ) -> anyhow::Result<T> {
         tokio::select! {
             biased;
-            () = self.shared.told.notified() => Err(Interrupted.into()),
+            () = self.shared.told.notified() => Err(self.reason()),
             done = work => done,
         }
+    }
+
+    fn reason(&self) -> anyhow::Error {
+        if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
     }
 
     /// Whether somebody pressed it.
@@ -138,6 +186,32 @@ impl<W: io::Seek> io::Seek for Watched<W> {
     }
 }
 
+/// The signals that stop a command.
+#[cfg(unix)]
+fn signals() -> io::Result<Vec<tokio::signal::unix::Signal>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let ignored = ignored_signals();
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let heard = kinds.into_iter().filter(|kind| {
+        let bit = kind.as_raw_value().checked_sub(1).and_then(|bit| u32::try_from(bit).ok());
+        bit.is_none_or(|bit| (ignored >> bit) & 1 == 0)
+    });
+    heard.map(signal).collect()
+}
+
+/// The signals that this process was started to ignore, one bit each; none where the system does not tell.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0) // none known to be ignored
+}
+
+#[cfg(not(unix))]
+fn signals() -> io::Result<Vec<tokio::signal::windows::CtrlC>> {
+    Ok(vec![tokio::signal::windows::ctrl_c()?])
+}
+
 /// Threads of the runtime: they move bytes and watch for the signal.
 const WORKERS: usize = 2;
 
@@ -166,6 +240,28 @@ mod tests {
         interrupt.ask_first(&Arc::default());
         interrupt.ask_nobody();
         assert!(!interrupt.asked());
+    }
+
+    #[test]
+    fn what_is_being_published_is_not_cancelled_by_the_first_signal() {
+        let interrupt = Interrupt::default();
+        interrupt.gate().enter().unwrap();
+        interrupt.stop();
+        assert!(!interrupt.is_stopped());
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(interrupt.or_stopped(async { Ok(()) })).unwrap();
+        interrupt.stop();
+        assert!(interrupt.is_stopped());
+        let never = std::future::pending::<anyhow::Result<()>>();
+        let error = runtime.block_on(interrupt.or_stopped(never)).unwrap_err();
+        assert!(error.is::<StoppedAtCommit>());
+    }
+
+    #[test]
+    fn nothing_is_published_after_a_signal() {
+        let interrupt = Interrupt::default();
+        interrupt.stop();
+        assert!(interrupt.is_stopped() && interrupt.gate().enter().is_err());
     }
 
     #[test]

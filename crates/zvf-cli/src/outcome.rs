@@ -7,7 +7,7 @@ use serde_json::json;
 use zvf::convert::ConvertError;
 use zvf::format::Class;
 
-use crate::interrupt::Interrupted;
+use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::target::Refused;
 
 /// How a command ended that did what it was asked.
@@ -125,6 +125,9 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if cause.is::<Interrupted>() {
         return Some(Class::Cancelled);
     }
+    if cause.is::<StoppedAtCommit>() {
+        return Some(Class::CommitUnknown);
+    }
     if cause.is::<Refused>() {
         return Some(Class::AlreadyExists);
     }
@@ -184,6 +187,7 @@ mod tests {
             (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
             (io(io::ErrorKind::TimedOut), 5, "timed out"),
             (Interrupted.into(), 130, "Cancelled, interrupted"),
+            (StoppedAtCommit.into(), 6, &StoppedAtCommit.to_string()),
             (ConvertError::from(stopped).into(), 130, "cannot write: Cancelled, interrupted"),
         ] {
             assert_eq!(class(&error).exit_code(), code, "{error}");

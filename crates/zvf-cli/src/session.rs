@@ -56,7 +56,7 @@ impl Session {
         self.open(address, Timeouts::Batch).await
     }
 
-    /// Opens a store; a packed one of this machine is mapped.
+    /// Opens a store; a packed one of this machine is mapped when nobody can write to it.
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
         let options = self.common.options(timeouts);
         let opened = async {
@@ -65,7 +65,7 @@ impl Session {
                 // Without it, a file that is cut short under the map would end the process.
                 zvf::store::signal::survive_sigbus()
                     .map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
-                let store = Store::open_mapped_immutable(&path, options).await?;
+                let store = Store::open_mapped_if_immutable(&path, options).await?;
                 self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
                 return Ok(store);
             }

@@ -1,6 +1,6 @@
 //! Where an answer goes: standard output, or a file that gets its name when it is whole.
 //!
-//! A file is written beside its place under a temporary name and renamed over it at the end: whoever
+//! A file is written beside its place under a temporary name and renamed over it at the end (`zvf::publish`): whoever
 //! looks finds the old file or the new one, and a command that fails or is stopped leaves nothing.
 //! What is there and is no file (a device, a pipe) is written into once the answer is whole: renamed
 //! over, `/dev/null` would be an ordinary file from then on. A link stays, and leads to the new file.
@@ -10,7 +10,8 @@ use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use tempfile::NamedTempFile;
+use zvf::StoreError;
+use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
 
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Usage;
@@ -19,8 +20,41 @@ use crate::outcome::Usage;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    replaces: bool,
-    out: Watched<BufWriter<NamedTempFile>>,
+    out: Watched<BufWriter<Made>>,
+}
+
+/// Where its bytes are until it is whole.
+#[derive(Debug)]
+enum Made {
+    /// Beside its name.
+    Beside(AtomicFile),
+    /// In a file without a name, for what is written into once all is there.
+    Unnamed(File),
+}
+
+impl Made {
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Beside(file) => file.file(),
+            Self::Unnamed(file) => file,
+        }
+    }
+}
+
+impl Write for Made {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+impl Seek for Made {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file().seek(to)
+    }
 }
 
 impl NewFile {
@@ -31,19 +65,23 @@ impl NewFile {
             let usage = Usage::new(format!("{} is a folder", path.display()));
             return Err(usage.with_hint("name a file").into());
         }
-        let path = fs::canonicalize(path).unwrap_or_else(|_nothing_there| path.to_owned());
-        let replaces = fs::metadata(&path).map_or(true, |there| there.is_file());
-        let temporary = std::env::temp_dir();
-        let folder = match path.parent() {
-            _ if !replaces => &temporary,
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
+        let made = if fs::metadata(path).map_or(true, |about| about.is_file()) {
+            // What is there was not looked at: whoever writes last is right.
+            let options = FileOptions {
+                replace: true,
+                replace_changed: true,
+                gate: interrupt.gate().clone(),
+                ..FileOptions::default()
+            };
+            let file = AtomicFile::create(&Disk::default(), path, options).map_err(failed);
+            Made::Beside(file.with_context(place)?)
+        } else {
+            // The name of the temporary file is nobody's business.
+            let file = tempfile::tempfile().map_err(|error| io::Error::from(error.kind()));
+            Made::Unnamed(file.with_context(place)?)
         };
-        let file = tempfile::Builder::new().prefix(".zvf-").suffix(".tmp").tempfile_in(folder);
-        // The name of the temporary file is nobody's business.
-        let file = file.map_err(|error| io::Error::from(error.kind())).with_context(place)?;
-        let out = Watched::new(BufWriter::with_capacity(BUFFER, file), interrupt.clone());
-        Ok(Self { path, replaces, out })
+        let out = Watched::new(BufWriter::with_capacity(BUFFER, made), interrupt.clone());
+        Ok(Self { path: path.to_owned(), out })
     }
 
     /// Where its bytes go.
@@ -56,14 +94,18 @@ impl NewFile {
         let place = || format!("cannot write {}", self.path.display());
         self.out.flush().with_context(place)?;
         let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
-        let mut file = file.with_context(place)?;
-        if !self.replaces {
-            return copy(file.as_file_mut(), &self.path).with_context(place);
+        match file.with_context(place)? {
+            Made::Beside(file) => file.publish().map_err(failed).with_context(place),
+            Made::Unnamed(mut file) => copy(&mut file, &self.path).with_context(place),
         }
-        allow_as_usual(file.as_file(), &self.path).with_context(place)?;
-        file.as_file().sync_all().with_context(place)?;
-        file.persist(&self.path).map_err(|error| error.error).with_context(place)?;
-        Ok(())
+    }
+}
+
+/// The fault of a file: what the system says of it, otherwise with its class.
+fn failed(error: PublishError) -> anyhow::Error {
+    match error {
+        PublishError::Io(source) => source.into(),
+        other => zvf::Error::from(StoreError::from(other)).into(),
     }
 }
 
@@ -165,28 +207,8 @@ fn copy(file: &mut File, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Temporary files are for their owner alone: the mode of the file that is replaced, or of a new one.
-#[cfg(unix)]
-fn allow_as_usual(file: &File, path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = match fs::metadata(path) {
-        Ok(old) => old.permissions().mode(),
-        Err(_) => READ_BY_ALL,
-    };
-    file.set_permissions(fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn allow_as_usual(_file: &File, _path: &Path) -> io::Result<()> {
-    Ok(())
-}
-
 /// Bytes written at once.
 const BUFFER: usize = 1 << 18;
-
-/// The mode of a new file, where the usual mask cannot be asked for without changing it.
-#[cfg(unix)]
-const READ_BY_ALL: u32 = 0o644;
 
 #[cfg(all(test, unix))]
 mod tests {
@@ -212,6 +234,22 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn the_mode_of_what_is_replaced_is_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        write(&file, b"new").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        let (new, usual) = (dir.path().join("new"), dir.path().join("usual"));
+        write(&new, b"new").unwrap();
+        fs::write(&usual, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&new), mode(&usual), "as the mask of the process says");
     }
 
     #[test]

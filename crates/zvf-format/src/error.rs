@@ -247,8 +247,10 @@ impl fmt::Display for Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// The bytes look as if written in the other byte order.
+    /// The bytes look as if written in the other byte order, where big-endian is right.
     ByteOrder,
+    /// The bytes look as if written in the other byte order, where little-endian is right.
+    LittleEndian,
     /// The object ends early.
     CutObject,
     /// The layout is an older one that is read elsewhere, or not at all.
@@ -273,6 +275,7 @@ impl Hint {
     pub const fn text(self) -> &'static str {
         match self {
             Self::ByteOrder => "the byte order looks swapped: write these fields big-endian",
+            Self::LittleEndian => "the byte order looks swapped: write these fields little-endian",
             Self::CutObject => {
                 "the object is cut short: copy it again, or run \"zvf repair --plan\""
             }

@@ -4,6 +4,7 @@
 //! data_type                              fill_value
 //! "variable_length_bytes", "bytes"       "" (empty), other text is base64
 //! {"name": "fixed_length_utf32", …}      text
+//! {"name": "null_terminated_bytes", …}   base64 of the bytes; "" is no text
 //! "bool"                                 true, false
 //! "int8" … "uint64"                      a whole number
 //! "float16" … "float64"                  a number, "NaN", "Infinity", "-Infinity", "0x…" (its bits)
@@ -46,6 +47,8 @@ pub enum DataTypeKind {
     VariableLengthBytes,
     /// Numbers or booleans, or text of a fixed width; never big-endian, which is for codecs to say.
     Fixed(Dtype),
+    /// Text in UTF-8, each item padded with zero bytes to this many; never 0.
+    PaddedBytes(u64),
     /// A type this crate does not know, by its name.
     Other(String),
 }
@@ -83,6 +86,7 @@ impl DataType {
     pub const fn item_size(&self) -> Option<u64> {
         match &self.kind {
             DataTypeKind::Fixed(dtype) => Some(dtype.size),
+            DataTypeKind::PaddedBytes(size) => Some(*size),
             DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => None,
         }
     }
@@ -102,6 +106,16 @@ impl DataType {
                     return Err(MetadataError::rule(Class::BadShape, &at, rule, size));
                 }
                 DataTypeKind::Fixed(Dtype { kind: DtypeKind::Text, size, big_endian: false })
+            }
+            PADDED_BYTES => {
+                let at = at.key("configuration");
+                let mut fields = Fields::new(&at, configuration);
+                let size = fields.req("length_bytes", count)?;
+                if size == 0 {
+                    let at = at.key("length_bytes");
+                    return Err(MetadataError::rule(Class::BadShape, &at, "a count above 0", size));
+                }
+                DataTypeKind::PaddedBytes(size)
             }
             other => match Dtype::parse(other) {
                 // Only the names: Zarr has no codes with a byte order.
@@ -211,6 +225,10 @@ impl FillValue {
                     return Err(wrong(at, "bytes", &value));
                 }
             },
+            DataTypeKind::PaddedBytes(_) => match text(at, value)? {
+                empty if empty.is_empty() => Fill::Text(empty),
+                _ => Fill::Other,
+            },
             DataTypeKind::Fixed(dtype) => match dtype.kind {
                 DtypeKind::Text => Fill::Text(text(at, value)?),
                 DtypeKind::Bool => Fill::Bool(flag(at, value)?),
@@ -316,6 +334,7 @@ const HALF_STEP: f64 = 1.0 / 16_777_216.0;
 const HALF_BIAS: u64 = 1008;
 
 const UTF32: &str = "fixed_length_utf32";
+const PADDED_BYTES: &str = "null_terminated_bytes";
 
 #[cfg(test)]
 mod tests {
@@ -334,6 +353,10 @@ mod tests {
         Ok(value.fill)
     }
 
+    fn padded(n: u64) -> Value {
+        json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}})
+    }
+
     #[test]
     fn fills_of_each_type() {
         let utf32 = json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 24}});
@@ -343,6 +366,8 @@ mod tests {
             (json!({"name": "bytes"}), json!(null), Fill::Empty),
             (json!("bytes"), json!("AA=="), Fill::Other),
             (utf32, json!(""), Fill::Text(String::new())),
+            (padded(256), json!(""), Fill::Text(String::new())),
+            (padded(1), json!("AA=="), Fill::Other),
             (json!("bool"), json!(true), Fill::Bool(true)),
             (json!("int8"), json!(-128), Fill::Int(-128)),
             (json!("int64"), json!(i64::MIN), Fill::Int(i64::MIN)),
@@ -388,6 +413,12 @@ mod tests {
                 json!(""),
                 "BadShape in metadata, data_type.configuration.length_bytes: expected a multiple of 4 \
                  above 0, found 7",
+            ),
+            (
+                padded(0),
+                json!(""),
+                "BadShape in metadata, data_type.configuration.length_bytes: expected a count above 0, \
+                 found 0",
             ),
             (json!("bytes"), json!(0), "BadTag in metadata, fill_value: expected bytes, found 0"),
             (

@@ -39,6 +39,31 @@ impl Level {
         self.chunk_shape.as_deref().unwrap_or(&root.zarr_vectors.chunk_shape)
     }
 
+    /// How many components a chunk key of this level has, in a store of `axes` axes: one more where keys
+    /// have a leading axis, that of an attribute or one that `chunk_dims` alone names.
+    ///
+    /// ```
+    /// use zvf_metadata::Level;
+    ///
+    /// let dims = ["group", "x", "y"].map(String::from).to_vec();
+    /// let grouped = Level { chunk_dims: Some(dims), ..Level::new(0) };
+    /// assert_eq!((Level::new(0).key_rank(2), grouped.key_rank(2)), (2, 3));
+    /// ```
+    #[must_use]
+    pub fn key_rank(&self, axes: usize) -> usize {
+        axes.saturating_add(usize::from(self.has_leading_axis(axes)))
+    }
+
+    /// Whether the first component of a chunk key is that of no axis of the store.
+    ///
+    /// Writers that chunk by group or by object name the axis in `chunk_dims` and give it no attribute and
+    /// no values.
+    #[must_use]
+    pub fn has_leading_axis(&self, axes: usize) -> bool {
+        let named = self.chunk_dims.as_ref().map(Vec::len);
+        self.chunk_attribute_name.is_some() || named == axes.checked_add(1)
+    }
+
     /// How many chunks of the root one chunk of this level covers, per axis.
     ///
     /// # Errors
@@ -260,6 +285,23 @@ mod tests {
         assert_eq!(explicit.effective_bin_shape(&root, "1"), Some(vec![1.0, 1.0]));
         root.zarr_vectors.base_bin_shape = Some(vec![4.0, 3.0]);
         assert_eq!(Level::new(0).effective_bin_shape(&root, "0"), Some(vec![4.0, 3.0]));
+    }
+
+    #[test]
+    fn a_leading_axis_is_that_of_an_attribute_or_of_the_names() {
+        let dims = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect());
+        for (chunk_dims, attribute, want) in [
+            (None, None, 2),
+            (dims(&["x", "y"]), None, 2),
+            (dims(&["group", "x", "y"]), None, 3),
+            (dims(&["kind", "x", "y"]), Some("kind".to_string()), 3),
+            (None, Some("kind".to_string()), 3),
+            (dims(&["a", "b", "x", "y"]), None, 2),
+            (dims(&[]), None, 2),
+        ] {
+            let level = Level { chunk_dims, chunk_attribute_name: attribute, ..Level::new(0) };
+            assert_eq!(level.key_rank(2), want, "{:?}", level.chunk_dims);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::checks::{
     self, axes, base_bins, bounds, chunk_shape, divides, geometry_types, length, sizes,
 };
 use super::dtype::Dtype;
+use super::effective::BINS;
 use super::error::{At, MetadataError};
 use super::level::Level;
 use super::multiscales::Dataset;
@@ -315,6 +316,20 @@ fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(names.filter_map(|(name, _)| validate_attribute_name(name)));
 }
 
+/// Bins of which chunks are whole multiples. Bins larger than chunks, which are in no reader's way, are
+/// [`Class::NonCanonical`].
+fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
+    let larger = chunk.iter().zip(bins).any(|(chunk, bin)| bin > chunk);
+    if !larger {
+        return divides(at, chunk, bins);
+    }
+    let pairs = chunk.iter().zip(bins).enumerate().filter(|(_, (chunk, bin))| bin > chunk);
+    let rule = |(i, (_, bin)): (usize, (&f64, &f64))| {
+        MetadataError::rule(Class::NonCanonical, &at.item(i), BINS, *bin)
+    };
+    pairs.map(rule).collect()
+}
+
 fn level_faults(
     root: &Root,
     name: &str,
@@ -327,10 +342,12 @@ fn level_faults(
     let chunk = level.effective_chunk_shape(root);
     if level.chunk_shape.is_some() {
         faults.extend(level.chunk_scale(root).err().map(|error| (Rule::M8, error)));
-        if let Some(bins) = level.effective_bin_shape(root, name) {
-            let bad = divides(&block.key("chunk_shape"), chunk, &bins).into_iter();
-            faults.extend(bad.map(|error| (Rule::M8, error)));
-        }
+    }
+    if level.level > 0
+        && let Some(bins) = level.effective_bin_shape(root, name)
+    {
+        let at = block.key("chunk_shape");
+        faults.extend(level_bins(&at, chunk, &bins).into_iter().map(|error| (Rule::M8, error)));
     }
     if level.vertex_count < 0 {
         let (at, found) = (block.key("vertex_count"), level.vertex_count);

@@ -208,6 +208,7 @@ pub(crate) async fn column(
     let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     says.zv_array = known.zv_array;
     says.name = says.name.or(known.name);
+    says.dtype = says.dtype.or(known.dtype);
     let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
         says.channel_names = known.channel_names;

@@ -12,6 +12,8 @@
 //! anything else                            object by object, as it is                         run
 //! ```
 //!
+//! Before a store in a folder is published it is read again and held against the old one (`verify`).
+//!
 //! Chunks, the order of fragments and rows, ids of objects, links and levels stay what they are: nothing
 //! is ingested again. [`Plan::of`] says what would change and reads no payload; [`Plan::apply`] does it.
 //!
@@ -50,6 +52,7 @@ mod objects;
 mod plan;
 mod rows;
 mod run;
+mod verify;
 
 pub use plan::{Change, Plan};
 pub use run::{Migrated, Migration};

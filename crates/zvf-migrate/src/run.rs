@@ -1,5 +1,6 @@
 //! Doing it: level by level, part by part, the root document last.
 
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::{LevelReader, ModelError};
@@ -7,7 +8,7 @@ use zvf_store::{Build, CellPlan, Codecs, Store};
 
 use crate::cells::{Rows, Target};
 use crate::plan::{Plan, PlannedLevel, Step, What};
-use crate::{bridges, cells, links, objects, rows};
+use crate::{bridges, cells, links, objects, rows, verify};
 
 /// What may be chosen of the new store.
 ///
@@ -46,6 +47,9 @@ pub struct Migrated {
     pub copied: u64,
     /// Bytes of the objects that cells are in now.
     pub stored_bytes: u64,
+    /// Whether the new store was read again and held against the old one. One in an object store is not:
+    /// it cannot be read before it is published.
+    pub verified: bool,
 }
 
 impl Plan {
@@ -55,8 +59,9 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When something of the old store cannot be read as what it claims to be, or the new one cannot be
-    /// written. Nothing is published then.
+    /// When something of the old store cannot be read as what it claims to be, the new one cannot be
+    /// written, or counts or checksums of the new one are not those of the old one. Nothing is published
+    /// then.
     pub async fn apply(
         &self,
         migration: &Migration,
@@ -75,6 +80,14 @@ impl Plan {
         }
         let root = root(&self.store, migration, &self.levels);
         let root = build.declare_attributes(&root);
+        match build.preview(&root).await {
+            Ok(new) => {
+                verify::compare(self, &new).await?;
+                done.verified = true;
+            }
+            Err(error) if error.class() == Class::Unsupported => {} // an object store
+            Err(error) => return Err(error.into()),
+        }
         build.publish(&root).await?;
         Ok(done)
     }
@@ -214,12 +227,12 @@ async fn target<'a>(
 ) -> Result<Target<'a>, ModelError> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let grid = zvf_format::grid::Grid::covering(low, high, reader.chunk_shape());
-    let grid = match reader.binned_by() {
-        Some((_, values)) => {
-            let bins = crate::num::to_u64(values.len()).max(1);
-            grid.and_then(|grid| grid.with_attribute_bins(bins))
-        }
-        None => grid,
+    let grid = if reader.key_rank() == reader.axes() {
+        grid
+    } else {
+        // A leading axis without values is as long as the chunks that are there.
+        let values = reader.binned_by().map_or(0, |(_, values)| values.len());
+        grid.and_then(|grid| grid.with_attribute_bins(crate::num::to_u64(values).max(1)))
     };
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.

@@ -11,7 +11,7 @@
 
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
-use zvf_metadata::arrays::ParametricTypes;
+use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 use zvf_store::{Dense, Listing, Store};
 
 use crate::num::to_usize;
@@ -88,7 +88,8 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// When they cannot be read, or a type is no whole number.
+    /// When they cannot be read, a type is no whole number, or `num_objects` or the number of names is
+    /// another one than that of the rows.
     pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let place = |error: ModelError| error.in_array(objects.path());
@@ -96,6 +97,13 @@ impl Parametric {
         let width = u32::try_from(width).unwrap_or(u32::MAX);
         let rows = Column::new(objects.dtype(), width, objects.whole().await?)
             .map_err(|error| place(error.into()))?;
+        let doc = ParametricArray::parse(objects.attributes().clone())
+            .map_err(|error| place(error.into()))?;
+        if let Some(said) = doc.num_objects.filter(|said| *said != objects.len()) {
+            let expected = Expected::Exactly(objects.len().into());
+            let what = "num_objects, beside the rows";
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, said)));
+        }
         let names = self.names(rows.len()).await?;
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
             let mut numbers: Vec<f64> =
@@ -163,29 +171,35 @@ impl Parametric {
         Ok([objects, self.store.children("parametric/group_attributes").await?])
     }
 
-    /// One name for each of `count` shapes.
+    /// One name for each of `count` shapes; empty ones where the store has no names at all.
     async fn names(&self, count: usize) -> Result<Vec<String>, ModelError> {
-        let mut names = match self.store.group(NAMES).await {
+        let names = match self.store.group(NAMES).await {
             Ok(Some(_)) => self.joined_names().await?,
             Ok(None) | Err(_) => match self.store.rows(NAMES).await? {
                 Some(rows) => {
                     let rows = rows.range(0..rows.count().await?).await?;
-                    rows.iter().map(|row| text(row)).collect::<Result<_, _>>()?
+                    Some(rows.iter().map(|row| text(row)).collect::<Result<Vec<_>, _>>()?)
                 }
-                None => Vec::new(),
+                None => None,
             },
         };
-        names.resize(count, String::new());
-        Ok(names)
+        let Some(names) = names else { return Ok(vec![String::new(); count]) };
+        // A text without a newline is one name, or none at all.
+        if names.len() == count || (count == 0 && names == [""]) {
+            return Ok(names);
+        }
+        let expected = Expected::Exactly(crate::num::to_u64(count).into());
+        let what = "names of parametric objects";
+        Err(ModelError::refused(Class::CountMismatch, what, expected, names.len()).in_array(NAMES))
     }
 
     /// Names as the oldest versions keep them.
-    async fn joined_names(&self) -> Result<Vec<String>, ModelError> {
+    async fn joined_names(&self) -> Result<Option<Vec<String>>, ModelError> {
         let Some(data) = self.store.dense("parametric/names/data").await? else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let bytes = data.whole().await?;
-        Ok(text(&bytes)?.split('\n').map(str::to_owned).collect())
+        Ok(Some(text(&bytes)?.split('\n').map(str::to_owned).collect()))
     }
 }
 

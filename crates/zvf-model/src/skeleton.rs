@@ -1,18 +1,21 @@
 //! Skeletons: which vertex is whose parent.
 //!
 //! ```text
-//! implied     the row before it in the same fragment; the first row of a fragment has none
-//! explicit    a record that names the row as the child takes the place of the implied parent
-//! record      (child, parent), but (parent, child) in a directed family under offsets that are not zero,
-//!             which is how skeletons that were streamed chunk by chunk have it
+//! implied                       the row before it in the same fragment; the first row of a fragment has none
+//! record, undirected family     (child, parent); takes the place of the implied parent of that child
+//! record, directed family       joins a fragment to its parent, in either order; implied parents stay
 //! ```
+//!
+//! Directed families are those of skeletons that were streamed chunk by chunk. Their writers store the two
+//! ends in either order, so the child is the end that is the first row of a fragment. Where both or neither
+//! are, the order stored decides: (child, parent) within a chunk, (parent, child) across chunks.
 //!
 //! That holds for every version: nothing is implied from one fragment to the next, in 0.6 and 0.7 neither.
 //! A root is a row without a parent.
 //!
 //! Not here: rows that no fragment names; they are not part of any skeleton.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_store::Caching;
@@ -90,89 +93,114 @@ impl LevelReader {
         &self,
         chunks: &[ChunkKey],
     ) -> Result<Vec<SkeletonEdge>, ModelError> {
-        let explicit = self.explicit_parents(chunks).await?;
+        let Explicit { parents, directed } = self.explicit_parents(chunks).await?;
         let mut edges = Vec::new();
         for fragments in self.fragments(chunks).await {
-            push_edges(&fragments?, &explicit, &mut edges)?;
+            push_edges(&fragments?, &parents, directed, &mut edges)?;
         }
         Ok(edges)
     }
 
     /// The parents that records name, for children in `chunks`.
-    async fn explicit_parents(
-        &self,
-        chunks: &[ChunkKey],
-    ) -> Result<HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>, ModelError> {
-        let mut explicit = HashMap::new();
+    async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit, ModelError> {
+        let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
+        explicit.directed = family.policy().is_directed();
         let mut wanted: Vec<&ChunkKey> = chunks.iter().collect();
         wanted.sort_unstable_by(|a, b| a.cmp_numeric(b));
         let is_wanted =
             |chunk: &ChunkKey| wanted.binary_search_by(|one| one.cmp_numeric(chunk)).is_ok();
-        for (number, segment) in family.segments().iter().enumerate() {
-            let cells = segment.cells().await?;
-            let mut places = Vec::new();
-            for place in 0..cells.len() {
-                if cells.chunks(place)?.iter().any(is_wanted) {
-                    places.push(place);
-                }
-            }
-            for (records, cell) in
-                segment.read(&places, Caching::Keep).await.into_iter().zip(places)
-            {
-                let records = records?;
-                for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
-                    let Some([child, parent]) = oriented(&family, segment, &records, record) else {
-                        continue;
-                    };
-                    if is_wanted(&child.chunk) {
-                        let at = StoredLink { segment: number, cell, record };
-                        let parents: &mut Vec<_> = explicit.entry(child).or_default();
-                        parents.push((parent, at));
-                    }
-                }
+        let pairs = pairs_touching(&family, is_wanted).await?;
+        let first_rows =
+            if explicit.directed { self.first_rows(&pairs).await? } else { HashSet::new() };
+        for Pair { ends: [a, b], across, at } in pairs {
+            let child_first = match (first_rows.contains(&a), first_rows.contains(&b)) {
+                (true, false) => true,
+                (false, true) => false,
+                (true, true) | (false, false) => !(explicit.directed && across),
+            };
+            let (child, parent) = if child_first { (a, b) } else { (b, a) };
+            if is_wanted(&child.chunk) {
+                explicit.parents.entry(child).or_default().push((parent, at));
             }
         }
         Ok(explicit)
     }
-}
 
-impl LinkFamily {
-    /// The child and the parent of record `i` of `records`, which are of segment `segment`, when the family
-    /// is a skeleton's; `None` past the end, and for records that are no pairs.
-    #[must_use]
-    pub fn child_and_parent(
-        &self,
-        segment: &LinkSegment,
-        records: &LinkRecords,
-        i: usize,
-    ) -> Option<[VertexRow; 2]> {
-        oriented(self, segment, records, i)
+    /// The first row of each fragment of the chunks that `pairs` end in.
+    async fn first_rows(&self, pairs: &[Pair]) -> Result<HashSet<VertexRow>, ModelError> {
+        let mut chunks: Vec<ChunkKey> =
+            pairs.iter().flat_map(|pair| pair.ends.map(|end| end.chunk)).collect();
+        chunks.sort_unstable_by(ChunkKey::cmp_numeric);
+        chunks.dedup();
+        let mut first_rows = HashSet::new();
+        for fragments in self.fragments(&chunks).await {
+            let fragments = fragments?;
+            let chunk = *fragments.chunk();
+            let firsts = fragments.view()?.iter().filter_map(|fragment| fragment.rows().next());
+            first_rows.extend(firsts.map(|row| VertexRow { chunk, row }));
+        }
+        Ok(first_rows)
     }
 }
 
-fn oriented(
+/// What the records of a level say of parents.
+#[derive(Default)]
+struct Explicit {
+    parents: HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>,
+    directed: bool,
+}
+
+/// A record of two ends, as stored.
+struct Pair {
+    ends: [VertexRow; 2],
+    across: bool,
+    at: StoredLink,
+}
+
+/// The records of pairs that have an end in a chunk that is wanted.
+async fn pairs_touching(
     family: &LinkFamily,
-    segment: &LinkSegment,
-    records: &LinkRecords,
-    i: usize,
-) -> Option<[VertexRow; 2]> {
-    let mut ends = records.endpoints(i).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
-    let (a, b) = (ends.next()?, ends.next()?);
-    let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
-    if ends.next().is_some() {
-        None
-    } else if family.policy().is_directed() && across {
-        Some([b, a])
-    } else {
-        Some([a, b])
+    is_wanted: impl Fn(&ChunkKey) -> bool,
+) -> Result<Vec<Pair>, ModelError> {
+    let mut pairs = Vec::new();
+    for (number, segment) in family.segments().iter().enumerate() {
+        let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
+        for (cell, records) in records_touching(segment, &is_wanted).await? {
+            for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
+                let mut ends =
+                    records.endpoints(record).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
+                if let (Some(a), Some(b), None) = (ends.next(), ends.next(), ends.next()) {
+                    let at = StoredLink { segment: number, cell, record };
+                    pairs.push(Pair { ends: [a, b], across, at });
+                }
+            }
+        }
     }
+    Ok(pairs)
 }
 
-/// Adds the edges of the rows of one chunk.
+/// The cells of `segment` that name a chunk that is wanted, each with its place.
+async fn records_touching(
+    segment: &LinkSegment,
+    is_wanted: impl Fn(&ChunkKey) -> bool,
+) -> Result<Vec<(usize, LinkRecords)>, ModelError> {
+    let cells = segment.cells().await?;
+    let mut places = Vec::new();
+    for place in 0..cells.len() {
+        if cells.chunks(place)?.iter().any(&is_wanted) {
+            places.push(place);
+        }
+    }
+    let read = segment.read(&places, Caching::Keep).await;
+    places.into_iter().zip(read).map(|(place, records)| Ok((place, records?))).collect()
+}
+
+/// Adds the edges of the rows of one chunk. In a directed family a record takes no implied edge away.
 fn push_edges(
     fragments: &ChunkFragments,
     explicit: &HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>,
+    directed: bool,
     edges: &mut Vec<SkeletonEdge>,
 ) -> Result<(), ModelError> {
     let chunk = *fragments.chunk();
@@ -180,15 +208,15 @@ fn push_edges(
         let mut before = None;
         for row in fragment.rows() {
             let child = VertexRow { chunk, row };
-            match (explicit.get(&child), before) {
-                (Some(parents), _) => edges.extend(parents.iter().map(|(parent, at)| {
-                    SkeletonEdge { child, parent: *parent, record: Some(*at) }
-                })),
-                (None, Some(row)) => {
-                    let parent = VertexRow { chunk, row };
-                    edges.push(SkeletonEdge { child, parent, record: None });
-                }
-                (None, None) => {}
+            let named = explicit.get(&child);
+            edges.extend(named.into_iter().flatten().map(|(parent, at)| SkeletonEdge {
+                child,
+                parent: *parent,
+                record: Some(*at),
+            }));
+            if let Some(row) = before.filter(|_| directed || named.is_none()) {
+                let parent = VertexRow { chunk, row };
+                edges.push(SkeletonEdge { child, parent, record: None });
             }
             before = Some(row);
         }
@@ -214,9 +242,13 @@ mod tests {
         let at = StoredLink { segment: 0, cell: 0, record: 7 };
         let explicit = HashMap::from([(row(5), vec![(row(1), at)]), (row(2), vec![(row(0), at)])]);
         let mut edges = Vec::new();
-        push_edges(&fragments, &explicit, &mut edges).unwrap();
-        let shown: Vec<_> =
-            edges.iter().map(|e| (e.child.row, e.parent.row, e.record.is_some())).collect();
-        assert_eq!(shown, [(1, 0, false), (2, 0, true), (5, 1, true), (4, 5, false)]);
+        let mut shown = |directed| -> Vec<(u64, u64, bool)> {
+            edges.clear();
+            push_edges(&fragments, &explicit, directed, &mut edges).unwrap();
+            edges.iter().map(|e| (e.child.row, e.parent.row, e.record.is_some())).collect()
+        };
+        assert_eq!(shown(false), [(1, 0, false), (2, 0, true), (5, 1, true), (4, 5, false)]);
+        let directed = [(1, 0, false), (2, 0, true), (2, 1, false), (5, 1, true), (4, 5, false)];
+        assert_eq!(shown(true), directed);
     }
 }

@@ -57,8 +57,11 @@ impl Aside {
         let chain = LevelReader::chain(store, Level(0)).await?;
         // Whoever cannot write here is told so by the build.
         let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
+        let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address))
+        else {
+            return Ok(None);
+        };
         let aside = Self { folder, _lock: lock };
-        let source = aside.store();
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = recipe(levels.collect(), store, options);
         if recipe.and_then(|recipe| aside.settle(&recipe)).is_err() {
@@ -190,13 +193,6 @@ impl Aside {
             }
         }
         self.write(&known, recipe)
-    }
-
-    /// Where the store is.
-    fn store(&self) -> PathBuf {
-        let own = self.folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = own.strip_prefix('.').and_then(|own| own.strip_suffix(ENDING));
-        self.folder.with_file_name(name.unwrap_or_default())
     }
 
     fn forget(&self, level: u32) -> std::io::Result<()> {
@@ -335,7 +331,6 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 const WORD: &str = "pyramid";
-const ENDING: &str = ".zvf-pyramid";
 const LOCK: &str = "lock";
 const RECIPE: &str = "recipe";
 /// Bytes that are read at a time to be summed up.

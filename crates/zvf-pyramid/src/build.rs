@@ -59,8 +59,9 @@ pub async fn build_with_notices(
     how: &BuildOptions,
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    // What another build left goes, whatever becomes of this one; where it cannot, `Build::begin` says so.
-    drop(Build::clear_beside(address));
+    // Nobody else changes the store from before it is looked at. What another build left goes with that.
+    let lock = Build::lock_target(address, &how.disk)?;
+    let how = &BuildOptions { lock, ..how.clone() };
     let store = Store::open(address, options.opening()).await?;
     let aside = Aside::open(address, &store, options).await?;
     let made = replace((address, &store), options, (how, aside.as_ref()), &mut on_event).await;

@@ -53,8 +53,9 @@ async fn begin_with(
     options: &BuildOptions,
     goes: fn(&Key) -> bool,
 ) -> Result<Build, PyramidError> {
-    if store.level(0).await?.meta().chunk_attribute_name.is_some() {
-        let (what, expected) = ("chunks", "without the values of an attribute in their keys");
+    if store.level(0).await?.key_rank() != store.root().axes().len() {
+        let (what, expected) =
+            ("chunks", "without the values of an attribute or groups in their keys");
         return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
     }
     let options = BuildOptions { replace: true, ..options.clone() };

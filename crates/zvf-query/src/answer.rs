@@ -1,12 +1,16 @@
 //! What comes back: geometry, whether it is all of it, and what it cost.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Kind, Level, ObjectId};
+use zvf_metadata::Dtype;
+use zvf_model::{Batch, Field, Kind, Level, ObjectId, Value};
 use zvf_store::Notice;
 
+use crate::num::{to_f64, wide};
+use crate::predicate::Scope;
 use crate::query::Mode;
 
 /// The answer to a question.
@@ -31,8 +35,126 @@ pub struct Answer {
     pub figures: Figures,
 }
 
-/// A cell that is listed and not there.
+/// How much an answer has: [`Reader::count`](crate::Reader::count).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The level it is of.
+    pub level: Level,
+    /// What the geometry is.
+    pub kind: Kind,
+    /// Vertices.
+    pub vertices: u64,
+    /// Objects, or runs of objects; 0 where the answer is not made of them.
+    pub parts: u64,
+    /// Edges or faces; `None` for a kind that has none.
+    pub elements: Option<u64>,
+    /// As [`Answer::complete`].
+    pub complete: bool,
+    /// As [`Answer::truncated`].
+    pub truncated: bool,
+    /// Cells that are listed and not there.
+    pub missing: Vec<Missing>,
+    /// Objects that were asked for and are not there.
+    pub unknown_objects: Vec<ObjectId>,
+}
+
+impl Counts {
+    pub(crate) fn new(level: Level, kind: Kind) -> Self {
+        Self {
+            level,
+            kind,
+            vertices: 0,
+            parts: 0,
+            elements: None,
+            complete: true,
+            truncated: false,
+            missing: Vec::new(),
+            unknown_objects: Vec::new(),
+        }
+    }
+
+    /// Adds what another level has that belongs to the same answer.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.vertices += other.vertices;
+        self.parts += other.parts;
+        if let Some(more) = other.elements {
+            *self.elements.get_or_insert(0) += more;
+        }
+        self.complete &= other.complete;
+        self.truncated |= other.truncated;
+        self.missing.extend(other.missing);
+        // What one of the levels has is there.
+        let unknown: HashSet<ObjectId> = other.unknown_objects.into_iter().collect();
+        self.unknown_objects.retain(|id| unknown.contains(id));
+    }
+}
+
+/// What the values of a level are like: [`Reader::statistics`](crate::Reader::statistics).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The level.
+    pub level: Level,
+    /// Vertices, each stored row once.
+    pub vertices: u64,
+    /// The coordinates, axis by axis.
+    pub axes: Vec<Summary>,
+    /// The attributes of vertices, then those of objects.
+    pub attributes: Vec<AttributeStatistics>,
+}
+
+/// What the values of one attribute are like.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttributeStatistics {
+    /// What the attribute belongs to.
+    pub scope: Scope,
+    /// Its name.
+    pub name: String,
+    /// The type of a value as stored; of the codes, where it has categories.
+    pub dtype: Dtype,
+    /// One summary for each value that a row has.
+    pub components: Vec<Summary>,
+}
+
+impl AttributeStatistics {
+    pub(crate) fn new(scope: Scope, name: &str, dtype: Dtype, width: u32) -> Self {
+        let components = vec![Summary::default(); wide(width)];
+        Self { scope, name: name.to_owned(), dtype, components }
+    }
+
+    pub(crate) fn of_field(field: &Field) -> Self {
+        Self::new(Scope::Vertex, &field.name, field.column.dtype(), field.column.width())
+    }
+}
+
+/// A summary of values. A value that is absent or NaN is null, and counts for nothing else.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Values that are not null.
+    pub count: u64,
+    /// Values that are null.
+    pub nulls: u64,
+    /// The least value; `None` where there is none.
+    pub min: Option<Value>,
+    /// The greatest value.
+    pub max: Option<Value>,
+    pub(crate) sum: f64,
+    pub(crate) is_text: bool,
+}
+
+impl Summary {
+    /// The mean; `None` of text, and where there is no value. True counts as 1.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0 && !self.is_text).then(|| self.sum / to_f64(self.count))
+    }
+}
+
+/// A cell that is listed and not there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The array, as a path below the root of the store.
     pub array: String,

@@ -4,6 +4,7 @@
 //! or the level has to say is passed on as it is.
 
 use thiserror::Error;
+use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, FormatError};
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
 use zvf_store::StoreError;
@@ -33,6 +34,15 @@ impl QueryError {
         ModelError::refused(Class::LimitExceeded, what, expected, found).into()
     }
 
+    /// The same, of something in the chunk `key`.
+    #[must_use]
+    pub(crate) fn in_chunk(self, key: &ChunkKey) -> Self {
+        match *self.0 {
+            Fault::Model(error) => error.in_chunk(key).into(),
+            Fault::Bad(_) | Fault::Batch(_) => self,
+        }
+    }
+
     pub(crate) fn column(error: BadColumn) -> Self {
         ModelError::from(error).into()
     }
@@ -44,6 +54,23 @@ impl QueryError {
             Fault::Bad(_) => Class::InvalidArgument,
             Fault::Batch(_) => Class::CountMismatch,
             Fault::Model(error) => error.class(),
+        }
+    }
+
+    /// What the fault is, to be matched.
+    ///
+    /// ```
+    /// use zvf_query::{BadQuery, QueryError, QueryErrorKind};
+    ///
+    /// let error = QueryError::from(BadQuery::NoObjects);
+    /// assert!(matches!(error.kind(), QueryErrorKind::BadQuery(BadQuery::NoObjects)));
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> QueryErrorKind<'_> {
+        match &*self.0 {
+            Fault::Bad(bad) => QueryErrorKind::BadQuery(bad),
+            Fault::Batch(batch) => QueryErrorKind::Batch(batch),
+            Fault::Model(model) => QueryErrorKind::Model(model),
         }
     }
 
@@ -64,6 +91,18 @@ impl QueryError {
             Fault::Bad(_) | Fault::Batch(_) => None,
         }
     }
+}
+
+/// What kept a question from its answer: [`QueryError::kind`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum QueryErrorKind<'a> {
+    /// The question makes no sense of this store.
+    BadQuery(&'a BadQuery),
+    /// The level or the store has a fault, or cannot be read.
+    Model(&'a ModelError),
+    /// The store contradicts itself: columns do not go together.
+    Batch(&'a BadBatch),
 }
 
 impl From<ModelError> for QueryError {
@@ -133,6 +172,14 @@ pub enum BadQuery {
     /// An object id that is not there, where the caller wants that to be an error.
     #[error("there is no object {0}")]
     NoSuchObject(ObjectId),
+    /// A row that the level does not have.
+    #[error("there is no row {row} in chunk {chunk}")]
+    NoSuchRow {
+        /// The chunk.
+        chunk: ChunkKey,
+        /// The row.
+        row: u64,
+    },
     /// An attribute that is not there.
     #[error("there is no {scope} attribute {name:?}: there is {known}")]
     NoSuchColumn {

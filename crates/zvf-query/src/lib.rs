@@ -21,7 +21,9 @@ mod run;
 mod select;
 mod warm;
 
-pub use answer::{Answer, Figures, Missing, Plan};
-pub use error::{BadQuery, QueryError};
+pub use answer::{
+    Answer, AttributeStatistics, Counts, Figures, Missing, Plan, Statistics, Summary,
+};
+pub use error::{BadQuery, QueryError, QueryErrorKind};
 pub use query::{Columns, LevelRule, Mode, Order, PLACES, Query, UnknownIds};
 pub use reader::Reader;

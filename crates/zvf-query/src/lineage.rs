@@ -13,6 +13,7 @@ use zvf_model::{Kind, Level, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
 use crate::error::{BadQuery, QueryError};
+use crate::num::to_u64;
 
 impl Reader {
     /// For each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
@@ -34,7 +35,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When both are the same level, there is no level `from`, or links cannot be read.
+    /// When both are the same level, there is no level `from`, it has no such row, or links cannot be read.
     pub async fn related(
         &self,
         from: Level,
@@ -56,8 +57,11 @@ impl Reader {
         to: Level,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
-        let far = i64::from(to.0).saturating_sub(from.0.into());
-        let far = i32::try_from(far).unwrap_or(i32::MAX);
+        let far = i64::from(to.0) - i64::from(from.0);
+        let Ok(far) = i32::try_from(far) else {
+            return Err(QueryError::limit("levels apart", LEVELS_APART, far.unsigned_abs()));
+        };
+        self.check_rows(kind, from, rows).await?;
         let mut links = match self.step(kind, from, far, rows).await? {
             Some(links) => links,
             None if far.unsigned_abs() > 1 => {
@@ -77,7 +81,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When the level has no objects or none of this id, or its fragments cannot be read.
+    /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
+    /// not there, or the object has more than 10^8 rows.
     pub async fn rows_of(&self, level: Level, id: ObjectId) -> Result<Vec<VertexRow>, QueryError> {
         let kind = self.kind_of(level, id).await?;
         let level = self.level_of(level, kind).await?;
@@ -85,15 +90,51 @@ impl Reader {
         let found = index.find(&[id]).await?.first().copied().flatten();
         let Some(row) = found else { return Err(BadQuery::NoSuchObject(id).into()) };
         let followed = level.follow(&index, &[row]).await?;
+        let keys: Vec<ChunkKey> = followed.chunks.iter().map(|chunk| *chunk.chunk()).collect();
+        for (fragments, present) in followed.chunks.iter().zip(level.row_counts(&keys).await) {
+            fragments.check_rows(present?)?;
+        }
         let mut rows = Vec::new();
         for run in followed.objects.iter().flat_map(|object| &object.runs) {
             let Some(fragments) = followed.chunks.get(run.chunk) else { continue };
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
             let Some(fragment) = view.get(run.fragment) else { continue };
             let own = fragment.rows_within(view.extent())?;
+            if rows.len() > MAX_ROWS {
+                let what = "rows of an object";
+                return Err(QueryError::limit(what, to_u64(MAX_ROWS), to_u64(rows.len())));
+            }
             rows.extend(own.map(|row| VertexRow { chunk, row }));
         }
         Ok(rows)
+    }
+
+    /// Refuses rows that level `from` does not have.
+    async fn check_rows(
+        &self,
+        kind: Option<Kind>,
+        from: Level,
+        rows: &[VertexRow],
+    ) -> Result<(), QueryError> {
+        let level = self.level_of(from, kind).await?;
+        let mut sorted: Vec<&VertexRow> = rows.iter().collect();
+        sorted.sort_unstable_by(|a, b| order(a, b));
+        let last: Vec<&VertexRow> = sorted
+            .chunk_by(|a, b| a.chunk == b.chunk)
+            .filter_map(|same| same.last().copied())
+            .collect();
+        let chunks = level.chunks().await?;
+        let no_row = |row: &VertexRow| BadQuery::NoSuchRow { chunk: row.chunk, row: row.row };
+        if let Some(row) = last.iter().find(|row| chunks.find(&row.chunk).is_none()) {
+            return Err(no_row(row).into());
+        }
+        let keys: Vec<ChunkKey> = last.iter().map(|row| row.chunk).collect();
+        for (row, present) in last.iter().zip(level.row_counts(&keys).await) {
+            if row.row >= present? {
+                return Err(no_row(row).into());
+            }
+        }
+        Ok(())
     }
 
     async fn level_of(&self, level: Level, kind: Option<Kind>) -> Result<LevelReader, QueryError> {
@@ -150,11 +191,16 @@ impl Reader {
                 there.iter().map(move |there| LevelLink { here, there: *there }).collect::<Vec<_>>()
             };
             all = all.iter().flat_map(far).collect();
-            at = Level(if up { at.0.saturating_add(1) } else { at.0.saturating_sub(1) });
+            at = Level(if up { at.0 + 1 } else { at.0 - 1 }); // it lies between the two
         }
         Ok(Some(all))
     }
 }
+
+/// Rows of one object that are listed.
+const MAX_ROWS: usize = 100_000_000;
+/// Levels that links can lead over, by the type of their distance.
+const LEVELS_APART: u64 = 1 << 31;
 
 fn order(a: &VertexRow, b: &VertexRow) -> std::cmp::Ordering {
     a.chunk.cmp_numeric(&b.chunk).then(a.row.cmp(&b.row))

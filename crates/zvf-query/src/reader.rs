@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _};
 use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId};
 use zvf_store::Store;
 
-use crate::answer::{Answer, Plan};
+use crate::answer::{Answer, Counts, Plan, Statistics};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Query;
-use crate::run::{self, Purpose};
+use crate::run;
 use crate::warm::Warm;
 
 /// A handle to the levels of one store, for asking.
@@ -115,8 +115,52 @@ impl Reader {
         Ok(answer)
     }
 
-    /// The answer to `query` batch by batch, in order and in bounded memory. What comes next is read
-    /// ahead; dropping the stream cancels it.
+    /// How many vertices, objects and elements the answer to `query` has. Attributes are read only for
+    /// conditions, and positions only where a region or the elements need them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// let reader = zvf_query::Reader::new(store);
+    /// assert_eq!(reader.count(&zvf_query::Query::all()).await?.vertices, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run); the cap on rows holds only for kinds with elements.
+    pub async fn count(&self, query: &Query) -> Result<Counts, QueryError> {
+        let counts = run::count(self, query).await?;
+        self.store.check_maps()?;
+        Ok(counts)
+    }
+
+    /// Least and greatest value, mean and nulls of the coordinates of level `level`, of the attributes of
+    /// its vertices and of its objects. Everything is read once, in bounded memory.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such level or kind, or something of it cannot be read.
+    pub async fn statistics(
+        &self,
+        level: Level,
+        kind: Option<Kind>,
+    ) -> Result<Statistics, QueryError> {
+        let statistics = run::statistics(self, level, kind).await?;
+        self.store.check_maps()?;
+        Ok(statistics)
+    }
+
+    /// The answer to `query` batch by batch, in order and in bounded memory; dropping the stream cancels
+    /// it.
+    ///
+    /// What comes next is read ahead: by tasks of the caller's tokio runtime from a remote store, by
+    /// threads from files of this machine. Between two batches the stream therefore holds nothing that
+    /// another query of the same handle could wait for. Where a remote store is read without a tokio
+    /// runtime, nothing is read ahead.
     ///
     /// Where a query cannot be answered in parts without saying the same vertex twice (edges and faces
     /// whose vertices are in several batches), the vertex comes again.
@@ -124,17 +168,7 @@ impl Reader {
         &self,
         query: Query,
     ) -> impl Stream<Item = Result<Batch, QueryError>> + Send + Unpin + use<> {
-        let reader = self.clone();
-        let batches = async move {
-            let mut work = Vec::new();
-            for context in run::contexts(&reader, &query).await? {
-                let context = Arc::new(context);
-                let waves = run::waves(&context, Purpose::Stream).await?;
-                work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
-            }
-            Ok::<_, QueryError>(run::batches(work, query.limit))
-        };
-        let batches = stream::once(batches).try_flatten();
+        let batches = run::stream(self.clone(), query);
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
 use zvf_model::{
-    AttributeReader, Kind, LevelReader, LinkAttribute, LinkFamily, ModelError, RowAttribute,
+    AttributeReader, ChunkFragments, Kind, LevelReader, LinkAttribute, LinkFamily, ModelError,
+    RowAttribute,
 };
 
 use crate::error::{BadQuery, QueryError};
@@ -20,6 +22,8 @@ pub(crate) struct Warm {
     attributes: Kept<AttributeReader>,
     of_objects: Kept<RowAttribute>,
     of_links: Kept<LinkAttribute>,
+    /// Chunks with fragments and without vertices.
+    stray: OnceCell<Vec<ChunkFragments>>,
 }
 
 /// Columns by their names.
@@ -37,7 +41,14 @@ impl Warm {
             attributes: Mutex::default(),
             of_objects: Mutex::default(),
             of_links: Mutex::default(),
+            stray: OnceCell::new(),
         })
+    }
+
+    /// Chunks with fragments and without vertices, looked for once.
+    pub(crate) async fn stray_fragments(&self) -> Result<&[ChunkFragments], QueryError> {
+        let found = self.stray.get_or_try_init(|| self.level.fragments_without_vertices());
+        Ok(found.await?)
     }
 
     /// The kind that the level is read as: points, where the store names none.
@@ -64,6 +75,13 @@ impl Warm {
             None => self.level.attribute(name).await?,
         };
         Ok(keep(&self.attributes, name, found))
+    }
+
+    /// The number of the axis called `name`.
+    pub(crate) fn axis(&self, name: &str) -> Option<u32> {
+        let axes = self.level.store().root().axes().iter();
+        let mut named = (0..).zip(axes.take(self.level.axes()));
+        named.find_map(|(number, axis)| (axis.name == name).then_some(number))
     }
 
     /// The same; an error where it is not there.

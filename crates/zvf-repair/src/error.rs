@@ -57,6 +57,12 @@ pub enum RepairError {
     },
 }
 
+impl From<zvf_publish::PublishError> for RepairError {
+    fn from(error: zvf_publish::PublishError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
 impl RepairError {
     /// The kind of fault.
     #[must_use]

@@ -25,7 +25,7 @@ mod plan;
 mod remote;
 
 pub use error::RepairError;
-pub use local::apply_local;
+pub use local::{apply_local, apply_local_on};
 pub use place::Place;
 pub use plan::{Change, Plan, plan};
 pub use remote::apply_remote;

@@ -1,17 +1,19 @@
 //! A plan applied to a folder: old objects kept beside it, new ones renamed over them.
 //!
 //! ```text
-//! <store>.zvf/repair-N/…      the objects that are replaced, as they are; synced first
-//! <folder>/.tmp-repair-<n>    each new object, synced, then renamed to its name; then its folder is synced
+//! <store>.zvf/repair-N/…        the objects that are replaced, as they are; synced first
+//! .<store>.zvf-build-ID/<n>     each new object, until all are written and synced; then renamed to its name
 //! ```
 //!
-//! Whatever breaks off in between leaves whole objects, old or new, and the old ones beside the store.
+//! Whatever breaks off in between leaves whole objects, old or new, and the old ones beside the store. The lock of
+//! the store is held meanwhile.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use zvf_metadata::Node;
+use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock};
 
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};
@@ -21,17 +23,40 @@ use crate::plan::{Change, Plan};
 ///
 /// # Errors
 ///
-/// [`RepairError::Changed`] when an object is not what the plan was made from, before anything is changed;
-/// [`RepairError::Io`] when a file cannot be read or written.
+/// [`RepairError::Changed`] when an object is not what the plan was made from; before anything is changed, unless
+/// somebody else changed it meanwhile. `Conflict` while another command changes the store; [`RepairError::Io`] when a
+/// file cannot be read or written.
 pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>, RepairError> {
+    apply_local_on(&Disk::default(), root, plan, &CommitGate::default())
+}
+
+/// The same, with every call to the system going through `disk`; `gate` is asked right before the first object is
+/// replaced.
+///
+/// # Errors
+///
+/// As [`apply_local`].
+pub fn apply_local_on(
+    disk: &Disk,
+    root: &Path,
+    plan: &Plan,
+    gate: &CommitGate,
+) -> Result<Option<PathBuf>, RepairError> {
+    let lock = TargetLock::acquire(disk, root)?;
+    let root = lock.target().to_owned();
     for change in &plan.changes {
-        check(root, change)?;
+        check(&root, change)?;
     }
-    let kept = keep(root, plan)?;
-    for (n, change) in plan.changes.iter().enumerate() {
-        check(root, change)?; // once more, right before it is replaced
-        put(root, change, n).map_err(RepairError::io(&change.path))?;
+    let mut update = FolderUpdate::begin(lock, true)?;
+    let kept = keep(disk, &root, plan, &update)?;
+    for change in &plan.changes {
+        update.put(&change.path, &change.after)?;
     }
+    // Once more, right before each is replaced.
+    update.apply(gate, |path| match plan.changes.iter().find(|change| change.path == path) {
+        Some(change) => check(&root, change),
+        None => Ok(()),
+    })?;
     Ok(kept)
 }
 
@@ -48,37 +73,32 @@ fn check(root: &Path, change: &Change) -> Result<(), RepairError> {
 }
 
 /// Copies what is replaced to a folder of its own, beside the store.
-fn keep(root: &Path, plan: &Plan) -> Result<Option<PathBuf>, RepairError> {
+fn keep(
+    disk: &Disk,
+    root: &Path,
+    plan: &Plan,
+    update: &FolderUpdate,
+) -> Result<Option<PathBuf>, RepairError> {
     let replaced: Vec<&Change> = plan.changes.iter().filter(|c| c.before.is_some()).collect();
     if replaced.is_empty() {
         return Ok(None);
     }
-    let folder = fresh(root).map_err(RepairError::io("repair"))?;
+    let folder = make_folder(disk, root).map_err(RepairError::io("repair"))?;
     for change in replaced {
-        let to = folder.join(&change.path);
-        let copied = || -> io::Result<()> {
-            if let Some(parent) = to.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::copy(root.join(&change.path), &to)?;
-            File::open(&to)?.sync_all()?;
-            sync_folder(&to)
-        };
-        copied().map_err(RepairError::io(&change.path))?;
+        update.back_up(&change.path, &folder)?;
     }
-    sync_folder(&folder).map_err(RepairError::io("repair"))?;
     Ok(Some(folder))
 }
 
 /// A new folder `<store>.zvf/repair-N`.
-fn fresh(root: &Path) -> io::Result<PathBuf> {
+fn make_folder(disk: &Disk, root: &Path) -> io::Result<PathBuf> {
     let mut name = root.file_name().unwrap_or_default().to_owned();
     name.push(".zvf");
     let beside = root.with_file_name(name);
-    fs::create_dir_all(&beside)?;
-    for n in 1..MOST {
+    disk.make_dirs(&beside)?;
+    for n in 1..MAX_KEPT_REPAIRS {
         let folder = beside.join(format!("repair-{n}"));
-        match fs::create_dir(&folder) {
+        match disk.make_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -87,33 +107,5 @@ fn fresh(root: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many repairs"))
 }
 
-/// Gives the object its new content.
-fn put(root: &Path, change: &Change, n: usize) -> io::Result<()> {
-    let to = root.join(&change.path);
-    let folder = to.parent().unwrap_or(root);
-    fs::create_dir_all(folder)?;
-    let temporary = folder.join(format!(".tmp-repair-{n}"));
-    let written = write(&temporary, &change.after).and_then(|()| fs::rename(&temporary, &to));
-    if written.is_err() {
-        drop(fs::remove_file(&temporary)); // it may not be there
-    }
-    written?;
-    sync_folder(&to)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Makes the name of `path` last.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
 /// Repairs of one store that are kept.
-const MOST: u32 = 10_000;
+const MAX_KEPT_REPAIRS: u32 = 10_000;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_publish::{CommitGate, Disk};
 use zvf_store::{Backend, OpenOptions, Store};
 
 use crate::error::RepairError;
-use crate::local::apply_local;
+use crate::local::apply_local_on;
 use crate::plan::Plan;
 use crate::remote::apply_remote;
 
@@ -29,7 +30,7 @@ use crate::remote::apply_remote;
 /// # Ok::<(), zvf_repair::RepairError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Place(Kind);
+pub struct Place(Kind, CommitGate);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -50,14 +51,20 @@ impl Place {
     /// nothing beside it.
     pub fn of(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
         let Some(Backend { store, prefix }) = Store::backend(address, options)? else {
-            return Ok(Self(Kind::Folder(folder(address))));
+            return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
         };
         let parts: Vec<_> = prefix.parts().collect();
         let Some((last, above)) = parts.split_last() else {
             return Err(RepairError::NothingBeside);
         };
         let kept = above.iter().cloned().collect::<Path>().join(format!("{}.zvf", last.as_ref()));
-        Ok(Self(Kind::Backend { store, prefix, kept }))
+        Ok(Self(Kind::Backend { store, prefix, kept }, CommitGate::default()))
+    }
+
+    /// The same; `gate` is asked right before something is replaced in a folder.
+    #[must_use]
+    pub fn with_gate(self, gate: CommitGate) -> Self {
+        Self(self.0, gate)
     }
 
     /// The last part of it, by which the store is known.
@@ -84,11 +91,12 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// As [`apply_local`] and [`apply_remote`].
+    /// As [`apply_local_on`] and [`apply_remote`].
     pub async fn apply(&self, plan: &Plan) -> Result<Option<String>, RepairError> {
         match &self.0 {
             Kind::Folder(path) => {
-                Ok(apply_local(path, plan)?.map(|kept| kept.display().to_string()))
+                let kept = apply_local_on(&Disk::default(), path, plan, &self.1)?;
+                Ok(kept.map(|kept| kept.display().to_string()))
             }
             Kind::Backend { store, prefix, kept } => {
                 let kept = apply_remote(&**store, prefix, kept, plan).await?;

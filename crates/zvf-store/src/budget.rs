@@ -64,6 +64,17 @@ impl Budget {
         Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
     }
 
+    /// `bytes` more, if they may be held right now; nothing while others hold what is missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>, StoreError> {
+        self.check(bytes)?;
+        let permit = Arc::clone(&self.bytes).try_acquire_many_owned(units(bytes)).ok();
+        Ok(permit.map(|permit| Reservation { _permit: Some(permit) }))
+    }
+
     /// The largest single request.
     #[must_use]
     pub fn max_bytes(&self) -> u64 {
@@ -142,6 +153,16 @@ mod tests {
              more than the limit allows: ask for less, or raise the limit",
         );
         drop(budget.reserve(0).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_had_at_once_is_not_waited_for() {
+        let budget = budget(4096, 1);
+        let held = budget.try_reserve(3072).unwrap().unwrap();
+        assert!(budget.try_reserve(2048).unwrap().is_none());
+        drop((budget.try_reserve(1024).unwrap().unwrap(), held));
+        assert!(budget.try_reserve(4096).unwrap().is_some());
+        assert_eq!(budget.try_reserve(4097).unwrap_err().class(), zvf_format::Class::LimitExceeded);
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use zvf_metadata::Node;
 
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::source::{Get, Source};
+use crate::source::{Get, Source, Version};
 
 /// Documents by the node they are of.
 #[derive(Debug, Default)]
@@ -29,6 +29,7 @@ type Slot = Arc<OnceCell<Option<Kept>>>;
 struct Kept {
     node: Arc<Node>,
     print: Print,
+    version: Version,
     /// Of groups; arrays may have long ones.
     text: Option<Bytes>,
 }
@@ -63,17 +64,26 @@ impl Docs {
         self.slot(key).get()?.as_ref()?.text.clone()
     }
 
-    /// Whether every document that was read is still the same.
+    /// Whether every document that was read is still the same, in the same file: a folder that changes places
+    /// with another may bring the same documents with other cells.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
-        let read: Vec<(Key, Option<Print>)> = {
+        let read: Vec<(Key, Option<(Print, Version)>)> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let print = |slot: &Slot| Some(slot.get()?.as_ref().map(|kept| kept.print));
+            let seen = |kept: &Kept| (kept.print, kept.version.clone());
+            let print = |slot: &Slot| Some(slot.get()?.as_ref().map(seen));
             known.iter().filter_map(|(key, slot)| Some((key.clone(), print(slot)?))).collect()
         };
         let gets: Result<Vec<Get>, StoreError> =
             read.iter().map(|(key, _)| Ok(Get::all(document(key)?))).collect();
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
-            if now?.map(|got| Print::of(&got.bytes)) != *before {
+            let same = match (now?, before) {
+                (Some(now), Some((print, version))) => {
+                    Print::of(&now.bytes) == *print && now.version.may_be_one_file(version)
+                }
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            if !same {
                 return Ok(false);
             }
         }
@@ -101,5 +111,6 @@ async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let node =
         Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
     let text = matches!(node, Node::Group(_)).then(|| got.bytes.clone());
-    Ok(Some(Kept { node: Arc::new(node), print: Print::of(&got.bytes), text }))
+    let (print, version) = (Print::of(&got.bytes), got.version);
+    Ok(Some(Kept { node: Arc::new(node), print, version, text }))
 }

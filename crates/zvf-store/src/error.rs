@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use zvf_format::{Class, Expected, FormatError, Found, Hint};
 use zvf_metadata::MetadataError;
+use zvf_publish::PublishError;
 
 use crate::key::Key;
 
@@ -84,9 +85,13 @@ impl StoreError {
     }
 
     /// What was written is visible, and whether it stays so is not known.
-    #[cfg(feature = "local")]
-    pub(crate) fn unsure(source: io::Error) -> Self {
+    fn unsure(source: io::Error) -> Self {
         Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, source })
+    }
+
+    /// What publishing in a directory of this machine refuses.
+    fn publish(class: Class, source: PublishError) -> Self {
+        Self::new(Op::Publish, Fault::Publish { class, source })
     }
 
     /// The same fault, of a request that may have been carried out.
@@ -146,6 +151,7 @@ impl StoreError {
             | Fault::Codec { class, .. }
             | Fault::Io { class, .. }
             | Fault::Backend { class, .. } => *class,
+            Fault::Publish { class, .. } => *class,
             Fault::Absent { .. } => Class::NotFound,
             Fault::Unknown { .. } => Class::CommitUnknown,
             Fault::Unsupported { .. } => Class::Unsupported,
@@ -180,6 +186,7 @@ impl StoreError {
             Fault::Metadata(source) => Some(&source.path),
             Fault::Refused { what, .. } | Fault::Unsupported { what, .. } => Some(what),
             Fault::Codec { name, .. } => Some(name),
+            Fault::Publish { .. } => Some("store"),
             Fault::Absent { .. }
             | Fault::Io { .. }
             | Fault::Backend { .. }
@@ -198,6 +205,7 @@ impl StoreError {
             Fault::Changed { change: Change::Length { expected, .. } } => {
                 Some(format!("{expected} bytes"))
             }
+            Fault::Publish { .. } => None,
             Fault::Absent { .. }
             | Fault::Unsupported { .. }
             | Fault::Codec { .. }
@@ -222,6 +230,7 @@ impl StoreError {
             Fault::Changed { change: Change::Length { found, .. } } => {
                 Some(format!("{found} bytes"))
             }
+            Fault::Publish { .. } => None,
             Fault::Absent { .. }
             | Fault::Codec { .. }
             | Fault::Io { .. }
@@ -271,6 +280,43 @@ impl From<FormatError> for StoreError {
 impl From<MetadataError> for StoreError {
     fn from(source: MetadataError) -> Self {
         Self::new(Op::Parse, Fault::Metadata(Box::new(source)))
+    }
+}
+
+impl From<PublishError> for StoreError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Io(source) => Self::io(Op::Write, source),
+            PublishError::IoAt { path, source } => {
+                let error = Self::io(Op::Write, source);
+                match Key::root().below(&path) {
+                    Ok(key) => error.with_key(&key),
+                    Err(_not_a_key) => error,
+                }
+            }
+            PublishError::Unknown(source) => Self::unsure(source),
+            PublishError::Taken { found } => {
+                let rule = "a name that is free, or leave to replace what is there";
+                let (class, expected) = (Class::AlreadyExists, Expected::Rule(rule));
+                Self::refused(class, Op::Open, "store", expected, found)
+            }
+            PublishError::NoName(found) => {
+                let expected = Expected::Rule("a path that ends with a name");
+                Self::refused(Class::InvalidArgument, Op::Open, "path", expected, found.as_str())
+            }
+            other => Self::publish(publish_class(&other), other),
+        }
+    }
+}
+
+/// The class of a fault of publishing.
+fn publish_class(error: &PublishError) -> Class {
+    if matches!(error, PublishError::Busy { .. } | PublishError::Changed { .. }) {
+        Class::Conflict
+    } else if matches!(error, PublishError::Cancelled) {
+        Class::Cancelled
+    } else {
+        Class::InvalidArgument
     }
 }
 
@@ -394,6 +440,8 @@ pub(crate) enum Change {
     Version,
     /// The reply has another length than the request.
     Length { expected: u64, found: u64 },
+    /// Another store lies under the name by now, and what is left of the opened one cannot be trusted.
+    Store,
 }
 
 /// What a backend said, in our words.
@@ -405,6 +453,8 @@ pub(crate) enum Said {
     Nothing { what: &'static str, after: Duration },
     /// That it will not.
     Refusal,
+    /// That there is no bucket of that name.
+    NoBucket,
     /// That its settings do not fit.
     #[cfg(feature = "net")]
     Setup,
@@ -420,6 +470,7 @@ impl fmt::Display for Said {
             Self::Status(status) => write!(f, "the store answered {status}"),
             Self::Nothing { what, after } => write!(f, "no {what} within {after:?}"),
             Self::Refusal => f.write_str("the store refuses"),
+            Self::NoBucket => f.write_str("the bucket or container does not exist"),
             #[cfg(feature = "net")]
             Self::Setup => f.write_str("the settings of the store do not fit"),
             Self::Connection => f.write_str("the connection failed"),
@@ -455,6 +506,8 @@ enum Fault {
     Io { class: Class, source: io::Error },
     #[error("{said}")]
     Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("store: {source}")]
+    Publish { class: Class, source: PublishError },
     #[error("the store was asked to publish and did not say whether it did")]
     Unknown { source: Box<StoreError> },
     #[error("{}", change_text(.change))]
@@ -501,6 +554,10 @@ fn io_text(error: &io::Error) -> String {
 fn change_text(change: &Change) -> String {
     match change {
         Change::Version => "the object was replaced while it was being read".to_owned(),
+        Change::Store => {
+            "the store was replaced while it was being read: open it again, or run the command again"
+                .to_owned()
+        }
         Change::Length { expected, found } => {
             format!("reply: expected {expected} bytes, found {found}")
         }

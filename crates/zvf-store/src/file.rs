@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
-use crate::map::MappedFile;
+use crate::map::{MappedFile, Reopened};
 use crate::num::{to_u64, to_usize};
 use crate::options::OpenOptions;
 use crate::source::{Get, IoStats, Place, Remote, Source, Version, url};
@@ -60,6 +60,16 @@ enum Body {
 }
 
 impl RangedFile {
+    /// Whether reads go through the interface of object stores, which may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match &self.0 {
+            Body::Held(_) => false,
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { .. } => false,
+            Body::Source { source, .. } => source.is_remote(),
+        }
+    }
+
     /// A file that is in memory.
     #[must_use]
     pub const fn of_bytes(bytes: Bytes) -> Self {
@@ -84,18 +94,42 @@ impl RangedFile {
     /// [`Class::NotFound`] when it is not there; otherwise when `address` is no path or URL of a file, or
     /// the backend fails.
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
-        let budget = Budget::new(options);
         match Place::parse(address)? {
-            Place::Directory(path) => {
-                let name = path.file_name().and_then(|name| name.to_str());
-                let key = Key::root().child(name.unwrap_or_default())?;
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let folder = folder.unwrap_or(std::path::Path::new("."));
-                Self::begin(Source::passing(folder, &budget)?, key).await
-            }
+            Place::Directory(path) => Self::open_path(&path, options).await,
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, options)?;
-                Self::of_object(store, &path, budget, options).await
+                Self::of_object(store, &path, Budget::new(options), options).await
+            }
+        }
+    }
+
+    /// The file of this machine at `path`.
+    pub(crate) async fn open_path(
+        path: &std::path::Path,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let key = Key::root().child(name.unwrap_or_default())?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(std::path::Path::new("."));
+        Self::begin(Source::passing(folder, &Budget::new(options))?, key).await
+    }
+
+    /// The file that has the name by now; `None` when it is this one, which it is always for one in memory.
+    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
+        match &self.0 {
+            Body::Held(_) => Ok(None),
+            #[cfg(all(unix, feature = "map"))]
+            Body::Mapped { file, .. } => match file.reopen()? {
+                None => Ok(None),
+                Some(Reopened::Mapped(file)) => Self::of_map(file).map(Some),
+                Some(Reopened::Unmapped(path)) => Self::open_path(&path, options).await.map(Some),
+            },
+            Body::Source { source, key, version, .. } => {
+                let _ = options; // the source has them
+                let found = Self::begin(source.reopen()?, key.clone()).await?;
+                let same = matches!(&found.0, Body::Source { version: now, .. } if now == version);
+                Ok((!same).then_some(found))
             }
         }
     }
@@ -287,7 +321,7 @@ mod tests {
             RangedFile::open(path.to_str().unwrap(), &options).await.unwrap(),
             RangedFile::from_object_store(memory, &"x/a.bin".into(), &options).await.unwrap(),
             #[cfg(all(unix, feature = "map"))]
-            RangedFile::of_map(MappedFile::mapped_immutable(&path).unwrap()).unwrap(),
+            RangedFile::of_map(crate::map::tests::mapped(&path)).unwrap(),
         ];
         for file in files {
             assert_eq!((file.len(), file.is_empty()), (10, false));

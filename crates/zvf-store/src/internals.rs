@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use crate::budget::Budget;
-#[cfg(feature = "local")]
-pub use crate::build::{Call, Disk};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::source::{Get, Source};
+#[cfg(feature = "local")]
+pub use zvf_publish::{Call, Disk};
 
 /// A source, to be read without anything on top of it.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub async fn build_on(
     path: &Path,
     options: crate::BuildOptions,
 ) -> Result<crate::Build, StoreError> {
-    crate::Build::in_folder(path.to_owned(), disk, options).await
+    crate::Build::in_folder(path.to_owned(), crate::BuildOptions { disk, ..options }).await
 }
 
 /// Takes part in building the store in the directory `path` in the folder `work`, with every call to the
@@ -69,5 +69,6 @@ pub async fn join_on(
     work: &Path,
     options: crate::BuildOptions,
 ) -> Result<crate::Build, StoreError> {
-    crate::Build::join_folder(path.to_owned(), work.to_owned(), disk, options).await
+    let options = crate::BuildOptions { disk, ..options };
+    crate::Build::join_folder(path.to_owned(), work.to_owned(), options).await
 }

@@ -75,12 +75,11 @@ impl LevelNode {
         &self.meta
     }
 
-    /// How many components its chunk keys have: one for each axis, and one more where the level is binned
-    /// by an attribute.
+    /// How many components its chunk keys have: one for each axis, and one more where keys have a leading
+    /// axis, as in levels that are binned by an attribute or chunked by group.
     #[must_use]
     pub fn key_rank(&self) -> usize {
-        let binned = usize::from(self.meta.chunk_attribute_name.is_some());
-        self.shared.root.axes().len().saturating_add(binned)
+        self.meta.key_rank(self.shared.root.axes().len())
     }
 
     /// The chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or

@@ -37,7 +37,6 @@ mod cache;
 mod codec;
 mod docs;
 mod error;
-mod exchange;
 mod file;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -66,7 +65,6 @@ pub use build::{
 };
 pub use codec::{Codecs, Partial};
 pub use error::{Op, Seen, StoreError};
-pub use exchange::exchange_names;
 pub use file::RangedFile;
 pub use key::Key;
 pub use layout::{Cells, Dense, KeyTable, Rows};
@@ -75,7 +73,7 @@ pub use lone::LoneArray;
 pub use node::Listing;
 pub use notice::Notice;
 pub use open::Store;
-pub use options::{OpenOptions, Timeouts};
+pub use options::{OpenOptions, RetryHook, Retrying, Timeouts};
 pub use shared::Caching;
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be undone
-//! c/0/1, ...     chunks, or shards of them
+//! c/0/1, ...     chunks, or shards of them, under the names that the document declares
 //! ```
 //!
 //! Nothing is kept but the indexes of shards. Chunks are handed out little-endian and in C order.
@@ -61,7 +61,7 @@ impl LoneArray {
     /// # Errors
     ///
     /// `NotFound` when there is no document; when it is not one of an array of numbers, names a codec that
-    /// is unknown, spells keys in another way than `c/0/1`, or a chunk is more than the budget; when it cannot
+    /// is unknown, or a chunk is more than the budget; when it cannot
     /// be read.
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
         let budget = Budget::new(options);
@@ -77,9 +77,6 @@ impl LoneArray {
         let Node::Array(doc) = &*node else {
             return Err(refused("node", "an array", Found::Text("a group")));
         };
-        if !doc.chunk_key_encoding.is_usual() {
-            return Err(StoreError::unsupported(Op::Open, "spelling of keys:", "not c/0/1"));
-        }
         let DataTypeKind::Fixed(dtype) = *doc.data_type.kind() else {
             return Err(refused("data_type", "items of one size", Found::Text("another")));
         };
@@ -95,7 +92,9 @@ impl LoneArray {
             return Err(StoreError::limit(Op::Open, "bytes of a chunk", most, chunk_bytes));
         }
         let fill = fill_item(doc.fill_value.fill(), dtype);
-        let (array, doc) = (ZarrArray { key, chain: coding.chain, shards }, (**doc).clone());
+        let names = doc.chunk_key_encoding;
+        let array = ZarrArray { key, names, chain: coding.chain, shards };
+        let doc = (**doc).clone();
         let inner = Inner { source, doc, dtype, fill, array, order, big_endian, chunk_bytes };
         Ok(Self(Arc::new(inner)))
     }
@@ -126,8 +125,7 @@ impl LoneArray {
     /// When one cannot be read, or does not decode to what the shape says.
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let Inner { source, array, chunk_bytes, .. } = &*self.0;
-        let caps = Caps { chunk: *chunk_bytes, thread: (*chunk_bytes).max(SMALLEST_SHARE) };
-        let read = array.chunks(source, wanted, caps).await;
+        let read = array.chunks(source, wanted, Caps::exactly(*chunk_bytes)).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
                 let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));
@@ -161,7 +159,5 @@ impl LoneArray {
     }
 }
 
-/// What each thread may make: few chunks are larger.
-const SMALLEST_SHARE: u64 = 2 << 20;
 /// Bytes of one character of text.
 const TEXT_UNIT: usize = 4;

@@ -1,7 +1,11 @@
 //! Files read through a memory map, by choice.
 //!
 //! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes bytes
-//! behind a `&[u8]`. So mapping is opt-in, and guarded three times: published files are never changed
+//! behind a `&[u8]`. No look at a file can rule that out for ever, so whoever maps it promises it: the ways
+//! in are `unsafe`. The one that is not, [`MappedFile::map_if_immutable`], maps only what [`immutable`]
+//! shows to be closed to writers, and its callers read everything else.
+//!
+//! Mapping is guarded three times more: published files are never changed
 //! in place but renamed over (a mapping then keeps the old file whole); the file is looked at before a
 //! read and after its bytes were copied out, and any change is `FileChanged`; and where
 //! [`survive_sigbus`](crate::signal::survive_sigbus) was called, a page that went away reads as zeros,
@@ -23,8 +27,10 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+mod immutable;
 
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
@@ -36,7 +42,7 @@ use crate::file::RangedFile;
 use crate::num::{to_u64, to_usize};
 use crate::open::Store;
 use crate::options::OpenOptions;
-use crate::signal::Watch;
+use crate::signal::{MOST_WATCHED, Watch};
 use crate::source::{Source, is_pack_file};
 
 /// A file of which every byte is an address; cheap to clone.
@@ -45,7 +51,8 @@ use crate::source::{Source, is_pack_file};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("pack.tet");
 /// # std::fs::write(&path, b"0123456789")?;
-/// let file = zvf_store::map::MappedFile::mapped_immutable(&path)?;
+/// // SAFETY: the file is new, and nobody else knows of it.
+/// let file = unsafe { zvf_store::map::MappedFile::mapped(&path) }?;
 /// assert_eq!(file.read(2, 3)?, "234");
 /// let view = file.view(2, 3)?;
 /// assert!(&view[..] == b"234" && view.still_valid());
@@ -55,6 +62,8 @@ use crate::source::{Source, is_pack_file};
 pub struct MappedFile(Arc<Inner>);
 
 struct Inner {
+    path: Option<PathBuf>, // absolute; none when it was opened by someone else
+    promise: Promise,
     file: File,
     seen: Seen,
     map: Option<Mapping>, // none when the file is empty
@@ -72,56 +81,62 @@ impl MappedFile {
     /// # Safety
     ///
     /// For as long as this handle, a copy of it or a [`View`] lives, no one may change the bytes of the
-    /// file in place. A change that is only a truncation is survived where the SIGBUS handler is
+    /// file in place, nor those of a later file of that name which is mapped when a handle is
+    /// revalidated. A change that is only a truncation is survived where the SIGBUS handler is
     /// installed, and ends the process otherwise.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened or mapped, or is not a regular file.
+    /// When the file cannot be opened or mapped, or is not a regular file; `LimitExceeded` when the process
+    /// has as many maps as it can have.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(|error| StoreError::io(Op::Open, error))?;
-        // SAFETY: the caller promises what is asked.
-        unsafe { Self::of_open(file) }
+        let most = to_u64(MOST_WATCHED);
+        let full = || StoreError::limit(Op::Open, "mapped files at once", most, most + 1);
+        Self::open(path, Promise::OfCaller)?.ok_or_else(full)
     }
 
-    /// Maps a file that is open for reading.
+    /// Maps the file at `path`, if nobody can write to it: it is a regular file on a disk of this machine,
+    /// no one has permission to write to it, and no one has it open for writing. `None` where that is not
+    /// so or cannot be found out, and when the process has as many maps as it can have: then read it.
     ///
-    /// # Safety
+    /// The condition that is left: nobody may give the permission back and then change the bytes in place,
+    /// while what is mapped is in use. Tools that write a new file and rename it do not.
     ///
-    /// As [`mapped`](Self::mapped).
-    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    pub(crate) unsafe fn of_open(file: File) -> Result<Self, StoreError> {
-        let io = |error| StoreError::io(Op::Open, error);
-        let about = file.metadata().map_err(io)?;
-        if !about.is_file() {
-            return Err(StoreError::unsupported(Op::Open, "kind of file", "not a regular file"));
-        }
-        let seen = Seen::of(&about);
-        let map = if about.len() == 0 {
-            None
-        } else {
-            let mut options = MmapOptions::new();
-            options.len(usize::try_from(about.len()).map_err(|_wide| too_large(about.len()))?);
-            // SAFETY: the file is open for reading, and the caller promises that nobody changes it
-            // while the map lives, which is as long as the handle or a view.
-            let map = unsafe { options.map(&file) }.map_err(io)?;
-            let watch = Watch::new(map.as_ptr().expose_provenance(), map.len())?;
-            Some(Mapping { watch, map })
-        };
-        Ok(Self(Arc::new(Inner { file, seen, map })))
-    }
-
-    /// Maps the file at `path`, which is immutable: it lies on a local disk, and whoever makes a new
-    /// version of it writes a new file and renames it over the name. Packs are such files.
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("pack.tet");
+    /// # std::fs::write(&path, b"0123456789")?;
+    /// use zvf_store::map::MappedFile;
+    ///
+    /// assert!(MappedFile::map_if_immutable(&path)?.is_none(), "its owner may write to it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`mapped`](Self::mapped).
-    #[expect(unsafe_code, reason = "the one safe way in, with its condition in its name")]
-    pub fn mapped_immutable(path: &Path) -> Result<Self, StoreError> {
-        // SAFETY: the file is immutable, as the name of this function says and its page explains.
-        unsafe { Self::mapped(path) }
+    /// When the file cannot be opened, or is not a regular file.
+    pub fn map_if_immutable(path: &Path) -> Result<Option<Self>, StoreError> {
+        Self::open(path, Promise::WhereImmutable)
+    }
+
+    fn open(path: &Path, promise: Promise) -> Result<Option<Self>, StoreError> {
+        let io = |error| StoreError::io(Op::Open, error);
+        let path = std::path::absolute(path).map_err(io)?;
+        let file = File::open(&path).map_err(io)?;
+        promise.map_as(file, Some(path))
+    }
+
+    /// The file that has the name by now, mapped under the same promise; `None` when it is this one still,
+    /// or the name is not known.
+    pub(crate) fn reopen(&self) -> Result<Option<Reopened>, StoreError> {
+        let Some(path) = &self.0.path else { return Ok(None) };
+        let io = |error| StoreError::io(Op::Open, error);
+        if self.0.seen.is_same(&Seen::of(&std::fs::metadata(path).map_err(io)?)) {
+            return Ok(None);
+        }
+        let mapped = Self::open(path, self.0.promise)?;
+        Ok(Some(mapped.map_or_else(|| Reopened::Unmapped(path.clone()), Reopened::Mapped)))
     }
 
     /// How many bytes the file had when it was mapped.
@@ -174,59 +189,110 @@ impl MappedFile {
     }
 }
 
+/// What has the name of a mapped file by now.
+pub(crate) enum Reopened {
+    Mapped(MappedFile),
+    /// A file that cannot be mapped, at this path.
+    Unmapped(PathBuf),
+}
+
 impl Store {
     /// The store in the directory or pack `path`, whose large files are read through memory maps: cells that are
     /// not compressed are then views of the file, without a copy. After an answer made of them, ask
-    /// [`check_maps`](Self::check_maps).
+    /// [`check_maps`](Self::check_maps). Files beyond what a process can map are read.
     ///
     /// # Safety
     ///
-    /// For as long as the handle, a copy of it, or bytes it gave live, no one may change the bytes of a
-    /// file of the store in place. A file that is only cut short is survived where
-    /// [`survive_sigbus`](crate::signal::survive_sigbus) was called, and ends the process otherwise.
+    /// For as long as the handle, a copy of it, a handle that [`revalidate`](Self::revalidate) made of it, or
+    /// bytes one of them gave live, no one may change the bytes of a file of the store in place. A file that is
+    /// only cut short is survived where [`survive_sigbus`](crate::signal::survive_sigbus) was called, and ends
+    /// the process otherwise.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        if is_pack_file(path) {
-            // SAFETY: the caller promises of every file of the store what is asked of this one.
-            let file = unsafe { MappedFile::mapped(path) }?;
-            return Self::open_pack(RangedFile::of_map(file)?, options).await;
-        }
-        let budget = Budget::new(&options);
-        let source = Source::mapped(path, &budget, Promise(()))?;
-        Self::begin(source, budget, options).await
+        Self::open_promised(path, options, Promise::OfCaller).await
     }
 
-    /// The same for a store that is immutable: it lies on a local disk, and whoever changes it writes new
-    /// files and renames them over the names, as zvf does.
+    /// The same, mapping only files that nobody can write to, as [`MappedFile::map_if_immutable`] finds out, and
+    /// reading all others.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    #[expect(unsafe_code, reason = "the one safe way in, with its condition in its name")]
-    pub async fn open_mapped_immutable(
+    pub async fn open_mapped_if_immutable(
         path: &Path,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
-        // SAFETY: the files are immutable, as the name of this function says and its page explains.
-        unsafe { Self::open_mapped(path, options) }.await
+        Self::open_promised(path, options, Promise::WhereImmutable).await
+    }
+
+    async fn open_promised(
+        path: &Path,
+        options: OpenOptions,
+        promise: Promise,
+    ) -> Result<Self, StoreError> {
+        if is_pack_file(path) {
+            let file = match MappedFile::open(path, promise)? {
+                Some(file) => RangedFile::of_map(file)?,
+                None => RangedFile::open_path(path, &options).await?,
+            };
+            return Self::open_pack(file, options).await;
+        }
+        let budget = Budget::new(&options);
+        let source = Source::mapped(path, &budget, promise)?;
+        Self::begin(source, budget, options).await
     }
 }
 
-/// That nobody changes a file of a store in place while a handle or bytes it gave live. Only
-/// [`Store::open_mapped`] makes one, whose caller promises it; nothing of a store is mapped without it.
-#[derive(Debug)]
-pub(crate) struct Promise(());
+/// Why files may be mapped: nothing of a store is without it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Promise {
+    /// The caller of an `unsafe` function promised that nobody changes them in place. Only [`MappedFile::mapped`]
+    /// and [`Store::open_mapped`] make one.
+    OfCaller,
+    /// Each is mapped only when nobody can write to it.
+    WhereImmutable,
+}
 
 impl Promise {
-    /// The memory of a file of that store.
-    #[expect(unsafe_code, reason = "the promise was made where the store was opened")]
-    pub(crate) fn map(&self, file: File) -> Result<MappedFile, StoreError> {
-        // SAFETY: this value is what the caller of `open_mapped` promised of every file of the store.
-        unsafe { MappedFile::of_open(file) }
+    /// The memory of a file; `None` when it must or can only be read.
+    pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>, StoreError> {
+        self.map_as(file, None)
+    }
+
+    #[expect(unsafe_code, reason = "maps what was promised or shown not to change")]
+    fn map_as(self, file: File, path: Option<PathBuf>) -> Result<Option<MappedFile>, StoreError> {
+        let io = |error| StoreError::io(Op::Open, error);
+        let about = file.metadata().map_err(io)?;
+        if !about.is_file() {
+            return Err(StoreError::unsupported(Op::Open, "kind of file", "not a regular file"));
+        }
+        if matches!(self, Self::WhereImmutable) && !immutable::is_closed_to_writers(&file, &about) {
+            return Ok(None);
+        }
+        let seen = Seen::of(&about);
+        let map = if about.len() == 0 {
+            None
+        } else {
+            let mut options = MmapOptions::new();
+            options.len(usize::try_from(about.len()).map_err(|_wide| too_large(about.len()))?);
+            // SAFETY: the file is open for reading. While the map lives, which is as long as the handle or a
+            // view, nobody changes it: the caller promised that, or nobody is able to.
+            let map = match unsafe { options.map(&file) } {
+                Ok(map) => map,
+                // There are as many maps as the system allows, or no room for one.
+                Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => return Ok(None),
+                Err(error) => return Err(io(error)),
+            };
+            let Ok(watch) = Watch::new(map.as_ptr().expose_provenance(), map.len()) else {
+                return Ok(None);
+            };
+            Some(Mapping { watch, map })
+        };
+        Ok(Some(MappedFile(Arc::new(Inner { path, promise: self, file, seen, map }))))
     }
 }
 
@@ -317,7 +383,7 @@ fn too_large(size: u64) -> StoreError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
@@ -325,17 +391,33 @@ mod tests {
     use super::*;
     use crate::signal::survive_sigbus;
 
-    fn file(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pack.tet");
         fs::write(&path, bytes).unwrap();
         (dir, path)
     }
 
+    #[expect(unsafe_code, reason = "tests change files only where that is what is tested")]
+    fn try_mapped(path: &Path) -> Result<MappedFile, StoreError> {
+        // SAFETY: the file belongs to one test, which looks at no byte that it changes in place.
+        unsafe { MappedFile::mapped(path) }
+    }
+
+    pub(crate) fn mapped(path: &Path) -> MappedFile {
+        try_mapped(path).unwrap()
+    }
+
+    #[expect(unsafe_code, reason = "as above")]
+    async fn open_mapped(path: &Path) -> Store {
+        // SAFETY: as above.
+        unsafe { Store::open_mapped(path, OpenOptions::default()) }.await.unwrap()
+    }
+
     #[test]
     fn bytes_are_found_where_they_lie() {
         let (_dir, path) = file(b"0123456789");
-        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let file = mapped(&path);
         assert_eq!((file.len(), file.is_empty()), (10, false));
         for (start, len, expected) in
             [(0, 10, "0123456789"), (2, 3, "234"), (10, 0, ""), (0, 0, "")]
@@ -353,10 +435,10 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_refused_or_empty() {
         let (dir, path) = file(b"");
-        let empty = MappedFile::mapped_immutable(&path).unwrap();
+        let empty = mapped(&path);
         assert!(empty.is_empty() && empty.read(0, 0).unwrap().is_empty());
         assert_eq!(empty.read(0, 1).unwrap_err().class(), Class::Truncated);
-        let open = |path: &Path| MappedFile::mapped_immutable(path).unwrap_err().class();
+        let open = |path: &Path| try_mapped(path).unwrap_err().class();
         assert_eq!(open(dir.path()), Class::Unsupported);
         assert_eq!(open(&dir.path().join("none")), Class::NotFound);
     }
@@ -364,7 +446,7 @@ mod tests {
     #[test]
     fn a_new_version_under_the_name_leaves_the_old_one_whole() {
         let (dir, path) = file(b"old bytes");
-        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let file = mapped(&path);
         let view = file.view(0, 3).unwrap();
         let other = dir.path().join("other");
         fs::write(&other, b"new").unwrap();
@@ -372,13 +454,13 @@ mod tests {
         assert_eq!(&view[..], b"old");
         assert!(view.still_valid());
         assert_eq!(file.read(4, 5).unwrap(), "bytes");
-        assert_eq!(MappedFile::mapped_immutable(&path).unwrap().read(0, 3).unwrap(), "new");
+        assert_eq!(mapped(&path).read(0, 3).unwrap(), "new");
     }
 
     #[test]
     fn a_file_that_changes_is_noticed() {
         let (_dir, path) = file(&[7; 100]);
-        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let file = mapped(&path);
         let view = file.view(0, 10).unwrap();
         assert!(view.still_valid());
         fs::OpenOptions::new().append(true).open(&path).unwrap().set_len(200).unwrap();
@@ -393,7 +475,7 @@ mod tests {
     fn bytes_written_in_place_are_noticed_even_with_the_old_time() {
         let (_dir, path) = file(&[7; 100]);
         let time = fs::metadata(&path).unwrap().modified().unwrap();
-        let file = MappedFile::mapped_immutable(&path).unwrap();
+        let file = mapped(&path);
         std::thread::sleep(std::time::Duration::from_millis(20));
         let writer = fs::OpenOptions::new().write(true).open(&path).unwrap();
         std::os::unix::fs::FileExt::write_at(&writer, &[8], 5).unwrap();
@@ -402,10 +484,10 @@ mod tests {
     }
 
     /// A store of one cell that is large enough to be mapped.
-    fn large_store() -> (tempfile::TempDir, std::path::PathBuf) {
+    fn large_store() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
-        let mut folders = vec![std::path::PathBuf::new()];
+        let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             fs::create_dir_all(dir.path().join(&folder)).unwrap();
             for entry in fs::read_dir(from.join(&folder)).unwrap() {
@@ -427,8 +509,7 @@ mod tests {
     #[tokio::test]
     async fn large_cells_of_a_mapped_store_lie_in_the_map_until_the_file_changes() {
         let (dir, cell) = large_store();
-        let open = || Store::open_mapped_immutable(dir.path(), OpenOptions::default());
-        let store = open().await.unwrap();
+        let store = open_mapped(dir.path()).await;
         let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
         let key = zvf_format::key::ChunkKey::parse("-1.0").unwrap();
         let read = || vertices.read(&key, crate::Caching::Once);
@@ -447,7 +528,7 @@ mod tests {
         store.check_maps().unwrap();
 
         let (dir, cell) = large_store();
-        let store = Store::open_mapped_immutable(dir.path(), OpenOptions::default()).await.unwrap();
+        let store = open_mapped(dir.path()).await;
         let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
         vertices.read(&key, crate::Caching::Once).await.unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -464,8 +545,8 @@ mod tests {
         survive_sigbus().unwrap();
         let (_dir, path) = file(&vec![7; 1 << 20]);
         let (_other_dir, other) = file(&vec![8; 1 << 20]);
-        let file = MappedFile::mapped_immutable(&path).unwrap();
-        let other = MappedFile::mapped_immutable(&other).unwrap();
+        let file = mapped(&path);
+        let other = mapped(&other);
         let view = file.view(0, 1 << 20).unwrap();
         assert!(view.iter().all(|byte| *byte == 7));
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
@@ -484,7 +565,7 @@ mod tests {
         if std::env::var_os("ZVF_STORE_SIGBUS").is_some() {
             let (_dir, path) = file(&vec![7; 1 << 20]);
             // Mapped before there was a handler, so nobody watches it.
-            let view = MappedFile::mapped_immutable(&path).unwrap().view(0, 1 << 20).unwrap();
+            let view = mapped(&path).view(0, 1 << 20).unwrap();
             survive_sigbus().unwrap();
             fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
             let sum: u64 = std::hint::black_box(&view).iter().map(|byte| u64::from(*byte)).sum();

@@ -21,7 +21,7 @@ use zvf_metadata::{Family, GroupDoc, Node, Object};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore};
+use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore, chunk_folder};
 use crate::notice::Notice;
 use crate::shared::Shared;
 
@@ -94,7 +94,7 @@ pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>
                 }
                 manifests(shared, key, group).await?
             }
-            None if is_flat(group) => RowsCore::of_group(key, group)?,
+            None if is_flat(shared.family, group) => RowsCore::of_group(key, group)?,
             None => return Err(odd(key, "an array of rows", "a group")),
         },
     };
@@ -141,11 +141,16 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.
-        let is_array = matches!(shared.node(key).await?.as_deref(), Some(Node::Array(_)));
+        let node = shared.node(key).await?;
+        let is_chunks = |name: &str| match node.as_deref() {
+            Some(Node::Array(doc)) => match chunk_folder(doc.chunk_key_encoding) {
+                Some(folder) => name == folder,
+                None => name.parse::<u64>().is_ok(),
+            },
+            Some(Node::Group(_)) | None => false,
+        };
         let children = shared.source.children(key).await?;
-        let nodes = children
-            .into_iter()
-            .filter(|child| child.is_dir && !(is_array && child.name == CHUNKS));
+        let nodes = children.into_iter().filter(|child| child.is_dir && !is_chunks(&child.name));
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
     shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
@@ -181,10 +186,12 @@ async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
     Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
 }
 
-/// Whether a group of family A keeps its rows in data and offsets.
-fn is_flat(group: &GroupDoc) -> bool {
-    let tag = group.attributes.get("zv_array").and_then(serde_json::Value::as_str);
-    matches!(tag, Some("object_index" | "groups"))
+/// Whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
+fn is_flat(family: Family, group: &GroupDoc) -> bool {
+    match group.attributes.get("zv_array").and_then(serde_json::Value::as_str) {
+        Some(tag) => matches!(tag, "object_index" | "groups"),
+        None => family != Family::C && group.attributes.contains_key("num_groups"),
+    }
 }
 
 /// The components of the keys of 0.8's cross-chunk cells: those of every endpoint.
@@ -216,5 +223,3 @@ fn odd(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
 
 /// Layouts of an object index whose manifests are rows.
 const VLEN_MANIFESTS: [&str; 2] = ["vlen_manifests_v1", "vlen_manifests_v2"];
-/// The name below an array under which its chunks lie.
-const CHUNKS: &str = "c";

@@ -60,6 +60,8 @@ pub enum Notice {
     },
     /// The backend cannot create an object only where there is none: it was looked for just before.
     NoConditionalPut,
+    /// The file system has no locks: a file beside the store stood for one.
+    NoFileLocks,
 }
 
 impl fmt::Display for Notice {
@@ -83,6 +85,9 @@ impl fmt::Display for Notice {
             Self::CodecNotCapped { key, codec } => {
                 write!(f, "{key} uses {codec}, whose output is measured only when it is done")
             }
+            Self::NoFileLocks => f.write_str(
+                "the file system has no locks: a file beside the store stood for one while it was changed",
+            ),
             Self::NoConditionalPut => f.write_str(
                 "the backend cannot keep two writers apart: nothing was there just before publishing",
             ),

@@ -72,8 +72,16 @@ impl Store {
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
-        let source = Source::open(address, &budget, &options)?;
-        Self::begin(source, budget, options).await
+        let mut left = OPENINGS;
+        loop {
+            let source = Source::open(address, &budget, &options)?;
+            left -= 1;
+            match Self::begin(source, budget.clone(), options.clone()).await {
+                // It was replaced in between: the one that is there now is the one that was asked for.
+                Err(error) if error.class() == Class::FileChanged && left > 0 => {}
+                opened => return opened,
+            }
+        }
     }
 
     /// The store that is packed into `file`.
@@ -115,6 +123,13 @@ impl Store {
         self.shared.source.check()
     }
 
+    /// Whether reads go through the interface of object stores and may wait for a network: they take a
+    /// tokio runtime. Reads of files of this machine return without waiting where there is none.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.shared.source.is_remote()
+    }
+
     /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
     /// a directory of this machine takes none.
     ///
@@ -123,6 +138,12 @@ impl Store {
     /// When `address` is neither a path nor a URL that is known.
     pub fn needs_runtime(address: &str) -> Result<bool, StoreError> {
         source::needs_runtime(address)
+    }
+
+    /// The directory of this machine that the store was opened in.
+    #[cfg(feature = "local")]
+    pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
+        if let Source::Local(local) = &self.shared.source { local.folder() } else { None }
     }
 
     /// The backend that `address` names, and where on it the store lies, for who replaces single objects;
@@ -219,7 +240,12 @@ impl Store {
         let first = self.level_numbers().first().map(u32::to_string);
         if let Some(first) = first.filter(|first| first != FIRST_LEVEL) {
             let key = Key::root().child(&first)?.child(VERTICES)?;
-            let node = self.shared.node(&key).await.unwrap_or(None);
+            // A document that is bad shows when the level is asked for; one that cannot be had now says
+            // nothing about the structure.
+            let node = match self.shared.node(&key).await {
+                Err(error) if !is_about_content(&error) => return Err(error),
+                node => node.unwrap_or(None),
+            };
             checked = (key, node);
         }
         let (key, Some(node)) = checked else { return Ok(()) };
@@ -459,19 +485,51 @@ impl Store {
         &self.shared.budget
     }
 
-    /// Reads again every document that was read, and gives a new handle when one of them changed.
+    /// Looks again at what has the address of this store, and gives a new handle when that is another one by
+    /// now: another directory or pack, or one in which a document that was read is another.
     ///
-    /// This handle goes on with what it knows: it never mixes two states of the documents.
+    /// This handle goes on with what it knows: it never mixes two states of the store. The new one shares its
+    /// budget, and has read nothing but what opening reads.
     ///
     /// # Errors
     ///
     /// When a document cannot be read, or the store can no longer be opened.
     pub async fn revalidate(&self) -> Result<Option<Self>, StoreError> {
-        if self.shared.docs.unchanged(&self.shared.source).await? {
-            return Ok(None);
+        let mut left = OPENINGS;
+        loop {
+            left -= 1;
+            match self.revalidate_once().await {
+                // Replaced once more while it was looked at.
+                Err(error) if error.class() == Class::FileChanged && left > 0 => {}
+                done => return done,
+            }
         }
-        let (source, budget) = (self.shared.source.clone(), self.shared.budget.clone());
-        Self::begin(source, budget, self.options.clone()).await.map(Some)
+    }
+
+    async fn revalidate_once(&self) -> Result<Option<Self>, StoreError> {
+        let (shared, options) = (&self.shared, self.options.clone());
+        let source = match &shared.source {
+            Source::Pack(pack) => match pack.reopen(&options).await? {
+                None => return Ok(None),
+                Some(pack) => Source::Pack(pack),
+            },
+            source => {
+                let replaced = source.is_replaced();
+                let source = source.reopen()?;
+                if !replaced && shared.docs.unchanged(&source).await? {
+                    return Ok(None);
+                }
+                source
+            }
+        };
+        Self::begin(source, shared.budget.clone(), options).await.map(Some)
+    }
+
+    /// Whether another store lies at the address of this one by now, as far as that can be told at once: for a
+    /// directory of this machine. What was read of this one stays true; what was not may be gone.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        self.shared.source.is_replaced()
     }
 }
 
@@ -515,6 +573,8 @@ fn level_number(name: &str) -> Option<u32> {
 }
 
 const DOCUMENT: &str = "zarr.json";
+/// How often a store is opened that is replaced each time before it is open.
+const OPENINGS: u32 = 5;
 /// Documents that are read at once.
 const AT_ONCE: usize = 256;
 const FIRST_LEVEL: &str = "0";

@@ -1,5 +1,13 @@
 //! How a store is opened: budgets, cache, timeouts, and what the backend wants to know.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zvf_format::Class;
+
+use crate::key::Key;
+
 /// Settings of one handle.
 ///
 /// ```
@@ -24,6 +32,8 @@ pub struct OpenOptions {
     pub storage_options: Vec<(String, String)>,
     /// How long to wait and how often to try again.
     pub timeouts: Timeouts,
+    /// Who is told when a remote store keeps somebody waiting: see [`Retrying`].
+    pub on_retry: Option<RetryHook>,
 }
 
 impl OpenOptions {
@@ -52,7 +62,61 @@ impl Default for OpenOptions {
             cache_bytes: 64 * MIB,
             storage_options: Vec::new(),
             timeouts: Timeouts::Interactive,
+            on_retry: None,
         }
+    }
+}
+
+/// A request that is sent again and has not been answered for five seconds or more. A handle tells of one
+/// such request every five seconds, however many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retrying {
+    /// The object.
+    pub key: Key,
+    /// How often it was asked for so far.
+    pub tries: u32,
+    /// What went wrong last.
+    pub class: Class,
+    /// How long this has been going on.
+    pub waited: Duration,
+}
+
+impl fmt::Display for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, tries, class, waited } = self;
+        let (times, seconds) = (if *tries == 1 { "time" } else { "times" }, waited.as_secs());
+        write!(f, "{key} was asked for {tries} {times} in {seconds} s ({class}): trying again")
+    }
+}
+
+/// What is called with each [`Retrying`], on the thread that waits. It must not block.
+///
+/// ```
+/// use zvf_store::{OpenOptions, RetryHook};
+///
+/// let on_retry = Some(RetryHook::new(|retrying| eprintln!("{retrying}")));
+/// let options = OpenOptions { on_retry, ..OpenOptions::default() };
+/// # assert!(options.on_retry.is_some());
+/// ```
+#[derive(Clone)]
+pub struct RetryHook(Arc<dyn Fn(&Retrying) + Send + Sync>);
+
+impl RetryHook {
+    /// A hook that calls `tell`.
+    #[must_use]
+    pub fn new(tell: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    pub(crate) fn call(&self, retrying: &Retrying) {
+        (self.0)(retrying);
+    }
+}
+
+impl fmt::Debug for RetryHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RetryHook")
     }
 }
 

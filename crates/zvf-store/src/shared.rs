@@ -82,7 +82,7 @@ impl Shared {
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
         let buffers = to_u64(rayon::current_num_threads()).saturating_mul(BUFFERS);
         let share = self.budget.max_bytes().checked_div(buffers).unwrap_or(0);
-        Caps { chunk, thread: share.max(SMALLEST_SHARE) }
+        Caps { chunk, thread: share.max(SMALLEST_SHARE), batch: self.budget.max_bytes() }
     }
 
     /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the

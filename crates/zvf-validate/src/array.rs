@@ -4,6 +4,7 @@
 //! document          of another kind, unreadable, unknown codec        S15, S17, S18
 //! nonempty_chunks   keys, order, grid; origin                         M18
 //! files             not listed though stored, no part of the array    C28, S16
+//! names of files    not c/0/1, or not as the document says            S20
 //! ```
 //!
 //! Cells that are listed and not stored show when they are read. What lies here is listed array by array, so
@@ -13,13 +14,13 @@ use std::sync::Arc;
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_metadata::{ArrayDoc, DataTypeKind, Family, Node};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, Family, Node};
 use zvf_store::{Cells, KeyTable, LevelNode};
 
 use crate::finding::{Finding, is_content};
 use crate::rules::consistency::{C2, C28};
 use crate::rules::metadata::M18;
-use crate::rules::structure::{S15, S16, S17, S18};
+use crate::rules::structure::{S15, S16, S17, S18, S20};
 use crate::run::{Run, Stop};
 
 /// An array of chunks that can be looked into.
@@ -68,6 +69,9 @@ impl ChunkArray {
             run.add(Finding::new(&S17, &path).told(told.0, told.1, told.2));
             return Ok(None);
         }
+        if let Some(doc) = doc {
+            encoding(run, &path, doc);
+        }
         let origin = match doc {
             Some(doc) => match origin(run, &path, doc) {
                 Some(origin) => Some(origin),
@@ -110,10 +114,17 @@ impl ChunkArray {
         let Some(files) = files(run, &self.path).await? else { return Ok(()) };
         let sharded = doc.sharding().is_some();
         let plain = !sharded && doc.codecs.len() == 1;
-        let mut hidden = Vec::new();
+        let (mut hidden, mut misnamed) = (Vec::new(), None);
         for (name, size) in files {
-            match ChunkPath::parse(&name).ok().map(|path| path.index().to_vec()) {
+            match chunk_index(&name, doc.chunk_key_encoding) {
                 None if name == "zarr.json" => {}
+                None if ENCODINGS.iter().any(|other| {
+                    chunk_index(&name, *other).is_some_and(|i| grid.has(&i, &doc.chunk_shape))
+                }) =>
+                {
+                    let (count, _) = misnamed.get_or_insert((0_u64, name));
+                    *count = count.saturating_add(1);
+                }
                 Some(index) if grid.has(&index, &doc.chunk_shape) => {
                     // Eight bytes frame nothing.
                     let empty = plain && size == EMPTY_CELL;
@@ -130,6 +141,11 @@ impl ChunkArray {
                 }
                 None => stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
             }
+        }
+        if let Some((count, first)) = misnamed {
+            let finding = Finding::new(&S20, format!("{}/{first}", self.path));
+            let expected = format!("{}, as the document says", example(doc.chunk_key_encoding));
+            run.add(finding.told("names of chunks", expected, format!("others, {count} times")));
         }
         if sharded && self.recorded {
             match self.cells.listed().await {
@@ -178,6 +194,44 @@ impl ChunkArray {
         group_files(run, &self.path).await
     }
 }
+
+/// S20: chunks are named as those of all stores of this format.
+pub(crate) fn encoding(run: &mut Run, path: &str, doc: &ArrayDoc) {
+    if !doc.chunk_key_encoding.is_usual() {
+        let found = format!("names such as {}", example(doc.chunk_key_encoding));
+        let expected = example(ChunkKeyEncoding::Default);
+        run.add(Finding::new(&S20, path).told("chunk_key_encoding", expected, found));
+    }
+}
+
+/// The index of the chunk that a file of this name is, under an encoding.
+fn chunk_index(name: &str, encoding: ChunkKeyEncoding) -> Option<Vec<u64>> {
+    let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
+        text.split(separator).map(|n| n.parse().ok()).collect()
+    };
+    match encoding {
+        ChunkKeyEncoding::Default => Some(ChunkPath::parse(name).ok()?.index().to_vec()),
+        ChunkKeyEncoding::DefaultDots => numbers(name.strip_prefix("c.")?, '.'),
+        ChunkKeyEncoding::V2Dots => numbers(name, '.'),
+        ChunkKeyEncoding::V2Slashes => numbers(name, '/'),
+    }
+}
+
+const fn example(encoding: ChunkKeyEncoding) -> &'static str {
+    match encoding {
+        ChunkKeyEncoding::Default => "c/0/1",
+        ChunkKeyEncoding::DefaultDots => "c.0.1",
+        ChunkKeyEncoding::V2Dots => "0.1",
+        ChunkKeyEncoding::V2Slashes => "0/1",
+    }
+}
+
+const ENCODINGS: [ChunkKeyEncoding; 4] = [
+    ChunkKeyEncoding::Default,
+    ChunkKeyEncoding::DefaultDots,
+    ChunkKeyEncoding::V2Dots,
+    ChunkKeyEncoding::V2Slashes,
+];
 
 /// S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
 pub(crate) async fn lost(run: &mut Run, path: &str) -> Result<(), Stop> {

@@ -1,6 +1,7 @@
 //! Level 2: what the documents of root and levels say, by the rules of the format crate, and what they say
 //! about each other.
 
+use zvf_format::Class;
 use zvf_metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
 
 use crate::array::shown;
@@ -27,8 +28,10 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
         let old = rule.id == M14.id
             && finding.error.path == "zarr_vectors.zv_version"
             && run.store.version().numbers() < FIRST_OF_C;
+        // Pyramids of other tools have bins that are larger than chunks; nothing is read by them.
+        let large = rule.id == M8.id && finding.error.class() == Class::NonCanonical;
         if !old {
-            run.add(if one_axis { told.warning() } else { told });
+            run.add(if one_axis || large { told.warning() } else { told });
         }
     }
     for level in levels.iter().flat_map(|level| &level.beside) {

@@ -24,8 +24,11 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
         run.add(Finding::new(&G5, "0").told("level", "the full data", "nothing"));
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
-    if let [token] = first.as_slice() {
-        convention(run, "zarr.json", token, root.links_convention());
+    // Geometries beside each other have conventions of their own.
+    if !levels.first().is_some_and(|level| level.has("geometry_index")) || first.len() == 1 {
+        for token in first {
+            convention(run, "zarr.json", token, root.links_convention());
+        }
     }
     for level in levels.iter().flat_map(LevelState::all) {
         links(run, level);
@@ -39,7 +42,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
     }
 }
 
-/// G2: arrays of one kind; of several that share arrays nothing is asked.
+/// G2: the convention fits a kind.
 fn convention(
     run: &mut Run,
     path: &str,

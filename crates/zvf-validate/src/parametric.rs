@@ -1,12 +1,12 @@
-//! Parametric objects, which lie beside the levels.
+//! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
 
 use zvf_metadata::Family;
-use zvf_metadata::arrays::ParametricTypes;
+use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 
 use crate::array::lost;
 use crate::finding::Finding;
 use crate::num::to_usize;
-use crate::rules::consistency::{C2, C39};
+use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
 use crate::run::{Run, Stop};
@@ -41,6 +41,14 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
         Ok(None) => return Ok(None),
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
     };
+    match ParametricArray::parse(array.attributes().clone()) {
+        Ok(doc) => {
+            if let Some(said) = doc.num_objects.filter(|said| *said != array.len()) {
+                run.add(Finding::new(&C43, &path).told("num_objects", array.len(), said));
+            }
+        }
+        Err(error) => run.add(Finding::of_metadata(&M20, &path, &error)),
+    }
     let bytes = match array.whole().await {
         Ok(bytes) => bytes,
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
@@ -72,7 +80,7 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
 async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
     let path = format!("{GROUP}/names");
     if matches!(run.store.family(), Family::A | Family::B0) {
-        return Ok(());
+        return joined_names(run, &path, objects).await;
     }
     let rows = match run.store.rows(&path).await {
         Ok(Some(rows)) => rows,
@@ -84,7 +92,7 @@ async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
         Err(error) => return run.blame(&C2, &path, &error),
     };
     if count != objects {
-        run.add(Finding::new(&C39, &path).told("rows", objects, count));
+        run.add(Finding::new(&C43, &path).told("rows", objects, count));
     }
     match rows.range(0..count).await {
         Ok(names) => {
@@ -93,6 +101,27 @@ async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
                     let finding = Finding::new(&C39, &path).in_row(row);
                     run.add(finding.told("name", "text in UTF-8", "other bytes"));
                 }
+            }
+            Ok(())
+        }
+        Err(error) => run.blame(&C2, &path, &error),
+    }
+}
+
+/// The names of the older families: one text, with newlines between.
+async fn joined_names(run: &mut Run, path: &str, objects: u64) -> Result<(), Stop> {
+    let path = format!("{path}/data");
+    let text = match run.store.dense(&path).await {
+        Ok(Some(array)) => array.whole().await,
+        Ok(None) => return Ok(()),
+        Err(error) => Err(error),
+    };
+    match text {
+        Ok(text) => {
+            let newlines = text.iter().filter(|byte| **byte == b'\n').count();
+            let names = crate::num::to_u64(newlines).saturating_add(1);
+            if names != objects && !(text.is_empty() && objects == 0) {
+                run.add(Finding::new(&C43, &path).told("names", objects, names));
             }
             Ok(())
         }

@@ -10,12 +10,12 @@
 use zvf_format::key::Delta;
 use zvf_metadata::{Capability, Family, Node, Version};
 
-use crate::array::{ChunkArray, group_files};
+use crate::array::{ChunkArray, encoding, group_files};
 use crate::composite;
 use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::metadata::M13;
-use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19};
+use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19, S20};
 use crate::run::{Run, Stop};
 
 /// What lies beside the levels, and the ome node.
@@ -122,6 +122,8 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     link_values(run, level).await?;
     links(run, level, &children).await?;
 
+    standalone(run, level).await?;
+
     for name in children {
         let known = KNOWN.contains(&name.as_str()) || COMPOSITE.iter().any(|p| name.starts_with(p));
         if !known || GROUPS.contains(&name.as_str()) {
@@ -129,6 +131,27 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
         }
         if OPTIONAL.contains(&name.as_str()) {
             run.add(Finding::new(&S8, level.path(&name)).told("node", "present or not", "present"));
+        }
+    }
+    Ok(())
+}
+
+/// S20: the arrays of a level that are not over its grid.
+async fn standalone(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+    let mut paths = vec![level.path("groups")];
+    for group in ["object_index", "object_attributes", "group_attributes"] {
+        if level.has(group) {
+            let path = level.path(group);
+            let names = run.names(&S20, &path).await?;
+            paths.extend(names.iter().map(|name| format!("{path}/{name}")));
+        }
+    }
+    for path in paths {
+        // A document that cannot be read is told where the array is looked into.
+        if let Ok(Some(node)) = run.store.node(&path).await
+            && let Node::Array(doc) = &*node
+        {
+            encoding(run, &path, doc);
         }
     }
     Ok(())

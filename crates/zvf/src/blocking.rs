@@ -169,8 +169,31 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.run(query))??)
     }
 
+    /// How many vertices, objects and elements the answer to `query` has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::count`](zvf_query::Reader::count), or as [`Waiter::wait`].
+    pub fn count(&self, query: &zvf_query::Query) -> Result<zvf_query::Counts, Error> {
+        Ok(self.waiter.wait(self.inner.count(query))??)
+    }
+
+    /// What the values of level `level` are like.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::statistics`](zvf_query::Reader::statistics), or as [`Waiter::wait`].
+    pub fn statistics(
+        &self,
+        level: zvf_model::Level,
+        kind: Option<zvf_model::Kind>,
+    ) -> Result<zvf_query::Statistics, Error> {
+        Ok(self.waiter.wait(self.inner.statistics(level, kind))??)
+    }
+
     /// The answer to `query` batch by batch, in order and in bounded memory. What comes next is read
-    /// ahead only while a batch is waited for.
+    /// ahead, by the runtime of a remote store and by threads of a local one; another query of the same
+    /// handle never waits for it.
     pub fn batches(
         &self,
         query: zvf_query::Query,

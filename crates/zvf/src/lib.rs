@@ -49,6 +49,8 @@
 
 pub mod blob;
 pub mod blocking;
+#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
+pub mod clean;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
@@ -69,6 +71,7 @@ pub use zvf_model::{
     Batch, Bounds, Categories, Column, Elements, Field, Kind, Level, LevelReader, ObjectId, Part,
     Parts, Value,
 };
+pub use zvf_publish as publish;
 pub use zvf_store as store;
 pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeouts};
 
@@ -82,8 +85,8 @@ pub use zvf_pyramid as pyramid;
 pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
-    Answer, BadQuery, Columns, Figures, LevelRule, Missing, Mode, Order, Plan, Query, QueryError,
-    Reader, UnknownIds, predicate, region,
+    Answer, AttributeStatistics, BadQuery, Columns, Counts, Figures, LevelRule, Missing, Mode,
+    Order, Plan, Query, QueryError, Reader, Statistics, Summary, UnknownIds, predicate, region,
 };
 #[cfg(feature = "render")]
 pub use zvf_render as render;

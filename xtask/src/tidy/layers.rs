@@ -57,13 +57,14 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("zvf-format", &[]),
     ("zvf-metadata", &["zvf-format"]),
     ("zvf-tet", &["zvf-format"]),
     ("zvf-b2nd", &["zvf-format"]),
     ("zvf-blosc", &["zvf-format", "zvf-b2nd"]),
-    ("zvf-store", &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-blosc"]),
+    ("zvf-publish", &[]),
+    ("zvf-store", &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-blosc", "zvf-publish"]),
     ("zvf-model", &["zvf-format", "zvf-metadata", "zvf-store"]),
     ("zvf-query", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
     ("zvf-write", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
@@ -72,11 +73,19 @@ const MAY_USE: [(&str, &[&str]); 18] = [
         &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model", "zvf-query", "zvf-write"],
     ),
     ("zvf-validate", &["zvf-format", "zvf-metadata", "zvf-store"]),
-    ("zvf-repair", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-validate"]),
+    ("zvf-repair", &["zvf-format", "zvf-metadata", "zvf-publish", "zvf-store", "zvf-validate"]),
     ("zvf-migrate", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
     (
         "zvf-tensor",
-        &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-b2nd", "zvf-blosc", "zvf-store"],
+        &[
+            "zvf-format",
+            "zvf-metadata",
+            "zvf-tet",
+            "zvf-b2nd",
+            "zvf-blosc",
+            "zvf-publish",
+            "zvf-store",
+        ],
     ),
     ("zvf-convert", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
     ("zvf-render", &["zvf-format", "zvf-metadata", "zvf-model", "zvf-query"]),
@@ -88,6 +97,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "zvf-tet",
             "zvf-b2nd",
             "zvf-blosc",
+            "zvf-publish",
             "zvf-store",
             "zvf-model",
             "zvf-query",

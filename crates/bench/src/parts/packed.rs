@@ -138,7 +138,7 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 }
 
 fn options(pack: &Path) -> anyhow::Result<Reader> {
-    Ok(Reader::new(block_on(Store::open_mapped_immutable(pack, OpenOptions::default()))?))
+    Ok(Reader::new(block_on(Store::open_mapped_if_immutable(pack, OpenOptions::default()))?))
 }
 
 fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
@@ -146,7 +146,11 @@ fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
     let mut new = NewFile::create(pack, true)?;
     let out = BufWriter::new(new.file());
     drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
-    Ok(new.publish()?)
+    new.publish()?;
+    // Only what nobody can write to is mapped.
+    let mut permissions = std::fs::metadata(pack)?.permissions();
+    permissions.set_readonly(true);
+    Ok(std::fs::set_permissions(pack, permissions)?)
 }
 
 /// All questions, one after the other.

@@ -106,6 +106,7 @@ impl How {
         let build = BuildOptions {
             replace: self.overwrite,
             store: room(session),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let write = WriteOptions {

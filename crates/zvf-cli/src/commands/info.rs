@@ -273,6 +273,7 @@ fn link_words(level: u32, links: &LinkSummary) -> String {
     let mut words =
         format!("{known}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
     for (flag, word) in [
+        (links.missing_level, "which is not there"),
         (links.directed, "directed"),
         (links.duplicated, "stored once for each chunk they touch"),
         (!links.enumerated, "as far as they could be found without a listing"),

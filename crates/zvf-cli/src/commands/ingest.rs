@@ -101,7 +101,11 @@ impl Place {
         let write = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
             stop: Some(Arc::clone(&stop)),
-            build: BuildOptions { store, ..BuildOptions::default() },
+            build: BuildOptions {
+                store,
+                gate: session.interrupt().gate().clone(),
+                ..BuildOptions::default()
+            },
             ..usual
         };
         let building = Building::open(&self.store, &self.folder()?, write);
@@ -257,5 +261,5 @@ fn flow(session: &Session, stop: &AtomicBool) -> ControlFlow<()> {
 const EXAMPLES: &str = "Examples:
   zvf ingest plan part-*.csv points.zarrvectors --shares 16
   zvf ingest run points.zarrvectors --task $SLURM_ARRAY_TASK_ID
-  zvf ingest finish points.zarrvectors
-  zvf ingest run points.zarrvectors --all";
+  zvf ingest run points.zarrvectors --all
+  zvf ingest finish points.zarrvectors";

@@ -71,6 +71,7 @@ impl Migrate {
         let options = BuildOptions {
             replace: self.overwrite || self.in_place,
             store: session.options(Timeouts::Batch),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {address}");

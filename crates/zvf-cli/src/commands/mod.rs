@@ -2,6 +2,8 @@
 
 pub(crate) mod blob;
 pub(crate) mod cell;
+#[cfg(all(feature = "local", feature = "write"))]
+pub(crate) mod clean;
 pub(crate) mod coding;
 pub(crate) mod completions;
 #[cfg(feature = "write")]

@@ -78,7 +78,8 @@ impl Pack {
         }
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {}", self.file.display());
-        let new = NewFile::create(&self.file, self.overwrite).map_err(Error::from);
+        let new = NewFile::create_gated(&self.file, self.overwrite, session.interrupt().gate())
+            .map_err(Error::from);
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));
@@ -129,6 +130,7 @@ impl Unpack {
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::Batch),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {}", self.new);

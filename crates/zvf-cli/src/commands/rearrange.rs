@@ -125,6 +125,7 @@ impl Paths {
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
             store: session.options(Timeouts::Batch),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {address}");

@@ -46,7 +46,8 @@ impl Repair {
         let place = match self.apply {
             true => Some(
                 Place::of(&self.store, &session.options(Timeouts::Batch))
-                    .map_err(zvf::Error::from)?,
+                    .map_err(zvf::Error::from)?
+                    .with_gate(session.interrupt().gate().clone()),
             ),
             false => None,
         };

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::{MAGIC, VERSION, used_bits};
 use crate::cursor::{Cursor, Items};
-use crate::error::{Class, Expected, FormatError};
+use crate::error::{Class, Expected, FormatError, Hint};
 use crate::num;
 
 /// Reads the header: F and R.
@@ -16,7 +16,12 @@ pub(super) fn header(cur: &mut Cursor<'_>) -> Result<[u32; 2], FormatError> {
     let header = cur.one::<Header>("header")?;
     if header.magic != MAGIC {
         let expected = Expected::Rule("47 46 56 5a");
-        return Err(cur.refuse(Class::BadMagic, "magic", 0, expected, header.magic));
+        let error = cur.refuse(Class::BadMagic, "magic", 0, expected, header.magic);
+        // "ZVFG": the number in the other byte order, or the letters in the order they are read.
+        let mut swapped = MAGIC;
+        swapped.reverse();
+        let is_swapped = header.magic == swapped;
+        return Err(if is_swapped { error.with_hint(Hint::LittleEndian) } else { error });
     }
     let (version, flags) = (header.version.get(), header.flags.get());
     if version != VERSION {

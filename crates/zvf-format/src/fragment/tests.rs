@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::Found;
+use crate::error::{Class, Found, Hint};
 
 /// Bytes from hexadecimal digits; blanks are for the reader.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
@@ -173,6 +173,19 @@ const REFUSED: [(&str, &str); 20] = [
       0000000000000000 ffffffffffffffff 00000000 01000000 ffffffffffffffff",
      "Negative in fragment index, count at byte 32: expected at least 0, found -1"),
 ];
+
+#[test]
+fn a_magic_in_the_other_byte_order_has_a_hint() {
+    for (magic, hint) in [
+        ("5a564647", Some(Hint::LittleEndian)), // "ZVFG"
+        ("4746565b", None),
+        ("00000000", None),
+    ] {
+        let blob = hex(&format!("{magic} 0100 0000 00000000 00000000"));
+        let error = FragmentIndex::parse(&blob).unwrap_err();
+        assert_eq!((error.class, error.hint()), (Class::BadMagic, hint), "{magic}");
+    }
+}
 
 #[test]
 fn every_check_has_its_message() {

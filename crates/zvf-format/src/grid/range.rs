@@ -97,6 +97,22 @@ impl ChunkRange {
         }))
     }
 
+    /// The chunks that are in both.
+    ///
+    /// # Errors
+    ///
+    /// When `other` has another rank.
+    pub fn intersection(&self, other: &Self) -> Result<Self, FormatError> {
+        if self.rank != other.rank {
+            let expected = Expected::Exactly(self.rank.into());
+            return Err(refuse(Class::BadShape, "rank", expected, other.rank()));
+        }
+        Ok(Self::from_fn(self.rank(), |axis| {
+            let ((low, high), (first, last)) = (self.axis(axis)?, other.axis(axis)?);
+            Some((low.max(first), high.min(last)))
+        }))
+    }
+
     /// The chunks in numeric order, made one at a time.
     pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + use<> {
         let range = *self;

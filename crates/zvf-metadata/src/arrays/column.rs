@@ -93,13 +93,13 @@ impl Column {
         })
     }
 
-    /// The element type.
+    /// The element type; `float32` unless said, as the writers that leave it out mean it.
     ///
     /// # Errors
     ///
-    /// When it is missing, or the text names no element type.
+    /// When the text names no element type.
     pub fn dtype(&self) -> Result<Dtype, MetadataError> {
-        dtype(self.dtype.as_deref(), None)
+        dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
     /// The columns that the attributes declare: the number of names where there are some, else the

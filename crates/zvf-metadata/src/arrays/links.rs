@@ -310,13 +310,13 @@ impl LinkAttribute {
         })
     }
 
-    /// The element type.
+    /// The element type; `float32` unless said, as for other attributes.
     ///
     /// # Errors
     ///
-    /// When it is missing, or the text names no element type.
+    /// When the text names no element type.
     pub fn dtype(&self) -> Result<Dtype, MetadataError> {
-        dtype(self.dtype.as_deref(), None)
+        dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
     /// Values of a row; `None` where no `u64` counts them.

@@ -78,6 +78,53 @@ async fn from_memory_to_memory() {
     answers::same("memory", &old, &new).await;
 }
 
+/// Stores that the test suites of other writers leave behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stores_of_other_writers() {
+    for (name, width, links) in [
+        ("mesh06", 3, 2),
+        ("mesh06_refused", 3, 1),
+        ("mesh07", 3, 4),
+        ("quad07", 4, 1),
+        ("info_links06", 2, 4),
+        ("c28_familyA", 2, 0),
+        ("nodtype06", 2, 2),
+        ("rechunk_group06", 2, 0),
+        ("parametric06", 2, 0),
+    ] {
+        let unpacked = Unpacked::new(&format!("suites/{name}"));
+        let old = unpacked.open().await;
+        let (dir, new) = migrated(&old, &Migration::default()).await;
+        let options = Options::default();
+        let report = zvf_validate::validate(&new, &options, &Observer::default()).await.unwrap();
+        assert_eq!(
+            report.count(zvf_validate::Severity::Error),
+            0,
+            "{name}: {:#?}",
+            findings(&dir).await
+        );
+        if name != "parametric06" {
+            answers::same(name, &old, &new).await;
+            parts::same(name, &old, &new).await;
+        }
+        let level = zvf_model::LevelReader::open(&new, zvf_model::Level(0)).await.unwrap();
+        let family = level.links(zvf_format::key::Delta::SAME).await.unwrap();
+        let found = family.map(|family| (family.link_width(), family.num_links()));
+        let expected = (width, Some(links));
+        assert!(found.is_none_or(|found| found == expected), "{name}: {found:?}");
+        assert!(links == 0 || found.is_some(), "{name}");
+    }
+    let unpacked = Unpacked::new("suites/parametric06");
+    let (_dir, new) = migrated(&unpacked.open().await, &Migration::default()).await;
+    let groups = Parametric::open(&new).await.unwrap().unwrap().groups().await.unwrap().unwrap();
+    let members = groups.members(&[0, 1]).await.unwrap();
+    let ids: Vec<Vec<bool>> = members
+        .iter()
+        .map(|group| (0..3).map(|id| group.contains(zvf_model::ObjectId(id))).collect())
+        .collect();
+    assert_eq!(ids, [[true, true, false], [false, false, true]]);
+}
+
 #[tokio::test]
 async fn what_is_not_of_the_format_comes_along() {
     let mut files = archives::files("v060_sl3_pyramid");

@@ -152,6 +152,31 @@ impl LevelReader {
         each.collect()
     }
 
+    /// The chunks that have fragments and no vertices: none in a sound store, where at most an index without
+    /// fragments lies beside no vertices.
+    ///
+    /// Presence lists of the same length are taken to name the same chunks. A chunk with vertices and
+    /// without fragments is refused where it is read.
+    ///
+    /// # Errors
+    ///
+    /// When presence is recorded wrongly, or a fragment index cannot be read.
+    pub async fn fragments_without_vertices(&self) -> Result<Vec<ChunkFragments>, ModelError> {
+        let (vertices, fragments) = (self.chunks().await, self.fragment_cells().presence().await);
+        // Where nothing lists the chunks, none can be compared.
+        let (Ok(vertices), Ok(fragments)) = (vertices, fragments) else { return Ok(Vec::new()) };
+        if vertices.len() == fragments.len() {
+            return Ok(Vec::new());
+        }
+        let keys = (0..fragments.len()).filter_map(|at| fragments.get(at));
+        let stray: Vec<ChunkKey> = keys.filter(|key| vertices.find(key).is_none()).collect();
+        let mut found = Vec::new();
+        for index in indexes(self.fragment_cells(), &stray).await {
+            found.extend(index?.filter(|index| !index.is_empty()));
+        }
+        Ok(found)
+    }
+
     /// Whether rows of vertices lie in logical order as they are stored: the level claims it, and its
     /// first chunk bears it out.
     ///

@@ -178,6 +178,8 @@ impl CellRows<'_> {
 }
 
 pub(crate) fn absent() -> ModelError {
-    let expected = Expected::Rule("a cell for every chunk with vertices");
+    let expected = Expected::Rule(
+        "a cell for every chunk with vertices: leave the column out, or write it again",
+    );
     ModelError::refused(Class::NotFound, "cell", expected, "none")
 }

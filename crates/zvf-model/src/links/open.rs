@@ -91,24 +91,21 @@ fn segment(policy: Family, offsets: Offsets, cells: Cells) -> Result<LinkSegment
 /// As the versions before 0.9 have it: links within a chunk, and those between chunks.
 async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let name = format!("cross_chunk_links/{delta}");
-    let group = level.node().group(&name).await?.filter(|group| !group.attributes.is_empty());
-    let within = level.node().cells(&format!("links/{delta}")).await?;
     let path = format!("{}/{name}", level.node().path());
     let place = |error: ModelError| error.in_array(&path);
-    let doc = match group {
-        Some(group) => LinksFamily::parse_cross_chunk(group.attributes).map(Some),
-        None => Ok(None),
-    };
-    let doc = doc.map_err(|error| place(error.into()))?;
-    let within_doc = match &within {
-        Some(cells) => Some(
-            SegmentDoc::parse(cells.attributes().clone())
-                .map_err(|error| ModelError::from(error).in_array(cells.path()))?,
+    let between_doc = match level.node().group(&name).await? {
+        Some(group) if !group.attributes.is_empty() => Some(
+            LinksFamily::parse_cross_chunk(group.attributes)
+                .map_err(|error| place(error.into()))?,
         ),
-        None => None,
+        _ => None,
     };
-    let width = within_doc.as_ref().and_then(|doc| doc.link_width);
-    let doc = match (doc, width) {
+    let within = within(level, delta).await?;
+    let width = within.as_ref().and_then(|(_, doc)| doc.link_width);
+    let doc = match (between_doc, width) {
+        (Some(doc), Some(width)) if doc.link_width != width => {
+            reconcile_widths(level, &name, doc, width, &within).await.map_err(place)?
+        }
         (Some(doc), _) => doc,
         (None, Some(width)) => LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical),
         (None, None) if within.is_none() => return Ok(None),
@@ -123,20 +120,17 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         }
     };
     let policy = policy(level, &doc, delta).await.map_err(place)?;
-    let mut segments = Vec::new();
-    if let (Some(cells), Some(within_doc)) = (within, within_doc) {
-        let dtype =
-            within_doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
-        let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
-        let none = vec![0; policy.sid_ndim()];
-        let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
-        let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
-        let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
-        // Both ends have the key of the cell, whatever the chunks of the other level measure.
-        let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
-        segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
-    }
     let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    let (mut segments, mut doc) = (Vec::new(), doc);
+    if let Some((cells, within_doc)) = within {
+        // Their documents count the records between chunks alone: those within are known to the cells.
+        if !cells.presence().await.is_ok_and(|keys| keys.is_empty()) {
+            (doc.num_links, doc.num_physical_records) = (None, None);
+        }
+        if within_doc.link_width.is_none_or(|width| width == doc.link_width) {
+            segments.push(within_segment(policy, delta, cells, &within_doc)?);
+        }
+    }
     // Besides cells by the chunks they join, which only a listing shows, there are forms that are whole.
     let whole = matches!(between, None | Some(Form::Flat { .. }));
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
@@ -144,6 +138,70 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         || level.store().family() == Layout::C
         || level.node().children(&name).await?.complete;
     Ok(Some(made(level, policy, segments, enumerated, &doc)))
+}
+
+/// The links within chunks, with their document.
+async fn within(
+    level: &LevelReader,
+    delta: Delta,
+) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
+    let Some(cells) = level.node().cells(&format!("links/{delta}")).await? else { return Ok(None) };
+    let doc = SegmentDoc::parse(cells.attributes().clone())
+        .map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+    Ok(Some((cells, doc)))
+}
+
+/// What links of `width` ends within chunks are, seen as one family with those between chunks, whose
+/// document states another width.
+///
+/// Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4 corners. A
+/// side that holds no record says nothing of the other.
+async fn reconcile_widths(
+    level: &LevelReader,
+    name: &str,
+    between: LinksFamily,
+    width: u64,
+    within: &Option<(Cells, SegmentDoc)>,
+) -> Result<LinksFamily, ModelError> {
+    if is_empty(level, name, &between).await? {
+        return Ok(LinksFamily { link_width: width, ..between });
+    }
+    if let Some((cells, _)) = within
+        && cells.presence().await?.is_empty()
+    {
+        return Ok(between);
+    }
+    let expected = Expected::Exactly(width.into());
+    let what = "link_width of records between chunks, beside others within them";
+    Err(ModelError::refused(Class::CountMismatch, what, expected, between.link_width))
+}
+
+/// Whether a family between chunks holds no record.
+async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<bool, ModelError> {
+    if doc.layout.is_none()
+        && let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await?
+    {
+        return Ok(data.is_empty());
+    }
+    Ok(level.node().children(name).await?.names.is_empty())
+}
+
+/// `links/<delta>` before 0.9: all ends have the key of the cell.
+fn within_segment(
+    policy: Family,
+    delta: Delta,
+    cells: Cells,
+    doc: &SegmentDoc,
+) -> Result<LinkSegment, ModelError> {
+    let dtype = doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+    let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
+    let none = vec![0; policy.sid_ndim()];
+    let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
+    let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
+    let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
+    // Both ends have the key of the cell, whatever the chunks of the other level measure.
+    let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+    Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
 /// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
@@ -161,7 +219,7 @@ async fn between(
             return Err(error.into());
         }
     }
-    if let Some(data) = level.node().dense(&format!("{name}/data")).await? {
+    if let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await? {
         return Ok(Some(Form::Flat { data, blob: OnceCell::new() }));
     }
     if doc.num_links == Some(0) {
@@ -270,6 +328,6 @@ fn element(dtype: Dtype) -> Result<Element, ModelError> {
     Ok(Element::new(u8::try_from(dtype.size).unwrap_or(u8::MAX), signed)?)
 }
 
-/// The layouts between 0.7 and 0.8 that can be read, and the name of its leaves.
+/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
 const PARTITIONED: &str = "partitioned_v1";
 const DATA: &str = "data";

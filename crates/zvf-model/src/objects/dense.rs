@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
@@ -82,7 +83,8 @@ pub(super) async fn manifests(
     let stride = to_usize(rank.saturating_add(1)).saturating_mul(8);
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
-        let piece = pieces.iter().rev().find(|(piece, _)| piece.start <= span.start);
+        let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
+        let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
             let at = |row: u64| to_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
             bytes.get(at(span.start)..at(span.end))
@@ -124,12 +126,11 @@ async fn read(
             _ => joined.push(span),
         }
     }
-    let mut pieces = Vec::with_capacity(joined.len());
-    for piece in joined {
+    let reads = joined.into_iter().map(|piece| async move {
         let bytes = blocks.rows(piece.clone()).await?;
-        pieces.push((piece, bytes));
-    }
-    Ok(pieces)
+        Ok((piece, bytes))
+    });
+    stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
 }
 
 /// Rows of references as a manifest blob.
@@ -148,6 +149,8 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
 
 /// Rows between two spans that are read rather than left out.
 const GAP: u64 = 1024;
+/// Pieces that are read at once.
+const CONCURRENT_READS: usize = 16;
 /// Rows read at a time.
 const PIECE: u64 = 1 << 22;
 

@@ -6,6 +6,7 @@ mod frontier;
 mod level;
 mod links;
 mod objects;
+mod suites;
 mod told;
 
 use std::collections::BTreeMap;

@@ -53,10 +53,10 @@ impl Context {
         let followed = self.follow(&self.index().await?, &rows).await?;
         let mut all: HashMap<ChunkKey, Vec<Owner>> = HashMap::new();
         for object in &followed.objects {
-            let row = narrow(object.row);
+            let row = to_number("row of the object index", object.row)?;
             for run in &object.runs {
                 if let Some(chunk) = followed.chunks.get(run.chunk) {
-                    let fragment = narrow(run.fragment);
+                    let fragment = to_number("fragment", run.fragment)?;
                     all.entry(*chunk.chunk()).or_default().push(Owner { fragment, row });
                 }
             }
@@ -156,6 +156,11 @@ impl Context {
         }
         Ok(there)
     }
+}
+
+/// A number that must fit in 32 bits.
+fn to_number(what: &'static str, found: u64) -> Result<u32, QueryError> {
+    u32::try_from(found).map_err(|_too_large| QueryError::limit(what, u32::MAX.into(), found))
 }
 
 /// So few objects are followed rather than looked for.

@@ -18,12 +18,13 @@ use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 
 use super::Context;
 use super::fetch::{Need, Of};
+use super::objects::check_pieces;
 use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Point, near};
 use crate::select::pieces::Piece;
-use crate::select::runs::Runs;
+use crate::select::runs::{Runs, check_extent};
 
 /// A fragment of a chunk.
 type Place = (ChunkKey, u64);
@@ -87,6 +88,9 @@ impl Context {
         {
             let Some(fragments) = self.sift(fragments)? else { continue };
             let view = fragments.view()?;
+            let rows = held.get(crate::num::wide(cell)).and_then(|held| held.column(0));
+            let Some((column, _)) = rows else { continue }; // missing, and allowed to be
+            fragments.check_rows(crate::num::to_u64(column.len()))?;
             for of_one in owners.all().chunk_by(|a, b| a.fragment == b.fragment) {
                 let Some(number) = of_one.first().map(|owner| owner.fragment) else { continue };
                 let Some(fragment) = view.get(number.into()) else { continue };
@@ -215,6 +219,7 @@ impl Context {
                 continue;
             };
             let view = fragments.view()?;
+            check_extent(&view).map_err(|error| error.in_chunk(key))?;
             rows.push(view.extent());
             for number in numbers {
                 let mut runs = Runs::default();
@@ -228,6 +233,7 @@ impl Context {
         }
         let of = Of::Positions(&self.warm.level);
         let held = self.read_pieces(of, &keys, &rows, &pieces_of, self.caching(0)).await?;
+        check_pieces(&keys, &pieces_of, &held)?;
         let axes = self.warm.level.axes();
         let ends = all.iter().map(|(place, pieces)| {
             let chain = Chain::new(pieces, &held, axes);

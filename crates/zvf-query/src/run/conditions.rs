@@ -9,19 +9,24 @@
 //! link                       each edge or face
 //! ```
 //!
+//! The name of an axis is a column of the vertices, unless an attribute has that name. What conditions
+//! that are joined by "and" say about axes bounds the chunks that are read.
+//!
 //! Conditions come before the region: it is what they leave that must touch it, or be inside.
 //!
 //! A condition that mixes these (an "or" between an object's value and a vertex's) says nothing that
 //! could be looked for in one place; it is refused.
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Column, LinkAttribute, RowAttribute, RowValues, Value};
+use zvf_model::{
+    AttributeReader, Categories, Column, LinkAttribute, RowAttribute, RowValues, Value,
+};
 
 use super::Context;
 use super::rows::{self, Condition};
 use crate::error::{BadQuery, QueryError};
 use crate::num::wide;
-use crate::predicate::{ColumnRef, Predicate, Scope};
+use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
 
 /// The conditions of a question, by what they are asked of.
@@ -29,12 +34,39 @@ use crate::warm::{Warm, no_such};
 pub(crate) struct Conditions {
     pub(super) rows: Vec<Condition>,
     /// The columns that conditions on rows look at.
-    pub(super) columns: Vec<(ColumnRef, AttributeReader)>,
+    pub(super) columns: Vec<(ColumnRef, RowColumn)>,
+    /// Between what coordinates on each axis rows can lie for which the conditions hold; `None` where
+    /// nothing is said about axes.
+    pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
     of_objects: Vec<(ColumnRef, RowAttribute)>,
     groups: Vec<Predicate>,
     pub(super) links: Vec<Predicate>,
     pub(super) of_links: Vec<(ColumnRef, LinkAttribute)>,
+}
+
+/// Where the values of a column of rows come from.
+#[derive(Clone, Debug)]
+pub(super) enum RowColumn {
+    Attribute(AttributeReader),
+    /// A coordinate of the positions, by the number of its axis.
+    Axis(u32),
+}
+
+impl RowColumn {
+    pub(super) fn categories(&self) -> Option<&Categories> {
+        match self {
+            Self::Attribute(reader) => reader.categories(),
+            Self::Axis(_) => None,
+        }
+    }
+
+    fn width(&self) -> u32 {
+        match self {
+            Self::Attribute(reader) => reader.width(),
+            Self::Axis(_) => 1,
+        }
+    }
 }
 
 impl Conditions {
@@ -49,14 +81,21 @@ impl Conditions {
             all.sort(predicate, &mut rows)?;
         }
         for column in distinct(&rows) {
-            let reader = if column.scope == Scope::Fragment {
-                warm.of_fragments(&column.name).await?
+            let values = if column.scope == Scope::Fragment {
+                RowColumn::Attribute(warm.of_fragments(&column.name).await?)
             } else {
-                warm.required_of_vertices(&column.name, near).await?
+                match (warm.of_vertices(&column.name, near).await?, warm.axis(&column.name)) {
+                    (Some(reader), _) => RowColumn::Attribute(reader),
+                    (None, Some(axis)) => RowColumn::Axis(axis),
+                    (None, None) => {
+                        RowColumn::Attribute(warm.required_of_vertices(&column.name, near).await?)
+                    }
+                }
             };
-            check_index(&column, reader.width())?;
-            all.columns.push((column, reader));
+            check_index(&column, values.width())?;
+            all.columns.push((column, values));
         }
+        all.bounds = bounds(&rows, &all.columns, warm.level.axes());
         all.rows = rows.iter().map(|one| rows::prepared(one, &all.columns)).collect();
         for column in distinct(&all.objects) {
             let attribute = warm.of_objects(&column.name).await?;
@@ -183,6 +222,59 @@ impl Context {
             conditions.iter().all(|condition| condition.holds(&mut look))
         };
         Ok(Some((0..groups.len()).filter(holds).collect()))
+    }
+}
+
+/// Between what coordinates on each axis rows can lie for which all of `conditions` hold; `None` where
+/// they say nothing about axes.
+fn bounds(
+    conditions: &[Predicate],
+    columns: &[(ColumnRef, RowColumn)],
+    axes: usize,
+) -> Option<Vec<(f64, f64)>> {
+    let mut bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); axes];
+    let mut any = false;
+    for condition in conditions {
+        let (column, (low, high)) = match condition {
+            Predicate::Compare(column, comparison, value) => {
+                let Some(x) = exact_float(value) else { continue };
+                let side = match comparison {
+                    Comparison::Less | Comparison::AtMost => (f64::NEG_INFINITY, x),
+                    Comparison::Equal => (x, x),
+                    Comparison::AtLeast | Comparison::Greater => (x, f64::INFINITY),
+                    Comparison::Unequal => continue,
+                };
+                (column, side)
+            }
+            Predicate::In(column, values) => {
+                let numbers: Option<Vec<f64>> = values.iter().map(exact_float).collect();
+                let Some(numbers) = numbers else { continue };
+                let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+                (column, (low, numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max)))
+            }
+            Predicate::IsNull(_) | Predicate::Not(_) | Predicate::All(_) | Predicate::Any(_) => {
+                continue;
+            }
+        };
+        let found = columns.iter().find(|(known, _)| known == column);
+        if let Some((_, RowColumn::Axis(axis))) = found
+            && let Some(bound) = bounds.get_mut(wide(*axis))
+        {
+            *bound = (bound.0.max(low), bound.1.min(high));
+            any = true;
+        }
+    }
+    any.then_some(bounds)
+}
+
+/// A number as a float, where that is exact: a rounded one would move a bound.
+fn exact_float(value: &Value) -> Option<f64> {
+    const EXACT: u64 = 1 << 53;
+    match value {
+        Value::Float(x) => (!x.is_nan()).then_some(*x),
+        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| crate::num::float(*n)),
+        Value::UInt(n) => (*n <= EXACT).then(|| crate::num::to_f64(*n)),
+        Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }
 }
 

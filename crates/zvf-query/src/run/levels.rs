@@ -4,8 +4,10 @@
 //! the finest first. They have the same columns: those that every level of the chain has, where all are
 //! asked for. An object or group is there when one of the levels has it.
 
+use std::collections::HashSet;
+
 use zvf_format::{Class, Expected};
-use zvf_model::{LevelReader, ModelError};
+use zvf_model::{LevelReader, ModelError, ObjectId};
 
 use super::choose::choose;
 use super::{Context, collect, join};
@@ -105,7 +107,8 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
         answer.truncated |= next.truncated;
         answer.missing.extend(next.missing);
         // What one of the levels has is there.
-        answer.unknown_objects.retain(|id| next.unknown_objects.contains(id));
+        let unknown: HashSet<ObjectId> = next.unknown_objects.into_iter().collect();
+        answer.unknown_objects.retain(|id| unknown.contains(id));
         answer.figures.cells = answer.figures.cells.saturating_add(next.figures.cells);
         answer.figures.rows = answer.figures.rows.saturating_add(next.figures.rows);
     }

@@ -9,35 +9,44 @@ mod chains;
 mod choose;
 mod columns;
 mod conditions;
+mod count;
 mod elements;
 mod fetch;
 mod groups;
 mod join;
 mod levels;
+mod merge;
 mod objects;
 mod rows;
+mod statistics;
+mod stream;
 mod vertices;
 mod waves;
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::stream::{self, Stream, StreamExt as _};
 use tokio::sync::OnceCell;
-use zvf_format::Class;
 use zvf_format::grid::{BoundingBox, ChunkRange};
-use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Kind, ModelError, ObjectId};
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::{Class, FormatError};
+use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Figures, Missing, Plan};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize, wide};
 use crate::query::{Mode, Query};
+use crate::region::Region;
 use crate::select::candidates::{self, candidates, chunks_of, everything};
 use crate::warm::Warm;
+pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
-pub(crate) use waves::waves;
+pub(crate) use statistics::statistics;
+pub(crate) use stream::stream;
+use waves::waves;
 
 /// A question that met its level.
 #[derive(Debug)]
@@ -51,8 +60,11 @@ pub(crate) struct Context {
     named: OnceCell<Option<asked::Named>>,
     /// Whether what this level lacks may be in another one of the answer.
     lenient: bool,
+    /// Vertices of an element of the answer; 0 where the kind has none.
+    element_width: usize,
     pub(crate) chunks: Arc<KeyTable>,
-    /// The region's box, and the chunks it meets.
+    /// A box around what can be in the answer, by the region and by conditions on axes, and the chunks
+    /// that meet both; `None` where neither says anything.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
     found: Found,
 }
@@ -60,10 +72,31 @@ pub(crate) struct Context {
 /// What comes to light on the way.
 #[derive(Debug, Default)]
 struct Found {
-    missing: Mutex<Vec<Missing>>,
-    unknown: Mutex<Vec<ObjectId>>,
+    missing: Mutex<Distinct<Missing>>,
+    unknown: Mutex<Distinct<ObjectId>>,
     cells: AtomicU64,
     rows: AtomicU64,
+}
+
+/// A list in the order of discovery, each item once.
+#[derive(Debug)]
+struct Distinct<T> {
+    list: Vec<T>,
+    seen: HashSet<T>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), seen: HashSet::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Distinct<T> {
+    fn push(&mut self, item: T) {
+        if self.seen.insert(item.clone()) {
+            self.list.push(item);
+        }
+    }
 }
 
 /// Some work.
@@ -93,7 +126,8 @@ impl Context {
             None => None,
             Some(region) => {
                 let bbox = candidates::bounding_box(region.hull())?;
-                let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
+                let searched = searched(&warm, &bbox)?;
+                let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
                 Some((bbox, range))
             }
         };
@@ -113,7 +147,32 @@ impl Context {
         if !conditions.links.is_empty() {
             columns::check_links(kind)?;
         }
+        let reach = match &conditions.bounds {
+            None => reach,
+            Some(bounds) => Some(narrowed(reach, bounds, query.region.as_ref(), &warm)?),
+        };
+        let element_width = match kind.has_links() {
+            false => 0,
+            true if mode == Mode::Clip && kind == Kind::Mesh => 3,
+            true => {
+                let family = warm.level.links(Delta::SAME).await?;
+                family.as_ref().map_or(2, LinkFamily::link_width)
+            }
+        };
         let (named, found) = (OnceCell::new(), Found::default());
+        for stray in warm.stray_fragments().await? {
+            let key = stray.chunk();
+            if reach.as_ref().is_some_and(|(_, range)| !range.contains(key)) {
+                continue;
+            }
+            if query.allow_missing {
+                let array = warm.level.node().path().to_string() + "/vertices";
+                let mut missing = found.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                missing.push(Missing { array, chunk: *key });
+            } else {
+                stray.check_rows(0)?; // names the chunk
+            }
+        }
         let lenient = false;
         Ok(Self {
             query,
@@ -124,6 +183,7 @@ impl Context {
             conditions,
             named,
             lenient,
+            element_width,
             chunks,
             reach,
             found,
@@ -220,30 +280,19 @@ impl Context {
     fn allows(&self, error: &ModelError) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
-                let one = Missing { array: array.to_owned(), chunk: *chunk };
-                let mut missing = self.missing();
-                if !missing.contains(&one) {
-                    missing.push(one);
-                }
+                self.missing().push(Missing { array: array.to_owned(), chunk: *chunk });
                 true
             }
             _ => false,
         }
     }
 
-    fn missing(&self) -> std::sync::MutexGuard<'_, Vec<Missing>> {
+    fn missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
         self.found.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unknown(&self) -> std::sync::MutexGuard<'_, Vec<ObjectId>> {
+    fn unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
         self.found.unknown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_unknown(&self, id: ObjectId) {
-        let mut unknown = self.unknown();
-        if !unknown.contains(&id) {
-            unknown.push(id);
-        }
     }
 
     pub(crate) fn count(&self, cells: usize, rows: u64) {
@@ -252,12 +301,68 @@ impl Context {
     }
 }
 
+/// The box whose chunks are looked into for what is in `bbox`.
+///
+/// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
+/// to a bin away. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
+/// is a fault that validation names, and looking for it would mean to read the neighbours of every box.
+fn searched(warm: &Warm, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
+    let (Some(bins), 1..) = (warm.level.bins(), warm.level.level().0) else { return Ok(*bbox) };
+    let sizes = bins.bin_shape();
+    let low: Vec<f64> = bbox.low().iter().zip(sizes).map(|(x, bin)| x - bin).collect();
+    let high: Vec<f64> = bbox.high().iter().zip(sizes).map(|(x, bin)| x + bin).collect();
+    BoundingBox::new(&low, &high)
+}
+
+/// What can matter of a question with such a region, where conditions leave only rows within `bounds`.
+///
+/// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
+/// the answer need not lie in both.
+fn narrowed(
+    reach: Option<(BoundingBox, ChunkRange)>,
+    bounds: &[(f64, f64)],
+    region: Option<&Region>,
+    warm: &Warm,
+) -> Result<(BoundingBox, ChunkRange), QueryError> {
+    let chunks = |bbox: &BoundingBox| {
+        chunks_of(warm.level.chunk_shape(), warm.level.bins(), &searched(warm, bbox)?)
+    };
+    let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
+    let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();
+    // The sides one by one: conditions that contradict each other have a low side above the high one.
+    let above = BoundingBox::new(&low, &vec![f64::INFINITY; low.len()])?;
+    let below = BoundingBox::new(&vec![f64::NEG_INFINITY; high.len()], &high)?;
+    let mut range = chunks(&above)?.intersection(&chunks(&below)?)?;
+    let mut bbox = BoundingBox::new(&low, &high).unwrap_or(above);
+    if let Some((own, chunks)) = reach {
+        range = range.intersection(&chunks)?;
+        bbox = own;
+    }
+    if let Some(region) = region {
+        let hull = region.hull();
+        let low: Vec<f64> = hull.low().iter().zip(&low).map(|(a, b)| a.max(*b)).collect();
+        let high: Vec<f64> = hull.high().iter().zip(&high).map(|(a, b)| a.min(*b)).collect();
+        // A region outside the bounds has no box in common with them, and no vertex in the answer.
+        bbox = BoundingBox::new(&low, &high).unwrap_or(bbox);
+    }
+    Ok((bbox, range))
+}
+
 /// All waves, one after the other, as one answer.
 pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let waves = waves(context, Purpose::Collect).await?;
     let most = context.query.limit.map_or(usize::MAX, to_usize);
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
     let mut truncated = false;
+    let in_parts = waves.iter().any(|wave| matches!(wave, Wave::Several(_)));
+    let waves = if in_parts {
+        let batch = merge::collect_elements(context, waves).await?;
+        truncated = batch.len() > most;
+        batches.push(if truncated { join::cut(&batch, most)? } else { batch });
+        Vec::new()
+    } else {
+        waves
+    };
     for wave in &waves {
         // One more than the limit tells whether something was cut off.
         let left = most.saturating_sub(rows);
@@ -278,7 +383,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     }
     let batch = join::joined(context, batches)?;
     let all_links = context.all_links().await?;
-    let missing = std::mem::take(&mut *context.missing());
+    let missing = std::mem::take(&mut *context.missing()).list;
     let figures = Figures {
         cells: context.found.cells.load(Ordering::Relaxed),
         rows: context.found.rows.load(Ordering::Relaxed),
@@ -290,7 +395,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         complete: missing.is_empty() && !truncated && all_links,
         truncated,
         missing,
-        unknown_objects: std::mem::take(&mut *context.unknown()),
+        unknown_objects: std::mem::take(&mut *context.unknown()).list,
         notices: context.warm.level.store().notices(),
         figures,
     })
@@ -306,54 +411,6 @@ fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The waves answered in order, some ahead; none after the limit.
-pub(crate) fn batches(
-    work: Vec<(Arc<Context>, Wave)>,
-    limit: Option<u64>,
-) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
-    let most = limit.map_or(usize::MAX, to_usize);
-    // One more than the limit tells whether an object is cut off.
-    let each = most.saturating_add(1);
-    // An edge or face takes several times what a vertex takes on its way.
-    let links = work.first().is_some_and(|(context, _)| context.kind.has_links());
-    let ahead = if links { AHEAD_WITH_LINKS } else { AHEAD };
-    let refined = stream::iter(work).then(|(context, wave)| async move {
-        let waves = context.refined(wave).await;
-        stream::iter(match waves {
-            Ok(waves) => waves.into_iter().map(|wave| Ok((Arc::clone(&context), wave))).collect(),
-            Err(error) => vec![Err(error)],
-        })
-    });
-    let answers =
-        refined.flatten().map(move |wave: Result<(Arc<Context>, Wave), QueryError>| async move {
-            let (context, wave) = wave?;
-            let batch = context.answer(&wave, each).await?;
-            context.warm.level.store().check_maps()?;
-            Ok(batch)
-        });
-    let answers = Box::pin(answers.buffered(ahead));
-    stream::unfold((answers, most), |(mut answers, left)| async move {
-        if left == 0 {
-            return None;
-        }
-        let batch = match answers.next().await? {
-            Ok(batch) if batch.len() > left => join::cut(&batch, left).map(|batch| (batch, 0)),
-            Ok(batch) => {
-                let left = left.saturating_sub(batch.len());
-                Ok((batch, left))
-            }
-            Err(error) => Err(error),
-        };
-        Some(match batch {
-            Ok((batch, left)) => (Ok(batch), (answers, left)),
-            Err(error) => (Err(error), (answers, 0)),
-        })
-    })
-}
-
-/// Waves that are answered ahead of whoever takes them.
-const AHEAD: usize = 3;
-const AHEAD_WITH_LINKS: usize = 2;
 /// Rows of a collected answer.
 const MOST_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.

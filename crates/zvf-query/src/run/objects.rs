@@ -17,6 +17,7 @@ use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, Parts};
 use zvf_store::Caching;
 
 use super::fetch::{Need, Of, needs};
+use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
 use crate::num::{narrow, to_u64, wide};
@@ -25,7 +26,7 @@ use crate::region::Region;
 use crate::select::chain::{Chain, Cut, mixed};
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
-use crate::select::runs::Runs;
+use crate::select::runs::{Runs, check_extent};
 
 /// Objects as pieces of chunks.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +56,11 @@ pub(crate) struct Chunks {
 impl Context {
     /// The object index.
     pub(crate) async fn index(&self) -> Result<ObjectIndex, QueryError> {
-        let index = self.warm.level.objects().await?;
-        index.ok_or_else(|| BadQuery::NoObjects.into())
+        let index = self.warm.level.objects().await?.ok_or(BadQuery::NoObjects)?;
+        if index.slots() > MAX_OBJECTS {
+            return Err(QueryError::limit("objects of a level", MAX_OBJECTS, index.slots()));
+        }
+        Ok(index)
     }
 
     /// The rows of the index that are asked for by id, in the order asked; what is not there is told.
@@ -70,7 +74,7 @@ impl Context {
             match (row, self.query.unknown_ids) {
                 (Some(row), _) => rows.push(row),
                 (None, UnknownIds::Skip) => {}
-                (None, UnknownIds::Report) => self.note_unknown(*id),
+                (None, UnknownIds::Report) => self.unknown().push(*id),
                 (None, UnknownIds::Error) => return Err(BadQuery::NoSuchObject(*id).into()),
             }
         }
@@ -102,6 +106,7 @@ impl Context {
             self.only_near(&chunks.keys, &mut needs);
         }
         let positions = self.read(of, &chunks.keys, needs, caching).await?;
+        check_pieces(&chunks.keys, &parted.pieces, &positions)?;
         let parted = self.there(parted, std::slice::from_ref(&positions));
         let parted = self.left(parted, &chunks, &positions, caching).await?;
         if let (Mode::Clip, true, Some(region)) =
@@ -110,6 +115,8 @@ impl Context {
             return self.clipped(region, &chunks, parted, &positions, limit, caching).await;
         }
         let parted = parted.limited(limit);
+        let found = to_u64(parted.pieces.rows);
+        super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
         let parted = self.there(parted, &columns);
         let batch = self.gathered(&parted.pieces, &positions, &columns)?;
@@ -142,7 +149,8 @@ impl Context {
             Some(mode) => within(parted, mode),
             None => parted,
         };
-        let test = self.row_test(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
+        let (keys, rows) = (&chunks.keys, &chunks.rows);
+        let test = self.row_test(keys, rows, &parted.pieces, positions, caching).await?;
         if let Some(test) = test {
             parted = test.of_objects(&parted, chain)?;
         }
@@ -154,14 +162,22 @@ impl Context {
 
     /// What of the objects is asked for in this mode: all, some whole, or runs of their vertices.
     fn within(&self, parted: Parted, keys: &[ChunkKey], positions: &[Held], mode: Mode) -> Parted {
-        let (Some(region), Some((_, range))) = (&self.query.region, &self.reach) else {
-            return parted;
-        };
+        let Some((_, range)) = &self.reach else { return parted };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();
         let near =
             |piece: &&Piece| keys.get(wide(piece.cell)).is_some_and(|key| range.contains(key));
         let mut left = Parted::default();
+        let Some(region) = &self.query.region else {
+            // Conditions bound what can matter, and test it later, row by row.
+            if chain {
+                return parted;
+            }
+            for span in &parted.spans {
+                left.push(span.id, span.row, parted.of(span).iter().filter(near).copied());
+            }
+            return left;
+        };
         for span in &parted.spans {
             let pieces = parted.of(span);
             let object = Chain::new(pieces, positions, axes);
@@ -186,7 +202,7 @@ impl Context {
     /// What is left of the objects where some chunks are missing in one of `columns`: an object that lacks
     /// some is the runs between.
     fn there(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
-        if self.missing().is_empty() {
+        if self.missing().list.is_empty() {
             return parted;
         }
         let held = |piece: &Piece| {
@@ -238,7 +254,7 @@ impl Context {
         let axes = self.warm.level.axes();
         let mut cut = Cuts::new(&parted, region, positions, axes, limit);
         let mut columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
-        let known = self.missing().len();
+        let known = self.missing().list.len();
         parted = self.there(parted, &columns);
         if known > 0 {
             // Some values are missing: what is left without them is cut anew.
@@ -356,12 +372,33 @@ impl Parted {
     }
 }
 
+/// Refuses rows past the end of chunks that are held.
+pub(super) fn check_pieces(
+    keys: &[ChunkKey],
+    pieces: &Pieces,
+    positions: &[Held],
+) -> Result<(), QueryError> {
+    for piece in &pieces.list {
+        // Ranges that were read are there, and what is not held was not asked for.
+        if let (Some(key), Some(Held::Whole(column))) =
+            (keys.get(wide(piece.cell)), positions.get(wide(piece.cell)))
+        {
+            check_end(key, piece.end().into(), to_u64(column.len()))?;
+        }
+    }
+    Ok(())
+}
+
 /// The objects of `followed` as pieces of its chunks; one with gaps is the runs between.
 fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let mut chunks = Chunks::default();
+    // Lists of rows take eight bytes a row. Manifests may name them again, but not without end.
+    let mut most = followed.objects.iter().map(|object| object.runs.len()).sum::<usize>();
     for fragments in &followed.chunks {
         let view = fragments.view()?;
+        check_extent(&view).map_err(|error| error.in_chunk(fragments.chunk()))?;
+        most = most.saturating_add(fragments.blob().len().saturating_mul(REPEATS)); // a cap
         chunks.keys.push(*fragments.chunk());
         chunks.rows.push(view.extent());
         views.push((RankTable::new(&view), view));
@@ -383,6 +420,10 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
                 close(&mut parted);
                 while gaps.next_if(|gap| **gap <= number).is_some() {}
             }
+            if parted.pieces.list.len() > most {
+                let (what, found) = ("rows that objects name again", parted.pieces.list.len());
+                return Err(QueryError::limit(what, to_u64(most), to_u64(found)));
+            }
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
             let Some(fragment) = ranks.get(view, run.fragment) else { continue };
             runs.list.clear();
@@ -397,3 +438,8 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     }
     Ok((chunks, parted))
 }
+
+/// Objects that a level may have; their rows are numbers of 32 bits.
+const MAX_OBJECTS: u64 = 1 << 27;
+/// How often, for each byte of fragment indexes, rows in lists may be named.
+const REPEATS: usize = 4;

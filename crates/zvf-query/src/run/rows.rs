@@ -4,10 +4,11 @@
 //! verdict on each category is known before any row is read. Rows are asked piece by piece.
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Categories, Column, Value};
+use zvf_model::{Categories, Column, Value};
 use zvf_store::Caching;
 
 use super::Context;
+use super::conditions::RowColumn;
 use super::fetch::Of;
 use super::objects::Parted;
 use crate::error::QueryError;
@@ -38,10 +39,7 @@ pub(super) struct Codes {
 }
 
 /// `predicate` with its columns among `columns`.
-pub(super) fn prepared(
-    predicate: &Predicate,
-    columns: &[(ColumnRef, AttributeReader)],
-) -> Condition {
+pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]) -> Condition {
     let one = |column: &ColumnRef| {
         let number = columns.iter().position(|(known, _)| known == column);
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());
@@ -72,6 +70,8 @@ pub(super) struct RowTest<'a> {
 /// The values of one column.
 struct Values<'a> {
     column: &'a ColumnRef,
+    /// Which of the values that a held row has.
+    component: usize,
     categories: Option<&'a Categories>,
     held: Vec<Held>,
     /// Chunks whose values should be there and are not: nothing is known to hold in them.
@@ -141,7 +141,7 @@ impl RowTest<'_> {
         let Some((rows, start)) = held else { return Ok(nothing()) };
         let at = wide(first.saturating_sub(start));
         let verdict = |row: usize| -> Result<bool, QueryError> {
-            let value = rows.value(row, wide(values.column.index));
+            let value = rows.value(row, values.component);
             match (codes, values.categories) {
                 (Some(codes), Some(categories)) => codes.verdict(&value, categories),
                 _ => Ok(holds(value)),
@@ -217,12 +217,14 @@ impl Codes {
 }
 
 impl Context {
-    /// What is needed to test the rows of `pieces`; `None` without conditions on rows.
+    /// What is needed to test the rows of `pieces`, whose `positions` are held; `None` without conditions
+    /// on rows.
     pub(super) async fn row_test(
         &self,
         keys: &[ChunkKey],
         rows: &[u64],
         pieces: &Pieces,
+        positions: &[Held],
         caching: Caching,
     ) -> Result<Option<RowTest<'_>>, QueryError> {
         let conditions = &self.conditions;
@@ -230,23 +232,32 @@ impl Context {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(conditions.columns.len());
-        for (column, reader) in &conditions.columns {
+        for (column, source) in &conditions.columns {
             let (mut held, mut missing) = (Vec::new(), vec![false; keys.len()]);
-            if column.scope == Scope::Fragment {
-                let found = reader.values_where_written(keys, caching).await;
-                for (values, missing) in found.into_iter().zip(&mut missing) {
-                    let values: Option<Option<Column>> = self.sift(values)?;
-                    *missing = values.is_none();
-                    held.push(values.flatten().map_or(Held::Nothing, Held::Whole));
+            let mut component = wide(column.index);
+            match source {
+                RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
+                    let found = reader.values_where_written(keys, caching).await;
+                    for (values, missing) in found.into_iter().zip(&mut missing) {
+                        let values: Option<Option<Column>> = self.sift(values)?;
+                        *missing = values.is_none();
+                        held.push(values.flatten().map_or(Held::Nothing, Held::Whole));
+                    }
                 }
-            } else {
-                let of = Of::Attribute(reader);
-                held = self.read_pieces(of, keys, rows, pieces, caching).await?;
-                for (held, missing) in held.iter().zip(&mut missing) {
-                    *missing = matches!(held, Held::Nothing); // nothing but a fault leaves it empty
+                RowColumn::Attribute(reader) => {
+                    let of = Of::Attribute(reader);
+                    held = self.read_pieces(of, keys, rows, pieces, caching).await?;
+                    for (held, missing) in held.iter().zip(&mut missing) {
+                        *missing = matches!(held, Held::Nothing); // nothing but a fault leaves it empty
+                    }
+                }
+                RowColumn::Axis(axis) => {
+                    held = positions.to_vec(); // shares the bytes
+                    component = wide(*axis);
                 }
             }
-            columns.push(Values { column, categories: reader.categories(), held, missing });
+            let categories = source.categories();
+            columns.push(Values { column, component, categories, held, missing });
         }
         Ok(Some(RowTest { conditions: &conditions.rows, columns }))
     }

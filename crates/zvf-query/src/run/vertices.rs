@@ -22,7 +22,7 @@ use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};
 use crate::select::pieces::{Gathered, Piece, Pieces};
-use crate::select::runs::{Runs, runs};
+use crate::select::runs::{ROWS_END, Runs, runs};
 
 /// One chunk and the rows of it that can matter.
 #[derive(Clone, Debug)]
@@ -31,6 +31,24 @@ pub(crate) struct Chunk {
     pub(crate) runs: Runs,
     /// About how many rows it has: as many as the fragments reach.
     pub(crate) rows: u64,
+}
+
+impl Chunk {
+    /// Refuses a fragment that names a row past the `rows` that the chunk has.
+    pub(crate) fn check_rows(&self, rows: u64) -> Result<(), QueryError> {
+        check_end(&self.key, self.runs.end(), rows)
+    }
+}
+
+/// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
+pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), QueryError> {
+    use zvf_format::{Class, Expected};
+    if end <= rows {
+        return Ok(());
+    }
+    let expected = Expected::AtMost(rows.into());
+    let error = zvf_model::ModelError::refused(Class::OutOfBounds, ROWS_END, expected, end);
+    Err(error.in_chunk(key).into())
 }
 
 impl Context {
@@ -110,11 +128,12 @@ impl Context {
                 }
                 _ => None,
             };
-            let mut runs = runs(&view, bins.as_ref(), tell);
+            let mut runs = runs(&view, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
                 let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
                 runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
             }
+            let runs = runs.without_repeats();
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: view.extent() })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
@@ -146,15 +165,22 @@ impl Context {
         self.count(chunks.len(), rows_of(chunks));
         let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
         let positions = self.read(of, &keys, needs, caching).await?;
-        check_rows(chunks, &positions)?;
+        for (chunk, held) in chunks.iter().zip(&positions) {
+            // Ranges that were read are there.
+            if let Held::Whole(column) = held {
+                chunk.check_rows(to_u64(column.len()))?;
+            }
+        }
 
         let mut pieces = self.select(chunks, &positions);
-        if let Some(test) = self.row_test(&keys, &rows, &pieces, caching).await? {
+        if let Some(test) = self.row_test(&keys, &rows, &pieces, &positions, caching).await? {
             pieces = test.of_pieces(&pieces)?;
         }
         pieces.truncate(limit);
+        let found = to_u64(pieces.rows);
+        super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
-        if !self.missing().is_empty() {
+        if !self.missing().list.is_empty() {
             pieces = there(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
@@ -235,7 +261,11 @@ impl Context {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        self.beside_of_nothing(batch)
+        let batch = self.beside_of_nothing(batch)?;
+        match self.kind.has_links() {
+            true => Ok(batch.with_elements(self.no_elements()?)?),
+            false => Ok(batch),
+        }
     }
 
     /// Adds what the chunks at `places` cost.
@@ -269,23 +299,6 @@ fn need(of: Of<'_>, chunk: &Chunk) -> Need {
         let pieces: Vec<Piece> = pieces.collect();
         ranges(pieces.iter(), gap, &mut Vec::new())
     })
-}
-
-/// Refuses a fragment that names a row that its chunk does not have.
-fn check_rows(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
-    use zvf_format::{Class, Expected};
-    for (chunk, held) in chunks.iter().zip(positions) {
-        let Held::Whole(column) = held else { continue };
-        let rows = to_u64(column.len());
-        let last = chunk.runs.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0);
-        if last > rows {
-            let expected = Expected::AtMost(rows.into());
-            let what = "end of the rows of a fragment";
-            let error = zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, last);
-            return Err(error.in_chunk(&chunk.key).into());
-        }
-    }
-    Ok(())
 }
 
 /// The pieces of chunks of which nothing is missing.

@@ -58,7 +58,7 @@ impl Context {
             Some(family) => self.link_cells(&family, &chunks).await?,
             None => Vec::new(),
         };
-        if purpose == Purpose::Collect {
+        if purpose == Purpose::Collect && !self.is_large(&chunks).await {
             return Ok(vec![Wave::Elements(Work { chunks, cells, told: Vec::new() })]);
         }
         self.split(chunks, cells).await
@@ -106,7 +106,7 @@ impl Context {
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
-        let Some(index) = self.warm.level.objects().await? else {
+        if self.warm.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
             let asked = self.asks_for_objects() && !self.lenient;
@@ -116,7 +116,8 @@ impl Context {
                 (true, false) => Err(BadQuery::NoObjects.into()),
                 (false, _) => Ok(Vec::new()),
             };
-        };
+        }
+        let index = self.index().await?;
         let meta = self.warm.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
         if self.query.order == Some(Order::Original)
@@ -187,8 +188,12 @@ impl Context {
 /// stale, or were never kept.
 impl Context {
     /// `wave` in parts of which each fits in a wave's share of the budget, or is one chunk or object.
-    pub(super) async fn refined(&self, wave: Wave) -> Result<Vec<Wave>, QueryError> {
-        let most = self.wave_bytes(Purpose::Stream);
+    pub(super) async fn refined(
+        &self,
+        wave: Wave,
+        purpose: Purpose,
+    ) -> Result<Vec<Wave>, QueryError> {
+        let most = self.wave_bytes(purpose);
         match wave {
             Wave::Chunks(places) => {
                 let rows = self.extents(&places).await;
@@ -201,7 +206,7 @@ impl Context {
                 let rows = self.extents(&places).await;
                 let mut rows = rows.iter();
                 let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
-                let row = self.row_bytes().saturating_add(BYTES_OF_AN_ELEMENT);
+                let row = self.element_row_bytes();
                 let bytes = each.iter().map(|rows| rows.saturating_mul(row));
                 Ok(groups(&works, bytes, most).map(|part| Wave::Elements(joined(part))).collect())
             }
@@ -240,8 +245,13 @@ impl Context {
         Ok(parts)
     }
 
+    /// Bytes that a vertex and the elements at it take on their way into an answer.
+    pub(super) fn element_row_bytes(&self) -> u64 {
+        self.row_bytes().saturating_add(BYTES_OF_AN_ELEMENT) // judged, not allocated
+    }
+
     /// About how many rows each of the chunks has; a fault shows when they are read.
-    async fn extents(&self, places: &[u32]) -> Vec<u64> {
+    pub(super) async fn extents(&self, places: &[u32]) -> Vec<u64> {
         let found = self.warm.level.fragments(&self.keys(places)).await;
         let rows = found.into_iter().map(|found| Ok(found?.view()?.extent()));
         rows.map(|rows: Result<u64, zvf_model::ModelError>| rows.unwrap_or(0)).collect()

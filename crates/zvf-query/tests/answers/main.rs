@@ -1,12 +1,15 @@
 //! Answers to questions about small stores, of which everything is known.
 
+mod cancel;
 mod columns;
 mod conditions;
+mod counts;
 mod examples;
 mod levels;
 mod made;
 mod missing;
 mod modes;
 mod naive;
+mod overlap;
 mod streams;
 mod views;

@@ -90,7 +90,8 @@ impl Build {
         self.check()?;
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;
-        crate::source::hop(Op::Write, move || own.lend(&key, &folder)).await?
+        let link = move || own.hard_link_to(key.as_str(), &folder);
+        Ok(crate::source::hop(Op::Write, link).await??)
     }
 
     /// Takes over what an earlier build put aside in `folder`, at `path`, where nothing may have been written.
@@ -104,8 +105,9 @@ impl Build {
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;
         let adopt = move || {
-            let documents = own.adopt(&folder, &key)?;
-            documents_in(own.path(), documents)
+            let documents = super::local::keys(own.hard_link_from(&folder, key.as_str())?)?;
+            let documents = documents.iter().map(|document| key.below(document.as_str()));
+            documents_in(own.path(), documents.collect::<Result<_, _>>()?)
         };
         for (document, array) in crate::source::hop(Op::Write, adopt).await?? {
             self.taken_over(&document, array.as_ref())?;
@@ -142,7 +144,7 @@ impl Build {
         let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
         let below = key.clone();
-        crate::source::hop(Op::Write, move || folder.remove(&below)).await??;
+        crate::source::hop(Op::Write, move || folder.remove(below.as_str())).await??;
         super::locked(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
@@ -178,7 +180,9 @@ impl Build {
         let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
-            let documents = folder.keep(&leave)?;
+            // Whatever is no key is none that is left.
+            let leave = |path: &str| Key::root().below(path).is_ok_and(|key| leave(&key));
+            let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
         };
         crate::source::hop(Op::Write, keep).await?
@@ -190,7 +194,8 @@ impl Build {
         let folder = std::sync::Arc::clone(folder);
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
-        crate::source::hop(Op::Write, move || folder.put_root(&key, &root.into())).await??;
+        let root = root.into();
+        crate::source::hop(Op::Write, move || folder.put_again(key.as_str(), &root)).await??;
         Ok(path)
     }
 

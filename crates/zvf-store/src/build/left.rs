@@ -9,13 +9,15 @@
 //!
 //! Not here: folders of plans, which outlive every process (the caller's).
 
-use std::fs::{File, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 
+use zvf_publish::{
+    Disk, Leftover, SharedStagingDir, hidden_sibling, list_leftovers, remove_leftovers,
+    resolve_target,
+};
+
 use super::Build;
-use super::disk::Disk;
-use super::folder::{LOCK, clean_beside, resolved, scratch_prefix, scratches};
+use super::local::DOCUMENT;
 use crate::error::{Op, StoreError};
 use crate::source::Place;
 
@@ -39,14 +41,18 @@ impl Build {
     ///
     /// When `address` is none, or the folder above it cannot be listed.
     pub fn left_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
-        let look = |target: &Path| match (target.parent(), target.file_name()) {
-            (Some(parent), Some(name)) => {
-                let found = scratches(parent, &scratch_prefix(name))?;
-                Ok(found.into_iter().filter(|scratch| is_dead(scratch)).collect())
-            }
-            _ => Ok(Vec::new()),
-        };
-        beside(address, Op::List, look)
+        let found = Self::list_leftovers(address)?.into_iter();
+        Ok(found.filter(|one| !one.in_use).map(|one| one.path).collect())
+    }
+
+    /// What processes left beside a store at `address`, and what some of them are using. None below a URL.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or the folder above it cannot be listed.
+    pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
+        list_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::List, error))
     }
 
     /// Where a command keeps what it needs beside the store at `address` until it is done with it:
@@ -65,14 +71,8 @@ impl Build {
     /// When `address` is none, or cannot be looked at.
     pub fn beside(address: &str, word: &str) -> Result<Option<PathBuf>, StoreError> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
-        let target = resolved(&path).map_err(|error| StoreError::io(Op::Open, error))?;
-        Ok(target.file_name().map(|name| {
-            let mut own = std::ffi::OsString::from(".");
-            own.push(name);
-            own.push(".zvf-");
-            own.push(word);
-            target.with_file_name(own)
-        }))
+        let target = resolve_target(&path).map_err(|error| StoreError::io(Op::Open, error))?;
+        Ok(hidden_sibling(&target, word))
     }
 
     /// Whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
@@ -83,7 +83,8 @@ impl Build {
     /// When `address` is none, or cannot be looked at.
     pub fn is_built_in(address: &str, work: &Path) -> Result<bool, StoreError> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
-        let look = resolved(&path).and_then(|target| super::work::is_built_in(&target, work));
+        let look = resolve_target(&path)
+            .and_then(|target| SharedStagingDir::is_made_in(&target, work, DOCUMENT));
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
@@ -103,7 +104,8 @@ impl Build {
     /// When `address` is none, or cannot be looked at.
     pub fn is_gone_from(address: &str, work: &Path) -> Result<bool, StoreError> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
-        let look = resolved(&path).and_then(|target| super::work::is_gone(&target, work));
+        let look = resolve_target(&path)
+            .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
@@ -113,27 +115,8 @@ impl Build {
     ///
     /// When `address` is none, or the folder above it cannot be listed.
     pub fn clear_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
-        beside(address, Op::Write, |target| clean_beside(&Disk::default(), target))
-    }
-}
-
-fn beside(
-    address: &str,
-    op: Op,
-    act: impl Fn(&Path) -> io::Result<Vec<PathBuf>>,
-) -> Result<Vec<PathBuf>, StoreError> {
-    let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
-    match resolved(&path).and_then(|target| act(&target)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        done => done.map_err(|error| StoreError::io(op, error)),
-    }
-}
-
-/// Whether nobody holds the lock of `scratch`. One without a lock was left in the moment it was made.
-fn is_dead(scratch: &Path) -> bool {
-    match File::open(scratch.join(LOCK)) {
-        Ok(lock) => !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
+        remove_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::Write, error))
     }
 }
 
@@ -151,7 +134,7 @@ mod tests {
         let alive = Build::begin(&address, BuildOptions::default()).await.unwrap();
         let dead = here.path().join(".a.zv.zvf-build-1");
         fs::create_dir_all(dead.join("store")).unwrap();
-        fs::write(dead.join(LOCK), "").unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
         fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
         assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");

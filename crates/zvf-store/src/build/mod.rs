@@ -19,23 +19,21 @@
 //! Not here: what a payload means, and which arrays a store must have.
 
 mod cells;
+#[cfg(feature = "local")]
+mod check;
 mod declared;
 mod dense;
-#[cfg(feature = "local")]
-mod disk;
-#[cfg(feature = "local")]
-mod folder;
 mod keep;
 #[cfg(feature = "local")]
 mod left;
+#[cfg(feature = "local")]
+mod local;
 mod rearrange;
 mod room;
 mod rows;
 mod shards;
 mod upload;
 mod verbatim;
-#[cfg(feature = "local")]
-mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,23 +43,18 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
+use zvf_publish::{CommitGate, Disk, TargetLock};
+#[cfg(feature = "local")]
+use zvf_publish::{SharedStagingDir, StagingDir};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
-#[cfg(all(not(feature = "internals"), feature = "local"))]
-use self::disk::Disk;
-#[cfg(all(feature = "internals", feature = "local"))]
-pub use self::disk::{Call, Disk};
-#[cfg(feature = "local")]
-use self::folder::Folder;
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
 use self::room::Room;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};
-#[cfg(feature = "local")]
-use self::work::Work;
 use crate::budget::Budget;
 use crate::codec::Encoder;
 use crate::docs::document;
@@ -89,11 +82,25 @@ pub struct BuildOptions {
     pub store: OpenOptions,
     /// Whether publishing waits until everything would survive a loss of power.
     pub sync: bool,
+    /// What every call that changes a directory of this machine goes through.
+    pub disk: Disk,
+    /// Asked right before anything is visible: from then on a command is no longer cancelled.
+    pub gate: CommitGate,
+    /// The lock of the store, for whoever takes it before looking at what is replaced; otherwise it is taken by
+    /// [`Build::begin`]. It is of no meaning for another store, and for [`Build::join`].
+    pub lock: Option<TargetLock>,
 }
 
 impl Default for BuildOptions {
     fn default() -> Self {
-        Self { replace: false, store: OpenOptions::default(), sync: true }
+        Self {
+            replace: false,
+            store: OpenOptions::default(),
+            sync: true,
+            disk: Disk::default(),
+            gate: CommitGate::default(),
+            lock: None,
+        }
     }
 }
 
@@ -144,9 +151,9 @@ struct Inner {
 #[derive(Debug)]
 enum Site {
     #[cfg(feature = "local")]
-    Local(Arc<Folder>),
+    Local(Arc<StagingDir>),
     #[cfg(feature = "local")]
-    Common(Arc<Work>),
+    Common(Arc<SharedStagingDir>),
     Remote(Uploads),
 }
 
@@ -169,7 +176,7 @@ impl Build {
     pub async fn begin(address: &str, options: BuildOptions) -> Result<Self, StoreError> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
-            Place::Directory(path) => Self::in_folder(path, Disk::default(), options).await,
+            Place::Directory(path) => Self::in_folder(path, options).await,
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
                 let path = path.to_string_lossy();
@@ -231,9 +238,7 @@ impl Build {
     ) -> Result<Self, StoreError> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
-            Place::Directory(path) => {
-                Self::join_folder(path, work.to_owned(), Disk::default(), options).await
-            }
+            Place::Directory(path) => Self::join_folder(path, work.to_owned(), options).await,
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
                 let (path, _) = (path.to_string_lossy(), work);
@@ -280,8 +285,7 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                let look = crate::source::hop(Op::Publish, move || work.is_published()).await?;
-                look.map_err(|error| StoreError::io(Op::Publish, error))
+                Ok(crate::source::hop(Op::Publish, move || work.is_published()).await??)
             }
             Site::Remote(uploads) => uploads.is_published().await,
         }
@@ -300,13 +304,13 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                crate::source::hop(Op::Write, move || work.settle()).await?
+                Ok(crate::source::hop(Op::Write, move || work.flush()).await??)
             }
             Site::Remote(uploads) => uploads.settle().await,
         }
     }
 
-    /// Begins a store in a directory, with every call to the system going through `disk`.
+    /// Begins a store in a directory.
     ///
     /// # Errors
     ///
@@ -314,16 +318,20 @@ impl Build {
     #[cfg(feature = "local")]
     pub(crate) async fn in_folder(
         path: std::path::PathBuf,
-        disk: Disk,
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
-        let BuildOptions { replace, sync, .. } = options;
-        let begin = move || Folder::begin(&path, disk, replace, sync);
+        let own = options.clone();
+        let begin = move || local::begin(&path, &own);
         let folder = crate::source::hop(Op::Write, begin).await??;
-        Ok(Self::at(Site::Local(Arc::new(folder)), &options, true))
+        let by_file = folder.lock().is_by_file();
+        let build = Self::at(Site::Local(Arc::new(folder)), &options, true);
+        if by_file {
+            build.0.notices.add(Notice::NoFileLocks);
+        }
+        Ok(build)
     }
 
-    /// Takes part in building a store in a directory, with every call to the system going through `disk`.
+    /// Takes part in building a store in a directory.
     ///
     /// # Errors
     ///
@@ -332,11 +340,26 @@ impl Build {
     pub(crate) async fn join_folder(
         path: std::path::PathBuf,
         work: std::path::PathBuf,
-        disk: Disk,
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
-        let BuildOptions { replace, sync, .. } = options;
-        let join = move || Work::join(&path, &work, disk, replace, sync);
+        let own = options.clone();
+        let join = move || {
+            let look = zvf_publish::resolve_target(&path)
+                .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
+            if look.map_err(|error| StoreError::io(Op::Open, error))? {
+                let rule = "the one of the plan: remove the folder of the plan to begin anew";
+                let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
+                let found = "another: it was published, and removed or replaced since";
+                return Err(StoreError::refused(
+                    class,
+                    Op::Open,
+                    "store of tasks",
+                    expected,
+                    found,
+                ));
+            }
+            local::join(&path, &work, &own)
+        };
         let work = crate::source::hop(Op::Write, join).await??;
         Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
     }
@@ -383,6 +406,40 @@ impl Build {
             notices: Notices::default(),
             declared: Declared::default(),
         }))
+    }
+
+    /// The lock of the store in a directory of this machine, for whoever looks at what it will replace: to be taken
+    /// before, and given on in [`BuildOptions::lock`]. `None` below a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`] while another process changes the store; otherwise when the place cannot be written.
+    #[cfg(feature = "local")]
+    pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+        Ok(Some(TargetLock::acquire(disk, &path)?))
+    }
+
+    /// Refuses `source` when it is the store that is replaced and is no longer as it was opened.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`].
+    pub fn check_source(&self, source: &crate::open::Store) -> Result<(), StoreError> {
+        #[cfg(feature = "local")]
+        if let (Site::Local(staging), Some(folder)) = (&self.0.place, source.local_folder())
+            && folder.path == staging.lock().target()
+        {
+            let same =
+                staging.identity().is_some_and(|now| now.is_node(folder.device, folder.inode));
+            let root = std::fs::read(folder.path.join(local::DOCUMENT));
+            if !same || root.is_ok_and(|root| root != source.root_json()) {
+                let found = "one that was changed meanwhile".to_owned();
+                return Err(zvf_publish::PublishError::Changed { found }.into());
+            }
+        }
+        let _remote_ones_are_not_replaced = source;
+        Ok(())
     }
 
     /// An array over the chunk grid at `path`: cells in any order, from any thread.
@@ -522,16 +579,25 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
+                let known = self.documented_nodes();
                 let publish = move || {
-                    folder.put_root(&key, &root)?;
-                    folder.publish()
+                    folder.put_again(key.as_str(), &root)?;
+                    check::check_store(folder.path(), &root, &|key| known.contains(key))?;
+                    Ok::<(), StoreError>(folder.publish()?)
                 };
                 crate::source::hop(Op::Publish, publish).await?
             }
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                crate::source::hop(Op::Publish, move || work.publish(&key, root)).await?
+                let known = self.documented_nodes();
+                let publish = move || {
+                    if !work.is_published()? {
+                        check::check_store(&work.path(), &root, &|key| known.contains(key))?;
+                    }
+                    Ok::<(), StoreError>(work.publish(root)?)
+                };
+                crate::source::hop(Op::Publish, publish).await?
             }
             Site::Remote(uploads) => {
                 if uploads.publish(&key, &root).await? == Created::Looked {
@@ -564,9 +630,9 @@ impl Build {
     pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
         let put = match &self.0.place {
             #[cfg(feature = "local")]
-            Site::Local(folder) => folder.put(&key, &parts),
+            Site::Local(folder) => local::put(folder, &key, &parts),
             #[cfg(feature = "local")]
-            Site::Common(work) => work.put(&key, &parts),
+            Site::Common(work) => work.put(key.as_str(), &parts).map_err(StoreError::from),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
         put.inspect_err(|error| {
@@ -609,7 +675,7 @@ impl Build {
                     let mut lost = objects;
                     let mut fault = None;
                     lost.retain(|key| {
-                        let there = work.has(key).map_err(|e| StoreError::io(Op::Read, e));
+                        let there = work.has(key.as_str()).map_err(|e| StoreError::io(Op::Read, e));
                         let there = there.map_err(|error| error.with_key(key));
                         !there.unwrap_or_else(|error| fault.replace(error).is_none())
                     });
@@ -643,6 +709,12 @@ impl Build {
         }
         nodes.insert(key.clone(), state);
         Ok(key)
+    }
+
+    /// The nodes that this build has written or taken over.
+    #[cfg(feature = "local")]
+    fn documented_nodes(&self) -> BTreeSet<Key> {
+        locked(&self.0.nodes).keys().cloned().collect()
     }
 
     /// Takes the names of nodes whose documents are copied.

@@ -125,6 +125,7 @@ impl Rearrangement {
         mut told: impl FnMut(&Moved),
     ) -> Result<Moved, StoreError> {
         Self::check(store)?;
+        build.check_source(store)?;
         let objects = store.objects("").await?;
         let mut moved = Moved::default();
         let mut arranged = BTreeSet::new();

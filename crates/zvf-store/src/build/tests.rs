@@ -213,12 +213,14 @@ async fn nothing_is_seen_before_it_is_whole() {
     let build = begin(&at).await.unwrap();
     small(&build, b"abc").await;
     assert!(!at.exists());
-    let busy = begin(&at).await.unwrap();
-    assert_eq!(names(at.parent().unwrap()).len(), 2, "each build has scratch of its own");
+    let late = begin(&at).await.unwrap_err();
+    assert_eq!((late.class(), late.class().exit_code()), (Class::Conflict, 6));
+    let text = "Conflict, store: expected nobody else at work on it, found another process that changes it (lock \
+                .a.zv.zvf-lock)";
+    assert_eq!(late.to_string(), text);
     build.publish(&root()).await.unwrap();
     assert!(at.join("zarr.json").is_file());
-    let late = busy.publish(&root()).await.unwrap_err();
-    assert_eq!((late.class(), late.op()), (Class::AlreadyExists, Op::Publish));
+    assert_eq!(begin(&at).await.unwrap_err().class(), Class::AlreadyExists);
     assert_eq!(names(at.parent().unwrap()), ["a.zv"]);
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"abc");
 }
@@ -250,11 +252,11 @@ async fn the_dead_are_cleared_away_and_the_living_are_not() {
     fs::create_dir(here.path().join(".a.zv.zvf-build-without")).unwrap();
     fs::create_dir(here.path().join(".b.zv.zvf-build-other")).unwrap();
     let living = begin(&here.path().join("a.zv")).await.unwrap();
-    let build = begin(&here.path().join("a.zv")).await.unwrap();
+    assert_eq!(begin(&here.path().join("a.zv")).await.unwrap_err().class(), Class::Conflict);
     let left = names(here.path());
-    assert_eq!(left.len(), 3, "{left:?}");
+    assert_eq!(left.len(), 3, "the lock, its scratch, and another store's: {left:?}");
     assert!(left.iter().any(|name| name == ".b.zv.zvf-build-other"));
-    drop((living, build));
+    drop(living);
     assert_eq!(names(here.path()), [".b.zv.zvf-build-other"]);
 }
 
@@ -284,7 +286,7 @@ async fn a_store_is_replaced_in_one_step() {
     }
     // Where names cannot change places, in two steps.
     let disk = Disk::default().without_exchange();
-    let build = Build::in_folder(at.clone(), disk, replacing()).await.unwrap();
+    let build = Build::in_folder(at.clone(), BuildOptions { disk, ..replacing() }).await.unwrap();
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
@@ -308,7 +310,8 @@ async fn what_may_not_be_built_over_is_told() {
     let path = |name: &str| here.path().join(name);
     fs::write(path("file"), "").unwrap();
     fs::create_dir_all(path("full/x")).unwrap();
-    fs::create_dir_all(path("journaled.zvf")).unwrap();
+    fs::create_dir_all(path("journaled.zvf/log")).unwrap();
+    fs::create_dir_all(path("journaled.zvf/repair-1")).unwrap();
     fs::create_dir(path("journaled")).unwrap();
     fs::write(path("journaled/zarr.json"), "").unwrap();
     fs::create_dir(path("empty")).unwrap();
@@ -337,6 +340,70 @@ async fn what_may_not_be_built_over_is_told() {
     assert!(path("empty/zarr.json").is_file());
     let left = names(here.path());
     assert_eq!(left, ["empty", "file", "full", "journaled", "journaled.zvf"]);
+}
+
+#[tokio::test]
+async fn what_a_repair_kept_is_in_nobodys_way() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("a");
+    let build = begin(&at).await.unwrap();
+    small(&build, b"old").await;
+    build.publish(&root()).await.unwrap();
+    fs::create_dir_all(here.path().join("a.zvf/repair-1")).unwrap();
+    fs::write(at.join("notes.txt"), "mine").unwrap();
+    let build = Build::begin(at.to_str().unwrap(), replacing()).await.unwrap();
+    small(&build, b"new").await;
+    build.publish(&root()).await.unwrap();
+    assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"new");
+    assert_eq!(fs::read(at.join("notes.txt")).unwrap(), b"mine");
+}
+
+#[tokio::test]
+async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_was_read() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("a");
+    let address = at.to_str().unwrap();
+    let build = begin(&at).await.unwrap();
+    small(&build, b"old").await;
+    build.publish(&root()).await.unwrap();
+    let source = Store::open(address, Default::default()).await.unwrap();
+    let other = begin(&here.path().join("b")).await.unwrap();
+    other.check_source(&source).unwrap();
+    let build = Build::begin(address, replacing()).await.unwrap();
+    build.check_source(&source).unwrap();
+    small(&build, b"new").await;
+    build.publish(&root()).await.unwrap();
+    let late = Build::begin(address, replacing()).await.unwrap();
+    let error = late.check_source(&source).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Conflict, store: expected what was there at the beginning, found one that was changed meanwhile"
+    );
+    drop(late);
+    // Changed by a program that knows nothing of locks.
+    let late = Build::begin(address, replacing()).await.unwrap();
+    small(&late, b"newer").await;
+    let mut text = fs::read(at.join("zarr.json")).unwrap();
+    text.push(b' ');
+    fs::write(at.join("zarr.json"), &text).unwrap();
+    assert_eq!(late.publish(&root()).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(fs::read(at.join("zarr.json")).unwrap(), text);
+    assert_eq!(names(here.path()), ["a"]);
+}
+
+#[tokio::test]
+async fn a_file_stands_for_a_lock_where_there_is_none() {
+    let here = tempfile::tempdir().unwrap();
+    let at = here.path().join("a");
+    let disk = Disk::default().without_locks();
+    let own = BuildOptions { disk, ..options() };
+    let build = Build::in_folder(at.clone(), own.clone()).await.unwrap();
+    assert_eq!(build.notices(), [Notice::NoFileLocks]);
+    let busy = Build::in_folder(at.clone(), own).await.unwrap_err();
+    assert_eq!(busy.class(), Class::Conflict);
+    small(&build, b"x").await;
+    build.publish(&root()).await.unwrap();
+    assert_eq!(names(here.path()), ["a"]);
 }
 
 #[tokio::test]

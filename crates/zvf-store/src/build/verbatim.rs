@@ -21,6 +21,7 @@ use crate::codec::{self, Codecs, Coding, Packing, swap, transpose};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::layout::name_chunk;
 use crate::num::{to_u64, to_usize};
 
 /// An array being written under a document that is given.
@@ -237,11 +238,7 @@ impl VerbatimArray {
     }
 
     fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
-        let mut key = self.key.child("c")?;
-        for index in index {
-            key = key.child(&index.to_string())?;
-        }
-        Ok(key)
+        self.key.below(&name_chunk(self.doc.chunk_key_encoding, index))
     }
 
     fn misfit(&self, rule: &'static str) -> StoreError {

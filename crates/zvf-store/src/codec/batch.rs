@@ -1,22 +1,26 @@
 //! Many chunks undone at once, on as many threads as pay.
 //!
 //! A chunk of a few kilobytes is undone before another thread has woken up, so small batches stay
-//! where they are. Large ones are spread over the current rayon pool; inside a tokio runtime they
-//! leave the thread that polls, in one hop.
+//! where they are. Large ones are shared out to threads of their own: inside a tokio runtime to its
+//! blocking threads, in one hop, otherwise to threads that end with the batch. They never enter the
+//! caller's rayon pool. Its workers may all be waiting for this very batch, and a worker that waits
+//! runs other tasks meanwhile, which may wait for what this one is about to hand over.
 //!
 //! A chunk that grows beyond what ordinary data does, or beyond the share of a thread, waits until all
-//! others are done, and these then go one after the other, under one allowance together: however many
-//! bombs a batch holds, one of them at a time takes memory.
+//! others are done, and these then go one after the other: however many bombs a batch holds, one of
+//! them at a time takes memory. What they hold beyond ordinary data is counted against one allowance
+//! of the batch; what ordinary data of their length may hold is not.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rayon::prelude::*;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
 use zvf_format::{Class, Expected, Found};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
-use crate::num::to_u64;
+use crate::num::{to_u64, to_usize};
 
 /// How much may be decoded.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,16 @@ pub(crate) struct Caps {
     pub(crate) chunk: u64,
     /// The most that each of several threads may make at once.
     pub(crate) thread: u64,
+    /// The most that all chunks of a batch may hold together beyond what ordinary data of their stored
+    /// lengths does.
+    pub(crate) batch: u64,
+}
+
+impl Caps {
+    /// For a chunk whose length is known exactly, so that there is nothing to guess and nothing to share.
+    pub(crate) const fn exactly(chunk: u64) -> Self {
+        Self { chunk, thread: chunk, batch: u64::MAX }
+    }
 }
 
 /// One chunk to undo.
@@ -36,10 +50,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What ordinary data of this length holds at most, as far as several threads may make it at once.
-    fn plausible(&self) -> u64 {
+    /// What ordinary data of this length holds at most.
+    fn ordinary(&self) -> u64 {
         let most = to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALL);
-        most.min(self.caps.thread).min(self.caps.chunk)
+        most.min(self.caps.chunk)
+    }
+
+    /// As much of it as several threads may make at once.
+    fn plausible(&self) -> u64 {
+        self.ordinary().min(self.caps.thread)
     }
 
     fn undo(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
@@ -69,21 +88,36 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
         return undone;
     }
     let places = late.clone();
-    let one_by_one = move |_, scratch: &mut Scratch| {
-        let mut left = places.iter().filter_map(|&place| Some(jobs.get(place)?.caps.chunk)).max();
-        let undo = |&place: &usize| {
-            let job = jobs.get(place).ok_or_else(stopped)?;
-            let undone = job.undo(job.caps.chunk.min(left.unwrap_or(0)), scratch)?;
-            left = left.map(|left| left.saturating_sub(to_u64(undone.len())));
-            Ok(undone)
-        };
-        places.iter().map(undo).collect::<Vec<_>>()
-    };
+    let one_by_one = move |_, scratch: &mut Scratch| undo_late(&jobs, &places, scratch);
     let undone_late = spread(vec![()], u64::MAX, one_by_one).await.into_iter().flatten();
     for (place, late) in late.into_iter().zip(undone_late) {
         if let Some(slot) = undone.get_mut(place) {
             *slot = late;
         }
+    }
+    undone
+}
+
+/// What those of `jobs` at `places` held, one after the other, under one allowance.
+fn undo_late(
+    jobs: &[Job],
+    places: &[usize],
+    scratch: &mut Scratch,
+) -> Vec<Result<Bytes, StoreError>> {
+    let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(stopped));
+    let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default();
+    let mut undone = Vec::with_capacity(places.len());
+    for job in late() {
+        undone.push(job.and_then(|job| {
+            let ordinary = job.ordinary();
+            // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
+            let cap = job.caps.chunk.min(ordinary.saturating_add(left));
+            let bytes = job.undo(cap, scratch)?;
+            // A chunk may well hold less than ordinary data could: then it takes nothing.
+            let beyond = to_u64(bytes.len()).saturating_sub(ordinary);
+            left = left.saturating_sub(beyond); // `cap` kept it below
+            Ok(bytes)
+        }));
     }
     undone
 }
@@ -95,34 +129,76 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     run: impl Fn(I, &mut Scratch) -> T + Send + Sync + 'static,
 ) -> Vec<T> {
     if work < WORTH_A_THREAD {
-        return here(items, run);
+        return run_here(items, run);
     }
-    match tokio::runtime::Handle::try_current() {
-        Err(_no_runtime) => on_the_pool(items, run),
-        Ok(runtime) => match runtime.spawn_blocking(move || on_the_pool(items, run)).await {
-            Ok(done) => done,
+    let threads = rayon::current_num_threads().min(to_usize(work / WORTH_A_THREAD));
+    let threads = threads.min(items.len());
+    let Ok(runtime) = Handle::try_current() else {
+        if threads < 2 {
+            return run_here(items, run);
+        }
+        let queue = Queue::new(items, run);
+        return in_order(std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| queue.drain())).collect();
+            let mut done = vec![queue.drain()];
+            for other in others {
+                match other.join() {
+                    Ok(more) => done.push(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        }));
+    };
+    let queue = Arc::new(Queue::new(items, run));
+    let hops = (0..threads.max(1)).map(|_| {
+        let queue = Arc::clone(&queue);
+        runtime.spawn_blocking(move || queue.drain())
+    });
+    let mut done = Vec::with_capacity(threads);
+    for joined in join_all(hops).await {
+        match joined {
+            Ok(part) => done.push(part),
             Err(stopped) => match stopped.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime is going down, and this future with it: nobody will poll it again.
                 Err(_cancelled) => std::future::pending().await,
             },
-        },
+        }
+    }
+    in_order(done)
+}
+
+/// Items that several threads take one after the other.
+struct Queue<I, F> {
+    items: Mutex<std::iter::Enumerate<std::vec::IntoIter<I>>>,
+    run: F,
+}
+
+impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
+    fn new(items: Vec<I>, run: F) -> Self {
+        Self { items: Mutex::new(items.into_iter().enumerate()), run }
+    }
+
+    /// Runs items until there are no more; what came of each, with its place.
+    fn drain(&self) -> Vec<(usize, T)> {
+        let mut scratch = Scratch::default();
+        let next = || self.items.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let run = |(place, item)| (place, (self.run)(item, &mut scratch));
+        std::iter::from_fn(next).map(run).collect()
     }
 }
 
-fn here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
+/// What the threads made, by place.
+fn in_order<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
+    let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, made)| made).collect()
+}
+
+fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
     let mut scratch = Scratch::default();
     items.into_iter().map(|item| run(item, &mut scratch)).collect()
-}
-
-fn on_the_pool<I: Send, T: Send>(
-    items: Vec<I>,
-    run: impl Fn(I, &mut Scratch) -> T + Sync,
-) -> Vec<T> {
-    if items.len() < 2 {
-        return here(items, run);
-    }
-    items.into_par_iter().map_init(Scratch::default, |scratch, item| run(item, scratch)).collect()
 }
 
 fn stopped() -> StoreError {
@@ -139,31 +215,92 @@ const SMALL: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Barrier, mpsc};
+    use std::time::Duration;
+
     use super::super::Step;
     use super::*;
 
-    #[test]
-    fn bombs_share_one_allowance_and_spare_the_rest() {
-        let chain = Arc::new(Chain::new(vec![Step::Zstd]));
-        let job = |plain: Vec<u8>| {
-            let stored = zstd::bulk::compress(&plain, 3).unwrap().into();
-            Job {
-                chain: Arc::clone(&chain),
-                stored,
-                caps: Caps { chunk: 5 << 20, thread: 1 << 20 },
-            }
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
+    }
+
+    fn zstd(plain: &[u8], caps: Caps) -> Job {
+        let stored = zstd::bulk::compress(plain, 3).unwrap().into();
+        Job { chain: Arc::new(Chain::new(vec![Step::Zstd])), stored, caps }
+    }
+
+    fn lengths(undone: &[Result<Bytes, StoreError>]) -> Vec<Result<usize, Class>> {
+        undone.iter().map(|u| u.as_ref().map(Bytes::len).map_err(StoreError::class)).collect()
+    }
+
+    /// Bytes that do not compress, so that they are a batch worth several threads.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut x = 1_u64;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x.to_le_bytes()[0]
         };
-        let jobs = vec![
-            job(vec![1; 4 << 20]),
-            job(b"small".to_vec()),
-            job(vec![2; 4 << 20]),
-            job(vec![3; 1 << 20]),
-        ];
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let undone = runtime.block_on(undo_many(jobs));
-        let lengths: Vec<_> =
-            undone.iter().map(|u| u.as_ref().map(Bytes::len).map_err(StoreError::class)).collect();
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn chunks_beyond_ordinary_share_one_allowance_and_spare_the_rest() {
+        const M: usize = 1 << 20;
         let limit = Err(Class::LimitExceeded);
-        assert_eq!(lengths, [Ok(4 << 20), Ok(5), limit, Ok(1 << 20)]);
+        let plain = [vec![1; 4 * M], b"small".to_vec(), vec![2; 4 * M], vec![3; M]];
+        for (batch, expected) in [
+            (u64::MAX, [Ok(4 * M), Ok(5), Ok(4 * M), Ok(M)]),
+            (9 << 20, [Ok(4 * M), Ok(5), Ok(4 * M), Ok(M)]),
+            (5 << 20, [Ok(4 * M), Ok(5), limit, Ok(M)]),
+            (4 << 20, [Ok(4 * M), Ok(5), limit, limit]),
+        ] {
+            let caps = Caps { chunk: 5 << 20, thread: 1 << 20, batch };
+            let jobs = plain.iter().map(|plain| zstd(plain, caps)).collect();
+            let undone = runtime().block_on(undo_many(jobs));
+            assert_eq!(lengths(&undone), expected, "{batch}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_thread_takes_nothing_of_the_allowance() {
+        // Each chunk is larger than a thread may make, and none is beyond ordinary.
+        let caps = Caps { chunk: 1 << 20, thread: 4 << 10, batch: 0 };
+        let plain = noise(100 << 10);
+        let jobs = (0..6).map(|_| zstd(&plain, caps)).collect();
+        let undone = runtime().block_on(undo_many(jobs));
+        assert!(undone.iter().all(|u| u.as_ref().is_ok_and(|bytes| bytes[..] == plain[..])));
+    }
+
+    #[test]
+    fn answers_keep_their_order_with_and_without_a_runtime() {
+        let items: Vec<usize> = (0..1000).collect();
+        let run = |item: usize, _: &mut Scratch| item * 2;
+        let expected: Vec<usize> = (0..1000).map(|item| item * 2).collect();
+        assert_eq!(runtime().block_on(spread(items.clone(), u64::MAX, run)), expected);
+        assert_eq!(futures_executor::block_on(spread(items, u64::MAX, run)), expected);
+    }
+
+    #[test]
+    fn workers_of_a_pool_that_all_wait_for_a_batch_get_it() {
+        let (done, finished) = mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+            let runtime = runtime.unwrap();
+            let plain = noise(100 << 10);
+            let workers = rayon::current_num_threads();
+            let all_wait = Barrier::new(workers);
+            rayon::broadcast(|_| {
+                all_wait.wait();
+                let jobs = (0..8).map(|_| zstd(&plain, Caps::exactly(100 << 10))).collect();
+                let undone = runtime.block_on(undo_many(jobs));
+                assert!(undone.iter().all(Result::is_ok));
+            });
+            done.send(workers).unwrap();
+        });
+        // A batch takes milliseconds; this only ends a test that hangs.
+        finished.recv_timeout(Duration::from_secs(120)).expect("the pool is stuck");
     }
 }

@@ -33,8 +33,6 @@ pub(crate) use batch::{Caps, Job, spread, undo_many};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::Codecs;
-#[cfg(feature = "local")]
-pub(crate) use encode::join;
 pub(crate) use encode::{Encoder, len};
 pub(crate) use order::{swap, transpose, untranspose};
 
@@ -125,17 +123,25 @@ impl Chain {
 impl Step {
     fn undo(&self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
         match self {
-            Self::Blosc => Ok(blosc::decode(scratch.blosc(cap), &bytes)?.into()),
+            Self::Blosc => Ok(fitted(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
                 bytes.truncate(checksum::verified(&bytes)?);
                 Ok(bytes)
             }
-            Self::Gzip => Ok(gzip::decode(&bytes, cap)?.into()),
-            Self::Zstd => Ok(scratch.zstd.decode(&bytes, cap)?.into()),
+            Self::Gzip => Ok(fitted(gzip::decode(&bytes, cap)?)),
+            Self::Zstd => Ok(fitted(scratch.zstd.decode(&bytes, cap)?)),
             #[cfg(feature = "more-codecs")]
             Self::More(more) => more.undo(&bytes),
         }
     }
+}
+
+/// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
+fn fitted(mut decoded: Vec<u8>) -> Bytes {
+    if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
+        decoded.shrink_to_fit();
+    }
+    decoded.into()
 }
 
 /// What decoders keep from one chunk to the next.

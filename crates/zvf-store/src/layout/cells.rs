@@ -103,7 +103,8 @@ impl CellsCore {
                     return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
                 }
                 let shards = Shards::of(doc, coding.index)?;
-                Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
+                let names = doc.chunk_key_encoding;
+                Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
             .map_err(|error| error.with_key(key));
         let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());

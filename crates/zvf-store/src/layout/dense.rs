@@ -18,15 +18,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, GroupDoc, Object};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
 use super::fill::fill_item;
 use super::grid::{Grid, bytes_of, filled};
 use super::packed::PackedDense;
 use super::shard::Shards;
 use super::tiny::flat;
-use super::zarr::{Stored, ZarrArray};
-use crate::codec::{Coding, Packing, swap, untranspose};
+use super::zarr::{Place, Stored, ZarrArray};
+use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
@@ -59,9 +59,10 @@ pub struct Dense {
 pub(crate) struct DenseCore {
     key: Key,
     attributes: Object,
-    dtype: Dtype,
-    grid: Grid,
-    fill: Box<[u8]>, // one item
+    dtype: Dtype,             // as handed out
+    grid: Grid,               // as stored
+    fill: Box<[u8]>,          // one item, as stored
+    texts: Option<Box<[u8]>>, // where items are padded bytes: the fill as handed out, in UTF-32
     body: Body,
 }
 
@@ -89,21 +90,28 @@ struct Chunked {
 impl DenseCore {
     /// The array of `doc` under `key`.
     pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
-        let DataTypeKind::Fixed(dtype) = doc.data_type.kind() else {
-            let expected = Expected::Rule("items of one size");
-            let found = Found::Text("another data type");
-            let what = "data_type of a standalone array";
-            return Err(
-                StoreError::refused(Class::BadTag, Op::Parse, what, expected, found).with_key(key)
-            );
+        let (dtype, width) = match doc.data_type.kind() {
+            DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
+            DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
+            DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
+                let expected = Expected::Rule("items of one size");
+                let found = Found::Text("another data type");
+                let what = "data_type of a standalone array";
+                return Err(StoreError::refused(Class::BadTag, Op::Parse, what, expected, found)
+                    .with_key(key));
+            }
         };
         let (shape, chunk) = (doc.shape.as_slice().into(), doc.inner_chunk_shape().into());
-        let grid = Grid { shape, chunk, width: dtype.size };
-        let fill = fill_item(doc.fill_value.fill(), *dtype);
+        let grid = Grid { shape, chunk, width };
+        let mut fill = fill_item(doc.fill_value.fill(), dtype);
+        let texts = (width != dtype.size).then(|| {
+            let stored = vec![0; to_usize(width)].into();
+            std::mem::replace(&mut fill, stored)
+        });
         if let Source::Pack(pack) = &shared.source {
             let body = Body::Packed(PackedDense::open(pack, key, &grid)?);
             let (key, attributes) = (key.clone(), doc.attributes.clone());
-            return Ok(Self { key, attributes, dtype: *dtype, grid, fill, body });
+            return Ok(Self { key, attributes, dtype, grid, fill, texts, body });
         }
         let body = Coding::of(doc)
             .and_then(|coding| {
@@ -115,16 +123,18 @@ impl DenseCore {
                     ));
                 };
                 let shards = Shards::of(doc, coding.index)?;
-                let array = ZarrArray { key: key.clone(), chain: coding.chain, shards };
+                let (key, names) = (key.clone(), doc.chunk_key_encoding);
+                let array = ZarrArray { key, names, chain: coding.chain, shards };
                 Ok(Chunked { array, id: shared.new_id(), order, big_endian })
             })
             .map_err(|error| error.with_key(key));
         Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
-            dtype: *dtype,
+            dtype,
             grid,
             fill,
+            texts,
             body: Body::Chunked(body),
         })
     }
@@ -133,12 +143,15 @@ impl DenseCore {
     pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
-        // Links of composite stores say nothing of their type, which is always this.
+        let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
         let stored = match text {
             Some(text) => {
                 Dtype::parse(text).map_err(|error| StoreError::from(error).with_key(key))?
             }
-            None => Dtype::INT64,
+            // Links of composite stores never state their type.
+            None if is_links => Dtype::INT64,
+            // Writers that leave out the type of an attribute mean this one.
+            None => Dtype::FLOAT32,
         };
         let Some(shape) = flat_shape(&attributes) else {
             let expected = Expected::Rule("an array, or a group that says its shape");
@@ -156,6 +169,7 @@ impl DenseCore {
             dtype,
             grid: Grid { shape: shape.into(), chunk, width: dtype.size },
             fill: vec![0; to_usize(dtype.size)].into(),
+            texts: None,
             body: Body::Flat {
                 data: key.child("data")?,
                 mask,
@@ -210,7 +224,7 @@ impl Dense {
     /// The item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
-        &self.core.fill
+        self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
     /// All rows, back to back.
@@ -231,11 +245,23 @@ impl Dense {
     /// or does not decode to what the shape says.
     pub async fn rows(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let bytes = self.check(&range)?;
+        let stored = self.stored_rows(&range, bytes).await?;
+        if self.core.texts.is_none() {
+            return Ok(stored);
+        }
+        let row_items = self.core.grid.shape.get(1..).unwrap_or_default().iter().product();
+        widened(&stored, to_usize(self.core.grid.width))
+            .map(Bytes::from)
+            .map_err(|item| self.not_text(range.start, row_items, item))
+    }
+
+    /// The rows `range` as they are stored, which are `bytes` bytes.
+    async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         match &self.core.body {
-            Body::Flat { .. } => self.flat_rows(&range).await,
-            Body::Packed(packed) => packed.rows(&self.core.grid, &range, bytes).await,
+            Body::Flat { .. } => self.flat_rows(range).await,
+            Body::Packed(packed) => packed.rows(&self.core.grid, range, bytes).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
-            Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, &range, bytes).await,
+            Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, range, bytes).await,
         }
     }
 
@@ -245,15 +271,23 @@ impl Dense {
     ///
     /// As [`rows`](Self::rows).
     pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
-        let row = self.check(&(0..0)).and(self.row_bytes())?;
+        let row = self.row_bytes()?.saturating_mul(self.expansion());
         let total = row.checked_mul(to_u64(places.len()));
         self.check_total(total)?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
             return Err(self.past_the_end(past.saturating_add(1)));
         }
+        if let Body::Chunked(Ok(chunked)) = &self.core.body
+            && self.is_read_by_range(chunked)
+            && self.core.grid.chunk_bytes().is_some_and(|bytes| bytes > WORTH_A_WHOLE_READ)
+        {
+            return self.take_by_range(chunked, places, row).await;
+        }
         let mut out = Vec::with_capacity(to_usize(total.unwrap_or(0)));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
-        let step = self.core.grid.chunk_rows().max(1);
+        // The rows of a chunk, or as many of them as may be held at once.
+        let most = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
+        let step = self.core.grid.chunk_rows().min(most).max(1);
         for &place in places {
             let start = place.saturating_sub(place.checked_rem(step).unwrap_or(0));
             let bytes = match &held {
@@ -313,7 +347,26 @@ impl Dense {
             )
             .with_key(&self.core.key));
         };
-        self.check_total(self.row_bytes()?.checked_mul(rows))
+        let bytes = self.row_bytes()?.checked_mul(rows);
+        self.check_total(bytes.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
+        Ok(bytes.unwrap_or(u64::MAX)) // below the limit that was checked
+    }
+
+    /// How many bytes are handed out for each that is stored.
+    fn expansion(&self) -> u64 {
+        if self.core.texts.is_some() { UTF32_UNIT } else { 1 }
+    }
+
+    /// The fault of item `item` of the rows from `first`, which have `row_items` items each.
+    fn not_text(&self, first: u64, row_items: u64, item: usize) -> StoreError {
+        let row = first.saturating_add(to_u64(item).checked_div(row_items).unwrap_or(0));
+        let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
+        let found = Found::Text("other bytes");
+        let error =
+            StoreError::refused(Class::BadTag, Op::Decode, "text of a row", expected, found);
+        let bytes = self.core.grid.row_bytes().unwrap_or(0);
+        let start = row.saturating_mul(bytes);
+        error.with_key(&self.core.key).with_span(start, start.saturating_add(bytes))
     }
 
     fn check_total(&self, bytes: Option<u64>) -> Result<u64, StoreError> {
@@ -380,15 +433,12 @@ impl Dense {
             return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
         let few = bytes.saturating_mul(4) < chunk_bytes.saturating_mul(to_u64(touched.len()));
-        if few
-            && self.core.grid.is_row_wise()
-            && chunked.order.is_none()
-            && chunked.array.chain.is_empty()
-        {
+        let too_large = chunk_bytes > self.shared.chunk_cap();
+        if (few || too_large) && self.is_read_by_range(chunked) {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
         }
-        let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
         if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
+            let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
             let [Ok(Some(chunk))] = chunks.as_slice() else {
                 return match chunks.into_iter().next() {
                     Some(Err(error)) => Err(error),
@@ -402,12 +452,78 @@ impl Dense {
             return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
         }
         let mut out = filled(bytes, &self.core.fill);
-        for (index, chunk) in touched.iter().zip(chunks) {
-            if let Some(chunk) = chunk? {
-                self.core.grid.paste(&chunk, index, range, &mut out);
+        // Chunks may hold much beside the rows asked for.
+        let most = self.shared.chunk_cap().checked_div(chunk_bytes).unwrap_or(u64::MAX);
+        for some in touched.chunks(to_usize(most).max(1)) {
+            for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
+                if let Some(chunk) = chunk? {
+                    self.core.grid.paste(&chunk, index, range, &mut out);
+                }
             }
         }
         Ok(out.into())
+    }
+
+    /// Whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
+    fn is_read_by_range(&self, chunked: &Chunked) -> bool {
+        self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
+    }
+
+    /// The rows at `places`, each by its range: of large chunks that are stored as they are.
+    async fn take_by_range(
+        &self,
+        chunked: &Chunked,
+        places: &[u64],
+        row: u64,
+    ) -> Result<Bytes, StoreError> {
+        let grid = &self.core.grid;
+        let step = grid.chunk_rows().max(1);
+        let mut touched: Vec<u64> = places.iter().map(|place| place / step).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let beside = vec![0; grid.shape.len().saturating_sub(1)]; // a chunk holds whole rows
+        let indexes: Vec<Vec<u64>> =
+            touched.iter().map(|first| [&[*first], beside.as_slice()].concat()).collect();
+        let found = chunked.array.places(&self.shared.source, &indexes).await;
+        let mut gets = Vec::with_capacity(places.len());
+        let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
+        for place in places {
+            let at = touched.binary_search(&(place / step)).ok().and_then(|at| found.get(at));
+            let chunk = match at {
+                Some(Ok(chunk)) => chunk.as_ref(),
+                Some(Err(error)) => return Err(error.clone()),
+                None => None,
+            };
+            if let Some(chunk) = chunk {
+                let start = (place % step).saturating_mul(row); // inside the chunk
+                let get = chunk.part(&(start..start.saturating_add(row)));
+                gets.push(get.ok_or_else(|| self.short_chunk(chunk))?);
+            }
+            asked.push(chunk);
+        }
+        let mut answers = self.shared.source.read_many(&gets).await.into_iter();
+        let mut out = Vec::with_capacity(places.len().saturating_mul(to_usize(row)));
+        for chunk in asked {
+            let got = chunk.and_then(|chunk| Some((chunk, answers.next()?)));
+            match got.map(|(chunk, got)| Ok::<_, StoreError>((chunk, got?))).transpose()? {
+                Some((chunk, Some(got))) => {
+                    let expected = grid.chunk_bytes().unwrap_or(u64::MAX);
+                    self.check_len(&chunk.key, to_usize(chunk.total(&got)), expected)?;
+                    out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
+                }
+                Some((_, None)) | None => out.extend_from_slice(&filled(row, &self.core.fill)),
+            }
+        }
+        Ok(out.into())
+    }
+
+    /// The fault of a chunk that is shorter than its shape says.
+    fn short_chunk(&self, place: &Place) -> StoreError {
+        let expected = self.core.grid.chunk_bytes().unwrap_or(u64::MAX);
+        let (class, what) = (Class::CountMismatch, "bytes of a chunk");
+        let expected = Expected::Exactly(expected.into());
+        let found = Found::Text("fewer");
+        place.blame(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
     /// What each of the chunks holds, little-endian and in C order, through the cache.
@@ -422,7 +538,9 @@ impl Dense {
         let fetch = |missing: Vec<usize>| async move {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
+            // The shape says how much each chunk holds, and the caller asks for few enough of them.
             let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
+            let caps = Caps { batch: u64::MAX, ..caps };
             let chunks = chunked.array.chunks(&self.shared.source, &wanted, caps).await;
             chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
         };
@@ -483,18 +601,7 @@ impl Dense {
         for (place, index) in places.iter().zip(touched) {
             let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
             let get: Option<Get> = place.part(&part(index));
-            gets.push(get.ok_or_else(|| {
-                let what = "bytes of a chunk";
-                let expected = Expected::Exactly(chunk_bytes.into());
-                let found = Found::Text("fewer");
-                place.blame(StoreError::refused(
-                    Class::CountMismatch,
-                    Op::Decode,
-                    what,
-                    expected,
-                    found,
-                ))
-            })?);
+            gets.push(get.ok_or_else(|| self.short_chunk(place))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
         let mut out = filled(bytes, &self.core.fill);
@@ -520,6 +627,35 @@ impl Dense {
     }
 }
 
+/// The type that padded bytes are handed out as: as many characters as an item has bytes.
+fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError> {
+    if *doc.fill_value.fill() == Fill::Other {
+        let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
+        let found = Found::Text("another");
+        return Err(
+            StoreError::refused(Class::Unsupported, Op::Parse, what, expected, found).with_key(key)
+        );
+    }
+    let size = size.checked_mul(UTF32_UNIT).ok_or_else(|| {
+        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_UNIT, size).with_key(key)
+    })?;
+    Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
+}
+
+/// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
+/// first item that is no text otherwise.
+fn widened(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
+    let mut out = Vec::with_capacity(items.len().saturating_mul(4));
+    for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
+        let len = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last.saturating_add(1));
+        let text = item.get(..len).and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
+        let end = at.saturating_add(1).saturating_mul(size).saturating_mul(4);
+        out.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+        out.resize(end, 0);
+    }
+    Ok(out)
+}
+
 /// The shape that the attributes of a group of family A give.
 fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     let number = |key| attributes.get(key).and_then(serde_json::Value::as_u64);
@@ -532,5 +668,32 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
+/// A chunk of more bytes than this is not read for single rows of it.
+const WORTH_A_WHOLE_READ: u64 = 8 << 20;
 /// Chunks that one read may touch.
 const MOST_CHUNKS: u64 = 1 << 20;
+/// Bytes of a character in UTF-32.
+const UTF32_UNIT: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padded_bytes_become_padded_characters() {
+        let wide = |text: &str, size: usize| {
+            let mut wide: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+            wide.resize(size * 4, 0);
+            wide
+        };
+        for (items, size, want) in [
+            (&b""[..], 3, Ok(Vec::new())),
+            (b"ab\0\0\0\0xyz", 3, Ok([wide("ab", 3), wide("", 3), wide("xyz", 3)].concat())),
+            ("é\0".as_bytes(), 3, Ok(wide("é", 3))),
+            (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
+            (b"ok\xff\0", 2, Err(1)),
+        ] {
+            assert_eq!(widened(items, size), want, "{items:?}");
+        }
+    }
+}

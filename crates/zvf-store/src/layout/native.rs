@@ -21,6 +21,7 @@ use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
 use zvf_metadata::KeyList;
 
+use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
 use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
@@ -186,9 +187,16 @@ impl Native {
             );
         }
         let mut indexes = Vec::new();
-        for (object, size) in shared.source.list(&key.child("c")?).await? {
-            let below = object.as_str().get(key.as_str().len().saturating_add(1)..);
-            let Some(path) = below.and_then(|path| ChunkPath::parse(path).ok()) else { continue };
+        let folder = match chunk_folder(array.names) {
+            Some(folder) => key.child(folder)?,
+            None => key.clone(),
+        };
+        for (object, size) in shared.source.list(&folder).await? {
+            // The root has no name, and no slash after it.
+            let before = if key.is_root() { 0 } else { key.as_str().len().saturating_add(1) };
+            let name = object.as_str().get(before..);
+            let path = name.and_then(|name| parse_chunk_name(array.names, name));
+            let Some(path) = path else { continue };
             match &array.shards {
                 // Eight bytes frame nothing; what is compressed is not looked into.
                 None if array.chain.is_empty() && size == EMPTY_CELL => {}

@@ -103,7 +103,8 @@ impl RowsCore {
                     return Err(StoreError::unsupported(Op::Decode, "codec of rows", "bytes"));
                 }
                 let shards = Shards::of(doc, coding.index)?;
-                Ok(ZarrArray { key: key.clone(), chain: coding.chain, shards })
+                let names = doc.chunk_key_encoding;
+                Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
             .map_err(|error| error.with_key(key));
         Ok(Self {

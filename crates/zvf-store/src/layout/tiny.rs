@@ -22,6 +22,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 
+use super::names::name_chunk;
 use super::table::KeyTable;
 use crate::codec::{Coding, Job, Packing, undo_many};
 use crate::docs::document;
@@ -227,6 +228,16 @@ impl Flat {
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
         let fill = if let Fill::UInt(fill) = doc.fill_value.fill() { *fill } else { 0 };
         let fill = u8::try_from(fill).unwrap_or(0); // the document fits its type
+        // Both objects are asked for at once, before the document can say where the second one is.
+        if !doc.chunk_key_encoding.is_usual() {
+            let name = name_chunk(doc.chunk_key_encoding, &[0]);
+            let error = StoreError::unsupported(
+                Op::Parse,
+                "chunk_key_encoding of a small array: chunk",
+                &*name,
+            );
+            return Err(error.with_key(&document(key)?));
+        }
         let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {

@@ -7,13 +7,14 @@
 //! Not here: presence, caches, framing.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use zvf_metadata::ChunkKeyEncoding;
 
+use super::names::name_chunk;
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, undo_many};
 use crate::error::StoreError;
@@ -25,6 +26,7 @@ use crate::source::{Get, Got, Source, Version};
 #[derive(Debug)]
 pub(crate) struct ZarrArray {
     pub(crate) key: Key,
+    pub(crate) names: ChunkKeyEncoding,
     pub(crate) chain: Arc<Chain>,
     pub(crate) shards: Option<Shards>,
 }
@@ -125,11 +127,7 @@ impl ZarrArray {
 
     /// The name of the object at `index`: of a chunk, or of a shard.
     pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
-        let mut path = String::from("c");
-        for index in index {
-            let _ = write!(path, "/{index}"); // a string takes everything
-        }
-        self.key.below(&path)
+        self.key.below(&name_chunk(self.names, index))
     }
 
     /// What is stored of each of the chunks `wanted`, as it is stored.

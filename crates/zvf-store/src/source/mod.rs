@@ -24,7 +24,7 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
-pub(crate) use self::local::hop;
+pub(crate) use self::local::{OpenedFolder, hop};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
@@ -77,6 +77,16 @@ impl Source {
         }
     }
 
+    /// Whether reads go through the interface of object stores, which may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(_) => false,
+            Self::Remote(_) => true,
+            Self::Pack(pack) => pack.is_remote(),
+        }
+    }
+
     /// The directory `path` of this machine.
     pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
         #[cfg(feature = "local")]
@@ -114,6 +124,25 @@ impl Source {
             Self::Local(local) => local.check(),
             Self::Remote(_) => Ok(()),
             Self::Pack(pack) => pack.check(),
+        }
+    }
+
+    /// The source that has the address by now: another one only for a directory of this machine. A pack is
+    /// opened again by its file.
+    pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.reopen().map(Self::Local),
+            Self::Remote(_) | Self::Pack(_) => Ok(self.clone()),
+        }
+    }
+
+    /// Whether another store has the address by now, as far as that can be told without reading.
+    pub(crate) fn is_replaced(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => local.is_replaced(),
+            Self::Remote(_) | Self::Pack(_) => false,
         }
     }
 
@@ -269,6 +298,16 @@ pub(crate) struct Version {
 }
 
 impl Version {
+    /// Whether both may be of one file: only a file system tells where a file lies.
+    pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
+        #[cfg(feature = "local")]
+        if let (Some(one), Some(other)) = (&self.stamp, &other.stamp) {
+            return one.is_same_file(other);
+        }
+        let _ = other;
+        true
+    }
+
     /// When nothing but the size is known.
     pub(crate) const fn of_size(size: u64) -> Self {
         Self {

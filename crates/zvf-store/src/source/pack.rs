@@ -22,6 +22,7 @@ use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::num::{to_u64, to_usize};
+use crate::options::OpenOptions;
 use crate::tet::{TetDataset, TetFile};
 
 /// An open pack; cheap to clone.
@@ -36,6 +37,11 @@ struct Inner {
 }
 
 impl Pack {
+    /// Whether the file lies on a backend that may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.0.tet.is_remote()
+    }
+
     /// Reads directory and documents; nothing else is held, and no more than `max_bytes` at once.
     pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self, StoreError> {
         let tet = TetFile::open(file).await?;
@@ -62,6 +68,14 @@ impl Pack {
             }
         }
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
+    }
+
+    /// The pack that has the name by now; `None` when it is this one.
+    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
+        match self.0.tet.bytes().reopen(options).await? {
+            None => Ok(None),
+            Some(file) => Self::open(file, self.0.max_bytes).await.map(Some),
+        }
     }
 
     /// The file.

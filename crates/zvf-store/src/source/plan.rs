@@ -8,6 +8,7 @@
 //! Pure: no reading, no waiting.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_format::{Class, Expected, Found};
@@ -148,7 +149,17 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
         let found = crate::num::to_u64(found.saturating_sub(from));
         return Err(StoreError::changed(Change::Length { expected, found }));
     }
-    Ok(Got { bytes: read.bytes.slice(from..to), size: read.size, version: read.version.clone() })
+    let bytes = share(&read.bytes, from..to);
+    Ok(Got { bytes, size: read.size, version: read.version.clone() })
+}
+
+/// The part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
+/// than the part, the part does not pass for a buffer of its own ([`Bytes::is_unique`]), so that a cache
+/// keeps a copy instead.
+fn share(whole: &Bytes, range: Range<usize>) -> Bytes {
+    let part = whole.slice(range);
+    let beside = whole.len().saturating_sub(part.len());
+    if beside > part.len() / 8 { Bytes::from_owner(part) } else { part }
 }
 
 /// `error` with the object and the bytes that were asked of it.
@@ -212,6 +223,21 @@ mod tests {
                 .collect();
             let expected: Vec<_> = expected.into_iter().map(|(k, p)| (k.to_owned(), p)).collect();
             assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_small_part_of_a_large_reply_is_never_taken_for_a_buffer_of_its_own() {
+        for (part, unique) in [(0..100, true), (8..100, true), (0..10, false), (50..100, false)] {
+            let whole = Bytes::from((0..100).collect::<Vec<u8>>());
+            let expected: Vec<u8> = part.clone().map(|n| u8::try_from(n).unwrap()).collect();
+            let shared = share(&whole, part);
+            drop(whole);
+            assert_eq!(shared, expected);
+            assert_eq!(shared.is_unique(), unique);
+            let inner = shared.slice(1..);
+            drop(shared);
+            assert_eq!(inner.is_unique(), unique, "a part of the part");
         }
     }
 

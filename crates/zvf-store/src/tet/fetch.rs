@@ -156,8 +156,7 @@ pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, Stor
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {
         let raw = row.raw_byte_len();
-        let caps = Caps { chunk: raw, thread: raw };
-        Job { chain: Arc::clone(&chain), stored: stored.clone(), caps }
+        Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::exactly(raw) }
     };
     let undone = undo_many(packed.iter().map(job).collect()).await;
     let checked = packed.iter().zip(undone).map(|((row, _), undone)| {

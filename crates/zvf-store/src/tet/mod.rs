@@ -4,7 +4,7 @@
 //! open     the end, the prefix (superblock, directory, index), the JSON of a footer: copied, then checked
 //! select   -> plan -> raw tiles of a map or memory: runs copied out, nothing else read
 //!                     raw tiles elsewhere: the ranges that hold the runs, many at once
-//!                     zstd tiles: fetched, decoded on the rayon pool, runs copied out
+//!                     zstd tiles: fetched, decoded on several threads, runs copied out
 //! ```
 //!
 //! Opening looks at every row once; after that, a dataset is looked up through what was learned on its
@@ -114,6 +114,11 @@ impl TetFile {
                 }
             }
         }
+    }
+
+    /// Whether the file lies on a backend that may wait for a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.0.file.is_remote()
     }
 
     fn new(

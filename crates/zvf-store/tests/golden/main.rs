@@ -8,5 +8,6 @@ mod families;
 mod rearranged;
 mod requests;
 mod second;
+mod snapshot;
 mod uploads;
 mod walk;

@@ -320,10 +320,10 @@ impl BlockFile {
             let out = file.file().try_clone().map_err(failed)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }
-        let folder = NewFolder::create(path, replace)?;
-        let index = folder.temporary().join(super::frame::INDEX);
+        let folder = NewFolder::create(path, replace, super::frame::INDEX)?;
+        let index = folder.path().join(super::frame::INDEX);
         let out = OpenOptions::new().write(true).create_new(true).open(index).map_err(failed)?;
-        let writer = BlockWriter::begin(out, new, Some(folder.temporary().to_owned()))?;
+        let writer = BlockWriter::begin(out, new, Some(folder.path().to_owned()))?;
         Ok(Self { writer, place: Place::Sparse(folder) })
     }
 

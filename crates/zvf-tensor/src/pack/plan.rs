@@ -53,7 +53,9 @@ pub(super) async fn array(
         DataTypeKind::Fixed(_) => items(store, key, doc, options).await,
         DataTypeKind::VariableLengthBytes if is_cells(doc) => cells(store, key, doc, options).await,
         DataTypeKind::VariableLengthBytes if doc.rank() == 1 => rows(store, key, options).await,
-        DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
+        DataTypeKind::VariableLengthBytes
+        | DataTypeKind::PaddedBytes(_)
+        | DataTypeKind::Other(_) => {
             let (class, expected) =
                 (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
             let error = StoreError::refused(

@@ -87,16 +87,18 @@ impl TensorFile {
         Self::of_file(RangedFile::from_object_store(store, path, options).await?).await
     }
 
-    /// The file at `path`, mapped: it is immutable, on a local disk, and whoever makes a new version of it
-    /// renames it over the name, as writers here do.
+    /// The file at `path`, mapped, if nobody can write to it; `None` where somebody may: see
+    /// [`MappedFile::map_if_immutable`](zvf_store::map::MappedFile::map_if_immutable).
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[cfg(all(unix, feature = "map"))]
-    pub fn mapped_immutable(path: &std::path::Path) -> Result<Self, TensorError> {
-        let file = zvf_store::map::MappedFile::mapped_immutable(path)?;
-        now(Self::of_file(RangedFile::of_map(file)?))
+    pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>, TensorError> {
+        match zvf_store::map::MappedFile::map_if_immutable(path)? {
+            Some(file) => now(Self::of_file(RangedFile::of_map(file)?)).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// A file that is in memory.

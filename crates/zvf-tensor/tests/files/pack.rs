@@ -118,9 +118,14 @@ async fn packs_are_read_by_range_and_by_name() {
     }
     #[cfg(all(unix, feature = "map"))]
     {
-        let mapped = Store::open_mapped_immutable(&path, options).await.unwrap();
-        assert_same("mapped", &store, &mapped).await;
-        mapped.check_maps().unwrap();
+        for readonly in [false, true] {
+            let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+            permissions.set_readonly(readonly);
+            std::fs::set_permissions(&path, permissions).unwrap();
+            let opened = Store::open_mapped_if_immutable(&path, options.clone()).await.unwrap();
+            assert_same("read or mapped", &store, &opened).await;
+            opened.check_maps().unwrap();
+        }
     }
 }
 

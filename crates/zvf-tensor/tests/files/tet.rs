@@ -60,7 +60,16 @@ async fn everywhere(path: &Path) -> Vec<TensorFile> {
 
 #[cfg(all(unix, feature = "map"))]
 fn mapped(path: &Path) -> Option<TensorFile> {
-    Some(TensorFile::mapped_immutable(path).unwrap())
+    // A copy of its own: the file of the test may be written to.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("copy.tet");
+    fs::copy(path, &copy).unwrap();
+    assert!(TensorFile::map_if_immutable(&copy).unwrap().is_none());
+    let mut permissions = fs::metadata(&copy).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&copy, permissions).unwrap();
+    // Not every file system can say that nobody has it open.
+    TensorFile::map_if_immutable(&copy).unwrap()
 }
 
 #[cfg(not(all(unix, feature = "map")))]

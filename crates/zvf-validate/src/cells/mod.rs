@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
@@ -44,7 +45,7 @@ pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), S
     }
     let mut gathered = Gathered::new(&vertices, &plan);
     gathered.read(run, level, &plan, &keys).await?;
-    fewer(run, level, &vertices);
+    fewer(run, level, &vertices).await?;
     attribute_bins(run, level, &keys);
     gathered.settle(run, level, &plan);
     level.chunks = Arc::new(gathered.chunks);
@@ -300,21 +301,39 @@ fn chunks(
         .collect()
 }
 
-/// C35, C22: cells of chunks that have no rows.
-fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) {
-    let fragments = level.fragments.iter().map(|array| (array, &C35));
-    let columns = level.vertex_columns.iter().chain(&level.fragment_columns);
-    for (array, rule) in fragments.chain(columns.map(|array| (array, &C22))) {
-        for key in array.keys.iter().filter(|key| vertices.keys.find(key).is_none()) {
-            let finding = Finding::new(rule, &array.path).in_cell(&key);
-            run.add(finding.told(
-                "cell",
-                "one of a chunk that has rows",
-                "one of a chunk that has none",
-            ));
+/// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
+async fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) -> Result<(), Stop> {
+    let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
+        array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
+    };
+    let told = |rule, array: &ChunkArray, key: &ChunkKey| {
+        let (expected, found) = ("one of a chunk that has rows", "one of a chunk that has none");
+        Finding::new(rule, &array.path).in_cell(key).told("cell", expected, found)
+    };
+    if let Some(array) = &level.fragments {
+        for keys in extra(array).chunks(EXTRA) {
+            let (mut cells, _) = read(&[&array.cells], keys).await?;
+            for (key, cell) in keys.iter().zip(cells.pop().unwrap_or_default()) {
+                let empty = match &cell {
+                    Ok(Some(blob)) => FragmentIndex::parse(blob).is_ok_and(|i| i.extent() == 0),
+                    Ok(None) | Err(_) => false,
+                };
+                if !empty {
+                    run.add(told(&C35, array, key));
+                }
+            }
         }
     }
+    for array in level.vertex_columns.iter().chain(&level.fragment_columns) {
+        for key in extra(array) {
+            run.add(told(&C22, array, &key));
+        }
+    }
+    Ok(())
 }
+
+/// Cells beside the rows that are read at once.
+const EXTRA: usize = 256;
 
 /// C27: a value for each leading index.
 fn attribute_bins(run: &mut Run, level: &LevelState, keys: &[ChunkKey]) {

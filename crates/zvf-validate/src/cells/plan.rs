@@ -152,6 +152,10 @@ fn plan(run: &mut Run, array: &ChunkArray) -> Option<ColumnPlan> {
         }
     };
     let (dtype, doc) = doc;
+    if doc.dtype.is_none() {
+        let finding = Finding::new(&M20, &array.path);
+        run.add(finding.told("dtype", "an element type", "nothing: read as float32").warning());
+    }
     let Some(width) = doc.declared_columns() else {
         let told = ("row_shape", "a product of 64 bits", "a larger one");
         run.add(Finding::new(&M20, &array.path).told(told.0, told.1, told.2));

@@ -39,7 +39,7 @@ pub(super) async fn check(
         other: levels.iter().find(|other| i64::from(other.node.number()) == number),
         within: opened.delta.0 == 0,
         // What follows for lines and faces is stated of 0.9 alone.
-        uses: Uses { bridges: false, faces: false, ..uses_of(level, &opened.family, false) },
+        uses: Uses { bridges: false, faces: false, ..uses_of(level, &opened.family) },
     };
     match &opened.loose {
         Loose::None => return Ok(()),

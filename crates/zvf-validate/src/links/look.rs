@@ -71,6 +71,8 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     let key = &chunk.key;
     match &chunk.rows {
         Err(error) => looked.found.add(crate::cells::of_cell(&sought.path, key, error)),
+        // The older families store cells of nothing.
+        Ok(None) if !sought.recorded => looked.rows = Some(0),
         Ok(None) => {
             let finding = Finding::new(&C28, &sought.path).in_cell(key);
             looked.found.add(finding.told(

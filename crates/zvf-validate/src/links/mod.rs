@@ -132,6 +132,7 @@ fn sought(run: &Run, levels: &[LevelState], level: &LevelState, segment: &Segmen
     Sought {
         fresh: run.found.fresh(),
         path: segment.array.path.clone(),
+        recorded: segment.array.recorded,
         family: segment.family,
         form: segment.form.clone(),
         shape: segment.shape,
@@ -148,19 +149,14 @@ fn sought(run: &Run, levels: &[LevelState], level: &LevelState, segment: &Segmen
 }
 
 fn uses(level: &LevelState, segment: &Segment) -> Uses {
-    let within = match &segment.form {
-        Form::Offsets(offsets) => offsets.are_zero(),
-        Form::Same => true,
-        Form::Joined => false,
-    };
-    let uses = uses_of(level, &segment.family, within);
+    let uses = uses_of(level, &segment.family);
     // What follows for lines and faces is stated of 0.9 alone.
     let stated = matches!(segment.form, Form::Offsets(_));
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
-/// What records of `family` are used for; `within` when all their ends lie in one chunk.
-fn uses_of(level: &LevelState, family: &Family, within: bool) -> Uses {
+/// What records of `family` are used for.
+fn uses_of(level: &LevelState, family: &Family) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
         return Uses { between: (width == 2).then_some(family.delta().0 > 0), ..Uses::default() };
@@ -168,12 +164,11 @@ fn uses_of(level: &LevelState, family: &Family, within: bool) -> Uses {
     let kinds = level.known_kinds();
     let along = [GeometryType::Line, GeometryType::Polyline, GeometryType::Streamline];
     let skeleton = level.is_only(&[GeometryType::Skeleton]) && width == 2;
-    // Streamed skeletons go from parent to child where a link leaves the chunk.
-    let child = if family.is_directed() && !within { 1 } else { 0 };
     let once = family.store() == Stored::Canonical && !family.is_directed();
     let ends = level.chunks.ends.is_some();
     Uses {
-        child: (skeleton && ends).then_some(child),
+        // Directed families, those of streamed skeletons, store the two ends in either order.
+        child: (skeleton && ends && !family.is_directed()).then_some(0),
         bridges: level.is_only(&along) && width == 2 && once && ends,
         faces: kinds.contains(&GeometryType::Mesh) && width >= 3,
         between: None,

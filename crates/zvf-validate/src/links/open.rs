@@ -18,7 +18,7 @@ use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{to_u64, to_usize};
-use crate::rules::consistency::{C10, C11, C12, C13, C17, C19, C20, C37, C42};
+use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
 use crate::run::{Run, Stop};
@@ -330,15 +330,16 @@ async fn older(
         }
     };
     let Some(doc) = doc else { return Ok(None) };
+    let Some((doc, within)) = one_width(run, level, (&path, doc), (name, within)).await? else {
+        return Ok(None);
+    };
     if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
         run.add(Finding::new(&S17, &path).told("layout", "cells or one blob", layout));
         return Ok(None);
     }
     let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
     let mut segments = Vec::new();
-    if within.is_some()
-        && let Some(segment) = same(run, level, &family, name).await?
-    {
+    if within && let Some(segment) = same(run, level, &family, name).await? {
         segments.push(segment);
     }
     let flat = format!("{path}/{DATA}");
@@ -361,6 +362,37 @@ async fn older(
         segments.extend(joined);
     }
     Ok(Some(Opened { delta, family, doc, path, segments, loose, whole }))
+}
+
+/// C37: links within chunks and those between them have one width, unless one of the two holds nothing;
+/// whether those within are to be looked at. Writers of 0.6 and 0.7 leave an empty family of width 2 between
+/// chunks beside faces.
+async fn one_width(
+    run: &mut Run,
+    level: &LevelState,
+    (path, doc): (&str, LinksFamily),
+    (name, within): (&str, Option<LinkSegment>),
+) -> Result<Option<(LinksFamily, bool)>, Stop> {
+    let Some(within) = within else { return Ok(Some((doc, false))) };
+    let Some(width) = within.link_width.filter(|width| *width != doc.link_width) else {
+        return Ok(Some((doc, true)));
+    };
+    let flat = run.store.dense(&format!("{path}/{DATA}")).await;
+    let between_is_empty = match flat {
+        Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
+        Ok(_) => run.names(&C37, path).await?.is_empty(),
+        Err(error) => return run.blame(&C2, path, &error).map(|()| None),
+    };
+    if between_is_empty {
+        return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
+    }
+    let cells = run.names(&C37, &level.path(&format!("links/{name}"))).await?;
+    if cells.is_empty() {
+        return Ok(Some((doc, false)));
+    }
+    let expected = format!("{width}, as links/{name} has");
+    run.add(Finding::new(&C37, path).told("link_width", expected, doc.link_width));
+    Ok(None)
 }
 
 /// M21: the layout is announced.
@@ -492,7 +524,8 @@ fn policy(
     }
     let number = i64::from(level.node.number()).saturating_add(delta.0.into());
     let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
-        run.add(Finding::new(&C17, path).told("level", "one of the store", number));
+        // A level that was taken out leaves the others as they are.
+        run.add(Finding::new(&C17, path).told("level", "one of the store", number).warning());
         return None;
     };
     let anchor = anchor(run, level, other, rank)?;

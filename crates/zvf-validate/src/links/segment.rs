@@ -43,6 +43,8 @@ pub(crate) enum Form {
 pub(crate) struct Sought {
     pub(crate) fresh: Findings,
     pub(crate) path: String,
+    /// Whether cells are listed: then each that is listed must be there.
+    pub(crate) recorded: bool,
     pub(crate) family: Family,
     pub(crate) form: Form,
     pub(crate) shape: RowShape,

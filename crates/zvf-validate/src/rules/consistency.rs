@@ -5,7 +5,7 @@ use crate::rule::Rule;
 pub(crate) const ALL: &[&Rule] = &[
     &C1, &C2, &C3, &C4, &C5, &C6, &C7, &C8, &C9, &C10, &C11, &C12, &C13, &C14, &C15, &C16, &C17,
     &C18, &C19, &C20, &C21, &C22, &C23, &C24, &C25, &C26, &C27, &C28, &C29, &C30, &C31, &C32, &C33,
-    &C34, &C35, &C36, &C37, &C38, &C39, &C40, &C41, &C42,
+    &C34, &C35, &C36, &C37, &C38, &C39, &C40, &C41, &C42, &C43,
 ];
 
 pub(crate) const C1: Rule = Rule::warning(
@@ -206,7 +206,7 @@ pub(crate) const C33: Rule = Rule::error(
     "A checksum does not fit its bytes.",
     "Restore the object from a copy: the bytes changed after they were written.",
 );
-pub(crate) const C34: Rule = Rule::warning(
+pub(crate) const C34: Rule = Rule::error(
     "C34",
     "all",
     "A point lies outside the chunk that it is stored in.",
@@ -259,4 +259,10 @@ pub(crate) const C42: Rule = Rule::warning(
     "all",
     "Bytes that mean nothing: behind the last group of links, or a name spelled in a needless way.",
     "Nothing to do for readers; strict writers never leave them.",
+);
+pub(crate) const C43: Rule = Rule::error(
+    "C43",
+    "all",
+    "num_objects of the parametric objects is not the number of their rows, or there is not one name for each.",
+    "Set num_objects to the number of rows, and write the names again.",
 );

@@ -4,7 +4,7 @@ use crate::rule::Rule;
 
 pub(crate) const ALL: &[&Rule] = &[
     &S1, &S2, &S3, &S4, &S5, &S6, &S7, &S8, &S9, &S10, &S11, &S12, &S13, &S14, &S15, &S16, &S17,
-    &S18, &S19,
+    &S18, &S19, &S20,
 ];
 
 pub(crate) const S1: Rule = Rule::error(
@@ -43,11 +43,11 @@ pub(crate) const S6: Rule = Rule::error(
     "A level has no vertex_fragments, without which no reader can tell which rows belong together.",
     "Restore the array vertex_fragments, or write the level again.",
 );
-pub(crate) const S7: Rule = Rule::warning(
+pub(crate) const S7: Rule = Rule::error(
     "S7",
     "all",
-    "The document of a level has no attributes.",
-    "Restore zarr_vectors_level; readers take defaults that may be wrong.",
+    "The document of a level has no attributes: the level cannot be read.",
+    "Restore zarr_vectors_level in the document of the level.",
 );
 pub(crate) const S8: Rule = Rule::note(
     "S8",
@@ -120,4 +120,10 @@ pub(crate) const S19: Rule = Rule::warning(
     "0.9",
     "A folder has arrays in it and no document of a group: readers that ask for the group find nothing.",
     "Put a group document there; without attributes it is {\"zarr_format\": 3, \"node_type\": \"group\"}.",
+);
+pub(crate) const S20: Rule = Rule::error(
+    "S20",
+    "0.9",
+    "An array names its chunks otherwise than c/0/1, or its files are not named as its chunk_key_encoding says.",
+    "Write the array again with the default encoding and \"/\"; files named otherwise are not found by readers.",
 );

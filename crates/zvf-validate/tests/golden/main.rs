@@ -8,6 +8,7 @@ mod kinds;
 mod options;
 mod page;
 mod sound;
+mod suites;
 
 use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Finding, Observer, Options, Report, unopened, validate};

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_metadata::Node;
+use zvf_metadata::arrays::LinksFamily;
+use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{Level, LevelReader};
 use zvf_store::{LevelNode, Store};
 
@@ -103,8 +104,10 @@ pub struct LinkSummary {
     pub directed: bool,
     /// Whether records are stored once for each chunk they touch.
     pub duplicated: bool,
-    /// How many links there are, as the document says.
+    /// How many links there are, as the document says; none before 0.9 where it counts a part of them.
     pub links: Option<u64>,
+    /// Whether the level that they lead to is not there.
+    pub missing_level: bool,
 }
 
 impl LevelSummary {
@@ -251,7 +254,15 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     }
     let mut found = Vec::new();
     for delta in deltas.into_iter().map(Delta) {
-        let Some(links) = reader.links(delta).await? else { continue };
+        let links = match reader.links(delta).await {
+            Ok(Some(links)) => links,
+            Ok(None) => continue,
+            Err(error) if error.class() == Class::NotFound && delta != Delta::SAME => {
+                found.extend(links_to_nowhere(reader, delta).await?);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         found.push(LinkSummary {
             delta: delta.0,
             arrays: u64::try_from(links.segments().len()).unwrap_or(u64::MAX),
@@ -260,9 +271,31 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
             directed: links.policy().is_directed(),
             duplicated: links.is_duplicated(),
             links: links.num_links(),
+            missing_level: false,
         });
     }
     Ok(found)
+}
+
+/// A family of links to a level that was taken out, as its document describes it.
+async fn links_to_nowhere(
+    reader: &LevelReader,
+    delta: Delta,
+) -> Result<Option<LinkSummary>, Error> {
+    let path = format!("links/{delta}");
+    let Some(group) = reader.node().group(&path).await? else { return Ok(None) };
+    let Ok(doc) = LinksFamily::parse(group.attributes) else { return Ok(None) };
+    let arrays = reader.node().children(&path).await?;
+    Ok(Some(LinkSummary {
+        delta: delta.0,
+        arrays: u64::try_from(arrays.names.len()).unwrap_or(u64::MAX),
+        enumerated: arrays.complete,
+        width: doc.link_width,
+        directed: doc.directed,
+        duplicated: doc.store == Token::Known(LinkStore::Duplicate),
+        links: doc.num_links,
+        missing_level: true,
+    }))
 }
 
 /// The exit code of faults that may pass: they are of the backend, not of the level.

@@ -69,6 +69,7 @@ fn type_word(data_type: &DataType) -> String {
     match data_type.kind() {
         DataTypeKind::VariableLengthBytes => "bytes".to_owned(),
         DataTypeKind::Fixed(dtype) => dtype.to_string(),
+        DataTypeKind::PaddedBytes(size) => format!("|S{size}"),
         DataTypeKind::Other(name) => name.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use zvf_format::Class;
 use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
@@ -53,7 +54,7 @@ pub struct Summary {
     pub object_index_convention: Option<String>,
     /// What joins geometry across chunks.
     pub cross_chunk_strategy: String,
-    /// The levels the root lists, finest first.
+    /// The levels that are there, finest first; those the root lists where nothing can be listed.
     pub levels: Vec<LevelSummary>,
     /// Objects given by formulas.
     pub parametric_objects: Option<u64>,
@@ -111,7 +112,7 @@ impl Summary {
         let root = store.root();
         let block = &root.zarr_vectors;
         let mut levels = Vec::new();
-        for number in store.level_numbers() {
+        for number in levels_there(store).await? {
             levels.push(LevelSummary::of(store, number).await?);
         }
         let headers = zvf_model::header_names(store).await?.names;
@@ -158,7 +159,7 @@ impl Summary {
     pub async fn with_stored(mut self, store: &Store) -> Result<Self, Error> {
         let objects = match store.objects("").await {
             Ok(objects) => objects,
-            Err(error) if error.class() == zvf_format::Class::Unsupported => return Ok(self),
+            Err(error) if error.class() == Class::Unsupported => return Ok(self),
             Err(error) => return Err(error.into()),
         };
         let mut all = Stored::default();
@@ -176,6 +177,23 @@ impl Summary {
 }
 
 /// How many objects are given by formulas; `None` where there is no such group.
+/// The numbers of the levels that are there. One that was taken out may still be listed, and linked to.
+async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
+    match store.list_levels().await {
+        Ok(numbers) => return Ok(numbers),
+        Err(error) if error.class() == Class::Unsupported => {} // no listing
+        Err(error) => return Err(error.into()),
+    }
+    let mut numbers = Vec::new();
+    for number in store.level_numbers() {
+        // A document that cannot be read is there.
+        if !matches!(store.node(&number.to_string()).await, Ok(None)) {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
+}
+
 async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
     let objects = store.dense("parametric/objects").await;
     Ok(objects.ok().flatten().map(|objects| objects.len()))

@@ -69,7 +69,7 @@ impl Context {
         from: &[Option<(u32, u32)>],
         caching: Caching,
     ) -> Result<Elements, QueryError> {
-        for attribute in &self.chosen.link {
+        for attribute in self.link_fields() {
             let columns = self.link_values(attribute, parts, caching).await?;
             let empty =
                 Column::empty(attribute.dtype(), attribute.width()).map_err(QueryError::column)?;
@@ -90,6 +90,27 @@ impl Context {
                 let name = format!("link.{}", attribute.name());
                 return Err(BadQuery::NoNull { of: "edges or faces", name }.into());
             }
+        }
+        Ok(elements)
+    }
+
+    /// The attributes of links that come along. Where some elements are no records, an attribute whose type
+    /// has nothing that says so comes only when it is asked for by name.
+    fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
+        let some_are_implied = self.implies_parents();
+        self.chosen.link.iter().filter(move |attribute| {
+            let nullable = null(attribute.dtype(), attribute.width()).is_some();
+            nullable || !some_are_implied || self.chosen.links_named
+        })
+    }
+
+    /// No elements, with the columns that some would have.
+    pub(in crate::run) fn no_elements(&self) -> Result<Elements, QueryError> {
+        let mut elements = Elements::new(self.element_width, Vec::new())?;
+        for attribute in self.link_fields() {
+            let column = Column::empty(attribute.dtype(), attribute.width());
+            let column = column.map_err(QueryError::column)?;
+            elements = elements.with_field(Field::new(attribute.name(), column))?;
         }
         Ok(elements)
     }

@@ -116,14 +116,19 @@ impl Context {
         let kept = Kept::default();
         let mut test =
             Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
+        let directed = family.is_some_and(|family| family.policy().is_directed());
+        let first_rows = match self.kind {
+            Kind::Skeleton if directed => first_rows(chunks),
+            _ => HashSet::new(),
+        };
+        // In a directed family a record takes no implied edge away.
         let mut children = HashSet::new();
         let mut ends = Vec::new();
         let is_told = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
         for ((number, part), told) in (0_u32..).zip(parts.iter().chain(told)).zip(is_told) {
-            // Skeletons that were streamed have (parent, child) from one chunk to the next.
-            let parent_first = family.is_some_and(|family| {
+            let across = family.is_some_and(|family| {
                 let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
-                family.policy().is_directed() && offsets.is_some_and(|offsets| !offsets.are_zero())
+                offsets.is_some_and(|offsets| !offsets.are_zero())
             });
             for i in 0..part.records.len() {
                 if !part.records.is_leading(i) {
@@ -134,26 +139,58 @@ impl Context {
                     Some(Place { cell: *part.chunks.get(place)?, row: narrow(row) })
                 }));
                 if self.kind == Kind::Skeleton {
-                    if parent_first {
-                        ends.reverse();
+                    if directed {
+                        child_first(&mut ends, &first_rows, across);
+                    } else {
+                        children.extend(ends.first().copied());
                     }
-                    children.extend(ends.first().copied());
                 }
                 if !told && part.dropped.get(i) != Some(&true) {
                     test.element(&ends, Some((number, narrow(to_u64(i)))))?;
                 }
             }
         }
-        if self.kind == Kind::Skeleton && self.implies_parents() {
+        if self.implies_parents() {
             implied(chunks, &children, &mut test)?;
         }
         Ok(test.kept)
     }
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
-    fn implies_parents(&self) -> bool {
-        self.warm.level.links_convention().known() != Some(LinksConvention::Explicit)
-            && self.conditions.link_holds(&[], 0)
+    pub(super) fn implies_parents(&self) -> bool {
+        let convention = self.warm.level.links_convention().known();
+        let by_order = match self.kind {
+            Kind::Skeleton => convention != Some(LinksConvention::Explicit),
+            // Without a word about it, a graph has the edges that are stored.
+            Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
+            _ => false,
+        };
+        by_order && self.conditions.link_holds(&[], 0)
+    }
+}
+
+/// The first row of each fragment.
+fn first_rows(chunks: &[Chunk]) -> HashSet<Place> {
+    let mut first_rows = HashSet::new();
+    for (cell, chunk) in (0_u32..).zip(chunks) {
+        let fragments = chunk.runs.list.chunk_by(|a, b| a.fragment == b.fragment);
+        let firsts = fragments.filter_map(|runs| runs.first());
+        first_rows.extend(firsts.map(|run| Place { cell, row: run.start }));
+    }
+    first_rows
+}
+
+/// Puts the child of a directed record in front: the end that is the first row of a fragment. Where both or
+/// neither are, it is the second end of a record across chunks, and the first of one within a chunk.
+fn child_first(ends: &mut [Place], first_rows: &HashSet<Place>, across: bool) {
+    let [a, b] = ends else { return };
+    let swapped = match (first_rows.contains(a), first_rows.contains(b)) {
+        (true, false) => false,
+        (false, true) => true,
+        (true, true) | (false, false) => across,
+    };
+    if swapped {
+        std::mem::swap(a, b);
     }
 }
 

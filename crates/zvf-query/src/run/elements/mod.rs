@@ -17,16 +17,17 @@ mod kept;
 mod marks;
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords};
+use zvf_format::{Class, Expected};
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError};
 use zvf_store::Caching;
 
 use super::Context;
 use super::fetch::{Need, Of};
+use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::num::{narrow, to_u64, to_usize, wide};
-use crate::query::Mode;
 use crate::select::held::{Held, ranges};
-use crate::select::pieces::{Piece, Pieces};
+use crate::select::pieces::{Piece, Pieces, not_held};
 use crate::select::runs::{Runs, runs};
 use kept::Kept;
 use marks::{Marks, NONE};
@@ -42,6 +43,16 @@ pub(crate) struct Work {
     pub(crate) told: Vec<(usize, usize)>,
 }
 
+/// An answer whose vertices and elements can be told from those of other answers.
+pub(crate) struct Keyed {
+    pub(crate) batch: Batch,
+    /// Where the vertices are stored, in their order: the place of the chunk in the upper 32 bits, the row in
+    /// the lower ones. The vertices of cuts come behind these and have none.
+    pub(crate) places: Vec<u64>,
+    /// Segment, cell and record of each element; those that are no records come behind.
+    pub(crate) elements: Vec<(u64, u64, u64)>,
+}
+
 /// The records of one cell.
 struct Part {
     segment: usize,
@@ -51,6 +62,38 @@ struct Part {
     chunks: Vec<u32>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
+}
+
+/// How many rows are known to be there: all of a chunk that is held whole, and as far as ranges were read
+/// of others.
+fn rows_present(held: &Held) -> u64 {
+    match held {
+        Held::Nothing => 0,
+        Held::Whole(column) => to_u64(column.len()),
+        Held::Parts(parts) => {
+            let ends = parts.iter().map(|(first, column)| u64::from(*first) + to_u64(column.len()));
+            ends.max().unwrap_or(0)
+        }
+    }
+}
+
+/// Refuses records that end at rows that are not there, whichever way was asked.
+fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
+    for record in 0..part.records.len() {
+        for (place, row) in part.records.ends(record) {
+            let cell = part.chunks.get(place).copied().unwrap_or(CUT);
+            let Some(chunk) = chunks.get(wide(cell)).filter(|chunk| !chunk.absent) else {
+                continue;
+            };
+            if row >= chunk.rows {
+                let (what, expected) =
+                    ("row that a link names", Expected::AtMost(i128::from(chunk.rows) - 1));
+                let error = ModelError::refused(Class::OutOfBounds, what, expected, row);
+                return Err(error.in_chunk(&chunk.key).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One chunk of the query.
@@ -72,6 +115,15 @@ const CUT: u32 = u32::MAX;
 impl Context {
     /// The answer to some of the cells.
     pub(super) async fn elements(&self, work: &Work) -> Result<Batch, QueryError> {
+        Ok(self.elements_keyed(work, false).await?.batch)
+    }
+
+    /// The same, with what tells its elements, and its vertices where `with_places` asks for it.
+    pub(super) async fn elements_keyed(
+        &self,
+        work: &Work,
+        with_places: bool,
+    ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len().saturating_add(work.cells.len());
         let caching = if rows > MANY_CELLS { Caching::Once } else { self.caching(0) };
@@ -94,9 +146,18 @@ impl Context {
         let positions = self.read(of, &keys, needs, caching).await?;
         for ((chunk, held), wanted) in chunks.iter_mut().zip(&positions).zip(wanted) {
             chunk.absent |= wanted && matches!(held, Held::Nothing);
+            chunk.rows = rows_present(held);
+            if let Held::Whole(_) = held {
+                check_end(&chunk.key, chunk.runs.end(), chunk.rows)?;
+            }
         }
+        for part in &parts {
+            check_ends(part, &chunks)?;
+        }
+        let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let allowed = self.allowed(&chunks, &keys).await?;
-        let allowed = self.passing(&chunks, &parts, (&keys, &extents), allowed, caching).await?;
+        let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
+        let allowed = self.passing(&chunks, &parts, known, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept =
@@ -117,18 +178,39 @@ impl Context {
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
         let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
+        let places = if with_places { self.places_of(&keys, &pieces)? } else { Vec::new() };
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
         let batch = self.with_beside(batch, &keys, &all, None).await?;
 
-        let width = family.as_ref().map_or(2, LinkFamily::link_width);
-        let width = if self.mode == Mode::Clip && self.kind == Kind::Mesh { 3 } else { width };
+        let width = self.element_width;
         let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
         let (rows, from) =
             if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
         let elements = Elements::new(width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
-        Ok(batch.with_elements(elements)?)
+        let keys = from.iter().map(|source| {
+            let record = source.and_then(|(part, record)| {
+                let part = parts.get(wide(part))?;
+                Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
+            });
+            record.unwrap_or((u64::MAX, 0, 0))
+        });
+        let keys = keys.collect();
+        Ok(Keyed { batch: batch.with_elements(elements)?, places, elements: keys })
+    }
+
+    /// Where the vertices of `pieces` are stored.
+    fn places_of(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
+        let mut places = Vec::with_capacity(pieces.rows);
+        for piece in &pieces.list {
+            // A chunk that records name and the presence list does not comes with no place.
+            let place = keys.get(wide(piece.cell)).and_then(|key| self.chunks.find(key));
+            let place = place.ok_or_else(not_held)?;
+            let first = to_u64(place) << 32 | u64::from(piece.start);
+            places.extend(first..first + u64::from(piece.len));
+        }
+        Ok(places)
     }
 
     /// The records of `cells`, each cell a part.
@@ -193,7 +275,8 @@ impl Context {
                 None => (Runs::default(), 0),
                 Some(fragments) => {
                     let view = fragments.view()?;
-                    (runs(&view, None, true), view.extent())
+                    let runs = runs(&view, None, true).map_err(|error| error.in_chunk(&key))?;
+                    (runs, view.extent())
                 }
             };
             let counts = own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
@@ -214,7 +297,8 @@ impl Context {
             let mut allowed = vec![false; to_usize(chunk.rows)];
             for run in &chunk.runs.list {
                 let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
-                let rows = allowed.get_mut(wide(run.start)..wide(run.end()));
+                let end = wide(run.end()).min(allowed.len()); // no end of a record is behind it
+                let rows = allowed.get_mut(wide(run.start)..end);
                 if let (Ok(_), Some(rows)) = (own, rows) {
                     rows.fill(true);
                 }
@@ -229,7 +313,7 @@ impl Context {
         &self,
         chunks: &[Chunk],
         parts: &[Part],
-        (keys, rows): (&[ChunkKey], &[u64]),
+        (keys, rows, positions): (&[ChunkKey], &[u64], &[Held]),
         allowed: Option<Vec<Vec<bool>>>,
         caching: Caching,
     ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
@@ -237,7 +321,7 @@ impl Context {
             return Ok(allowed);
         }
         let all = rows_that_matter(chunks, parts);
-        let Some(test) = self.row_test(keys, rows, &all, caching).await? else {
+        let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
         let empty = |rows: &u64| vec![false; to_usize(*rows)];
@@ -276,7 +360,8 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
         for run in &chunk.runs.list {
             let mut start = run.start;
-            let rows = ends.get(wide(run.start)..wide(run.end())).unwrap_or_default();
+            let end = wide(run.end()).min(ends.len()); // no end of a record is behind it
+            let rows = ends.get(wide(run.start)..end).unwrap_or_default();
             for same in rows.chunk_by(|a, b| a == b) {
                 let len = narrow(to_u64(same.len()));
                 if same.first() == Some(&true) {
@@ -349,7 +434,13 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
                 let foreign = chunks.get(wide(cell)).is_some_and(|chunk| !chunk.own);
                 if foreign && let Some(ends) = ends.get_mut(wide(cell)) {
-                    ends.push(Piece { cell, start: narrow(row), len: 1, fragment: 0 });
+                    // A row that 32 bits do not hold is there in no chunk: reading this one shows that.
+                    ends.push(Piece {
+                        cell,
+                        start: narrow(row).min(u32::MAX - 1),
+                        len: 1,
+                        fragment: 0,
+                    });
                 }
             }
         }

@@ -61,6 +61,10 @@ pub(in crate::source) struct Stamp {
 }
 
 impl Stamp {
+    pub(in crate::source) fn is_same_file(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+
     #[cfg(unix)]
     fn of(about: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;

@@ -38,17 +38,25 @@ impl Maps {
         Self { promise, files: Mutex::default() }
     }
 
+    /// None yet, under the same promise.
+    pub(super) fn none_yet(&self) -> Self {
+        Self::new(self.promise)
+    }
+
     /// The file under `key`, when it is mapped already.
     pub(super) fn known(&self, key: &Key) -> Option<Mapped> {
         self.files().get(key).cloned()
     }
 
-    /// Maps `file`, unless it is too small or there are too many.
+    /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
         if file.size() < WORTH_A_MAP || self.files().len() >= MOST_MAPS {
             return Ok(None);
         }
-        let mapped = Mapped { file: self.promise.map(file.again()?)?, version: file.version() };
+        // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
+        let Ok(again) = file.again() else { return Ok(None) };
+        let Some(mapped) = self.promise.map(again)? else { return Ok(None) };
+        let mapped = Mapped { file: mapped, version: file.version() };
         Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
     }
 

@@ -6,7 +6,12 @@
 //! pool: its workers may be waiting for this very read, and then nobody would do it.
 //!
 //! What an object store answers with "not found" is absent here too: a missing name, a name below a
-//! file, a directory where a file should be. Files are never written and never locked.
+//! file, a directory where a file should be. Files are never written and never locked. Once another
+//! directory has the name, the one that is held open may be half removed: then what is missing in it
+//! proves nothing, and is `FileChanged`.
+//!
+//! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread for
+//! that: what finds no room goes back to the future, which waits for it.
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
@@ -21,7 +26,7 @@ mod spares;
 mod unix;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +37,7 @@ use zvf_format::{Class, Expected};
 use self::dir::{Dir, File};
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
@@ -47,6 +52,7 @@ pub(crate) struct Local(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    path: PathBuf, // absolute
     dir: Dir,
     budget: Budget,
     threads: usize,
@@ -54,8 +60,33 @@ struct Shared {
     maps: Option<maps::Maps>,
     #[cfg(unix)]
     spares: Option<Arc<spares::Spares>>,
+    folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
+}
+
+/// Which directory was opened, and under which name.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenedFolder {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl OpenedFolder {
+    fn read(path: &Path) -> Option<Self> {
+        let path = std::fs::canonicalize(path).ok()?;
+        let about = std::fs::metadata(&path).ok()?;
+        #[cfg(unix)]
+        let (device, inode) = {
+            use std::os::unix::fs::MetadataExt as _;
+            (about.dev(), about.ino())
+        };
+        // Elsewhere the path and the documents are all there is.
+        #[cfg(not(unix))]
+        let (device, inode) = (0, u64::from(!about.is_dir()));
+        Some(Self { path, device, inode })
+    }
 }
 
 impl Local {
@@ -84,6 +115,28 @@ impl Local {
         Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
     }
 
+    /// Which directory this is, where that could be found out when it was opened.
+    pub(crate) fn folder(&self) -> Option<&OpenedFolder> {
+        self.0.folder.as_ref()
+    }
+
+    /// The directory that has the name by now, read in the same way.
+    pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
+        let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
+        Ok(Self(Arc::new(Shared {
+            #[cfg(all(unix, feature = "map"))]
+            maps: self.0.maps.as_ref().map(maps::Maps::none_yet),
+            #[cfg(unix)]
+            spares: self.0.spares.clone(),
+            ..fresh
+        })))
+    }
+
+    /// Whether another directory has the name by now.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.0.dir.is_replaced(&self.0.path)
+    }
+
     /// Whether the files that are mapped are what they were.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         #[cfg(all(unix, feature = "map"))]
@@ -96,29 +149,53 @@ impl Local {
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
         let objects = plan(gets, MERGE_GAP);
         let mut answers = vec![None; gets.len()];
+        let mut missing = false;
         for (object, outcomes) in self.read_objects(objects).await {
             for (piece, outcome) in object.pieces.iter().zip(outcomes) {
+                missing |= matches!(outcome, Ok(None));
                 deliver(gets, &object.key, piece, outcome, &mut answers);
+            }
+        }
+        if missing && self.is_replaced() {
+            for (answer, get) in answers.iter_mut().zip(gets) {
+                if matches!(answer, Some(Ok(None))) {
+                    let error = StoreError::changed(Change::Store).with_key(&get.key);
+                    *answer = Some(Err(error));
+                }
             }
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(stopped(Op::Read)))).collect()
     }
 
-    /// Reads `objects`, split over threads when there are many.
+    /// Reads `objects`, split over threads when there are many; afterwards, one by one, those for which
+    /// there was no room at first.
     async fn read_objects(&self, objects: Vec<Object>) -> Vec<Done> {
         let parts = (objects.len() / SPLIT).clamp(1, self.0.threads);
-        let Ok(runtime) = Handle::try_current() else {
-            return self.read_inline(objects, parts);
+        let tried = match Handle::try_current() {
+            Ok(runtime) => self.read_on(&runtime, objects, parts).await,
+            Err(_no_runtime) => self.read_inline(objects, parts),
         };
+        let mut done = Vec::with_capacity(tried.len());
+        for tried in tried {
+            match tried {
+                Tried::Done(object) => done.push(object),
+                Tried::NoRoom(object, bytes) => done.extend(self.read_waiting(object, bytes).await),
+            }
+        }
+        done
+    }
+
+    async fn read_on(&self, runtime: &Handle, objects: Vec<Object>, parts: usize) -> Vec<Tried> {
         let hops = split(objects, parts).into_iter().map(|part| {
             let shared = Arc::clone(&self.0);
             let runtime = runtime.clone();
             async move {
                 let permit = shared.budget.request().await;
                 let work = move || {
-                    let done: Vec<Done> = part.into_iter().map(|o| shared.read(o)).collect();
+                    let tried = part.into_iter().map(|o| shared.read(o, None));
+                    let tried: Vec<Tried> = tried.collect();
                     drop(permit);
-                    done
+                    tried
                 };
                 joined(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
             }
@@ -126,26 +203,43 @@ impl Local {
         futures_util::future::join_all(hops).await.into_iter().flatten().collect()
     }
 
-    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<Done> {
+    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<Tried> {
         let shared = &*self.0;
         if parts == 1 {
-            return objects.into_iter().map(|o| shared.read(o)).collect();
+            return objects.into_iter().map(|o| shared.read(o, None)).collect();
         }
         std::thread::scope(|scope| {
-            let work =
-                |part: Vec<Object>| move || part.into_iter().map(|o| shared.read(o)).collect();
+            let work = |part: Vec<Object>| {
+                move || part.into_iter().map(|o| shared.read(o, None)).collect()
+            };
             let mut parts = split(objects, parts).into_iter();
             let own = parts.next().map(work);
             let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
-            let mut done: Vec<Done> = own.map_or_else(Vec::new, |work| work());
+            let mut tried: Vec<Tried> = own.map_or_else(Vec::new, |work| work());
             for other in others {
                 match other.join() {
-                    Ok(more) => done.extend::<Vec<Done>>(more),
+                    Ok(more) => tried.extend::<Vec<Tried>>(more),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            done
+            tried
         })
+    }
+
+    /// Reads `object` once `bytes` of the budget are free; nothing when the runtime goes down meanwhile.
+    async fn read_waiting(&self, mut object: Object, mut bytes: u64) -> Option<Done> {
+        loop {
+            let room = match self.0.budget.reserve(bytes).await {
+                Ok(held) => Room { bytes, _held: held },
+                Err(error) => return Some(failed(object, &error)),
+            };
+            let shared = Arc::clone(&self.0);
+            match hop(Op::Read, move || shared.read(object, Some(room))).await.ok()? {
+                Tried::Done(done) => return Some(done),
+                // It has grown since.
+                Tried::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
+            }
+        }
     }
 
     pub(crate) const fn merge_gap(&self) -> u64 {
@@ -154,13 +248,15 @@ impl Local {
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        let listed = hop(Op::List, move || dir::children(&shared.dir, &from)).await?;
+        let listed =
+            hop(Op::List, move || shared.listed(dir::children(&shared.dir, &from))).await?;
         listed.map_err(|e| e.with_key(prefix))
     }
 
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        hop(Op::List, move || shared.list(&from)).await?.map_err(|e| e.with_key(prefix))
+        let listed = hop(Op::List, move || shared.listed(shared.list(&from))).await?;
+        listed.map_err(|e| e.with_key(prefix))
     }
 
     pub(crate) fn stats(&self) -> IoStats {
@@ -175,11 +271,46 @@ impl Local {
 /// An object with the outcome of each of its pieces.
 type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
 
+/// What came of an object.
+enum Tried {
+    Done(Done),
+    /// So many bytes of it had to be read at once, and others hold what the budget lacks for that.
+    NoRoom(Object, u64),
+}
+
+/// A part of the budget that was waited for.
+struct Room {
+    bytes: u64,
+    _held: Reservation,
+}
+
+/// Why a piece was not read.
+enum Fault {
+    NoRoom(u64),
+    Error(StoreError),
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// `object`, nothing of which can be read.
+fn failed(object: Object, error: &StoreError) -> Done {
+    let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
+    (object, outcomes)
+}
+
 impl Shared {
     fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         let dir = Dir::open(path).map_err(open_error)?;
+        // The name is looked up again later, wherever the process is by then.
+        let path = std::path::absolute(path).map_err(open_error)?;
+        let folder = OpenedFolder::read(&path);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
+            path,
             dir,
             budget,
             threads,
@@ -187,24 +318,26 @@ impl Shared {
             maps: None,
             #[cfg(unix)]
             spares: None,
+            folder,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
         })
     }
 
-    fn read(&self, object: Object) -> Done {
-        let outcomes = match self.outcomes(&object) {
-            Ok(outcomes) => outcomes,
-            Err(error) => object.pieces.iter().map(|_| Err(error.clone())).collect(),
-        };
-        (object, outcomes)
+    fn read(&self, object: Object, room: Option<Room>) -> Tried {
+        match self.outcomes(&object, room.as_ref()) {
+            Ok(outcomes) => Tried::Done((object, outcomes)),
+            Err(Fault::NoRoom(bytes)) => Tried::NoRoom(object, bytes),
+            Err(Fault::Error(error)) => Tried::Done(failed(object, &error)),
+        }
     }
 
     /// What comes of each piece of `object`, or why nothing of it can be read.
     fn outcomes(
         &self,
         object: &Object,
-    ) -> Result<Vec<Result<Option<Read>, StoreError>>, StoreError> {
+        room: Option<&Room>,
+    ) -> Result<Vec<Result<Option<Read>, StoreError>>, Fault> {
         let ranges = object.pieces.iter().map(|piece| piece.range);
         #[cfg(all(unix, feature = "map"))]
         if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.known(&object.key)) {
@@ -220,21 +353,40 @@ impl Shared {
         {
             return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
         }
-        Ok(ranges.map(|range| self.piece(&file, range).map(Some)).collect())
+        let outcome = |range| match self.piece(&file, range, room) {
+            Ok(read) => Ok(Ok(Some(read))),
+            Err(Fault::Error(error)) => Ok(Err(error)),
+            Err(no_room @ Fault::NoRoom(_)) => Err(no_room),
+        };
+        ranges.map(outcome).collect()
     }
 
     /// The part of `range` that the file has.
-    fn piece(&self, file: &File, range: ByteRange) -> Result<Read, StoreError> {
+    fn piece(&self, file: &File, range: ByteRange, room: Option<&Room>) -> Result<Read, Fault> {
         let size = file.size();
         let (start, len) = part(range, size);
-        self.budget.check(len)?;
+        let _held = match room {
+            Some(room) if room.bytes >= len => None,
+            _ => match self.budget.try_reserve(len)? {
+                None => return Err(Fault::NoRoom(len)),
+                held => held,
+            },
+        };
         let bytes = self.bytes(file, start, len).map_err(|e| StoreError::io(Op::Read, e))?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
-            return Err(StoreError::changed(Change::Length { expected: len, found }));
+            return Err(StoreError::changed(Change::Length { expected: len, found }).into());
         }
         Ok(Read { bytes, start, size, version: file.version() })
+    }
+
+    /// `found`, unless the directory that it was found in may be half removed.
+    fn listed<T>(&self, found: Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.dir.is_replaced(&self.path) {
+            return Err(StoreError::changed(Change::Store));
+        }
+        found
     }
 
     /// The bytes from `start`: `len` of them, or fewer when the file ends.

@@ -42,6 +42,29 @@ fn one(local: &Local, get: Get) -> Result<Option<Got>, StoreError> {
 }
 
 #[test]
+fn a_read_waits_for_room_in_the_budget() {
+    let (dir, _) = store(&[("a", &[7; 3000]), ("b", b"ab"), ("large", &[0; 5000])]);
+    let options = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
+    let budget = Budget::new(&options);
+    let local = Local::open(dir.path(), budget.clone()).unwrap();
+    let held = budget.try_reserve(2048).unwrap().unwrap();
+    let gets = ["a", "b", "large"].map(|name| Get::all(key(name)));
+    let mut read = std::pin::pin!(local.read_many(&gets));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(read.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    let std::task::Poll::Ready(answers) = read.as_mut().poll(&mut context) else {
+        panic!("there is room now");
+    };
+    let lengths: Vec<_> = answers
+        .into_iter()
+        .map(|answer| answer.map(|got| got.unwrap().bytes.len()).map_err(|e| e.class()))
+        .collect();
+    assert_eq!(lengths, [Ok(3000), Ok(2), Err(Class::LimitExceeded)]);
+    assert_eq!(budget.free_bytes(), 4096);
+}
+
+#[test]
 fn ranges_are_cut_out_of_files() {
     let (_dir, local) = store(&[("c/0", b"0123456789"), ("empty", b"")]);
     let c = key("c/0");

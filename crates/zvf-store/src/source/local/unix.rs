@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, stat, statat};
 use rustix::io::{Errno, pread};
 
 use super::dir::{Entry, File, Listing, is_absent};
@@ -36,6 +36,17 @@ impl Dir {
                 let error = io::Error::from(error);
                 if is_absent(&error) { Ok(None) } else { Err(StoreError::io(Op::Read, error)) }
             }
+        }
+    }
+
+    /// Whether `path`, under which it was opened, names another directory by now, or this one is removed. One
+    /// that was only moved is whole.
+    pub(super) fn is_replaced(&self, path: &Path) -> bool {
+        let Ok(own) = fstat(&self.0) else { return false };
+        match stat(path) {
+            Ok(named) => (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino),
+            Err(Errno::NOENT) => own.st_nlink == 0,
+            Err(_unknown) => false,
         }
     }
 

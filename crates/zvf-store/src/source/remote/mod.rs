@@ -37,7 +37,7 @@ use zvf_format::{Class, Expected};
 use self::part::Part;
 pub(crate) use self::put::Created;
 use self::retry::{Policy, Retry};
-use self::tries::{Miss, Tries};
+use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
@@ -61,6 +61,9 @@ struct Shared {
     /// What the backend was found not to do.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
+    /// The runtime was found to have none.
+    no_timers: AtomicBool,
+    reports: Option<Reports>,
     requests: AtomicU64,
     bytes_read: AtomicU64,
     retries: AtomicU64,
@@ -86,6 +89,8 @@ impl Remote {
             retry: Retry::new(Policy::of(options.timeouts), seed),
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
+            no_timers: AtomicBool::new(false),
+            reports: options.on_retry.clone().map(Reports::new),
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             retries: AtomicU64::new(0),
@@ -98,10 +103,12 @@ impl Remote {
         let pieces = objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces })| {
             pieces.into_iter().map(move |piece| (at, key.clone(), piece))
         });
+        let batch = Arc::new(Batch::begin());
         let fetches = pieces.map(|(at, key, piece)| {
-            let shared = Arc::clone(&self.0);
+            let (shared, batch) = (Arc::clone(&self.0), Arc::clone(&batch));
             async move {
-                let outcome = shared.read(&key, piece.range).await;
+                let outcome = shared.read(&key, piece.range, &batch).await;
+                batch.count(&outcome);
                 (at, key, piece, outcome)
             }
         });
@@ -127,7 +134,8 @@ impl Remote {
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
-        let listing = self.0.children(&path).await.map_err(|error| error.with_key(prefix))?;
+        let listing =
+            self.0.children(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
             is_seen(prefix, &name).then_some(Child { name, is_dir })
@@ -144,7 +152,7 @@ impl Remote {
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
-        let listed = self.0.list(&path).await.map_err(|error| error.with_key(prefix))?;
+        let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
         if listed.len() >= LISTED {
             let cap = to_u64(LISTED).saturating_sub(1);
             let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
@@ -173,10 +181,15 @@ impl Remote {
 
 impl Shared {
     /// The part of `range` that the object has; `None` when there is no object.
-    async fn read(&self, key: &Key, range: ByteRange) -> Result<Option<Read>, StoreError> {
+    async fn read(
+        &self,
+        key: &Key,
+        range: ByteRange,
+        batch: &Batch,
+    ) -> Result<Option<Read>, StoreError> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::Read);
+        let mut tries = Tries::new(self, Op::Read, key, batch.waiting());
         let mut part = None;
         loop {
             match self.attempt(&path, range, &mut part, &mut tries).await {
@@ -254,6 +267,7 @@ impl Shared {
                 Err(miss) => miss,
             };
             match (miss.class(), wanted) {
+                (Some(Class::NotFound), _) if miss.is_missing_bucket() => return Err(miss),
                 (Some(Class::NotFound), _) => return Ok(None),
                 (Some(Class::Unsupported), Some(GetRange::Suffix(_))) => {
                     self.no_suffix.store(true, Ordering::Relaxed);
@@ -285,6 +299,7 @@ impl Shared {
                 let version = Version::of_meta(&reply.meta);
                 Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
             }
+            // A reply to this has no body to say that there is no bucket; others will.
             Err(miss) if miss.class() == Some(Class::NotFound) => Ok(None),
             Err(miss) => Err(miss),
         }
@@ -298,7 +313,8 @@ impl Shared {
         tries: &Tries,
     ) -> Result<GetResult, Miss> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        tries.within("first byte", tries.first_byte, self.store.get_opts(path, options)).await
+        let reply = self.store.get_opts(path, options);
+        tries.within(self, "first byte", tries.first_byte, reply).await
     }
 
     /// Makes room for a reply that begins, when it is the one that was asked for.
@@ -317,8 +333,8 @@ impl Shared {
         let asked = tries.deadline.map(|_| Instant::now());
         let held = self.budget.reserve(len).await.map_err(Miss::Final)?;
         // Waiting for room, and a long body, are not the store's fault.
-        let waited = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
-        tries.extend(waited.saturating_add(self.retry.policy.body(len)));
+        tries.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
+        tries.allow_body(self.retry.policy.transfer(len));
         Ok(Part {
             range: expected,
             size: meta.size,
@@ -339,7 +355,7 @@ impl Shared {
         let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
         let len = begun.range.end.saturating_sub(begun.range.start);
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole = match tries.within("body", self.retry.policy.body(len), body).await {
+        let whole = match tries.within(self, "body", self.retry.policy.body(len), body).await {
             Ok(Ok(whole)) => whole,
             Ok(Err(miss)) => {
                 *part = part.take().filter(|begun| begun.tag.is_some());
@@ -367,14 +383,14 @@ impl Shared {
 
     /// What lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
     /// found" means the place itself, and its word is no evidence of absence.
-    async fn children(&self, path: &Path) -> Result<ListResult, StoreError> {
+    async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::List);
+        let mut tries = Tries::new(self, Op::List, prefix, None);
         let below = (!path.as_ref().is_empty()).then_some(path);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match tries.within("list", self.retry.policy.first_byte, listed).await {
+            match tries.within(self, "list", self.retry.policy.first_byte, listed).await {
                 Ok(listed) => return Ok(listed),
                 Err(miss) => tries.again(self, miss).await?,
             }
@@ -382,9 +398,9 @@ impl Shared {
     }
 
     /// The names and sizes of all that lies below `path`, relative to it.
-    async fn list(&self, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::List);
+        let mut tries = Tries::new(self, Op::List, prefix, None);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             match self.list_once(path, &mut tries).await {
@@ -400,7 +416,7 @@ impl Shared {
         let mut listed = self.store.list(below);
         let limit = self.retry.policy.first_byte;
         while let Some(meta) =
-            tries.within("list", limit, listed.next().map(Option::transpose)).await?
+            tries.within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {
             // A list may be as long as it is, as long as it goes on.
             tries.restart(self);

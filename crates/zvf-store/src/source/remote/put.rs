@@ -35,7 +35,7 @@ pub(crate) enum Created {
 impl Remote {
     /// Puts an object under a name that nobody else writes.
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &tries).await {
                 Ok(()) => return Ok(()),
@@ -58,7 +58,7 @@ impl Remote {
         if self.read(key).await?.is_some() {
             return Err(taken());
         }
-        let mut tries = Tries::new(&self.0, Op::Publish);
+        let mut tries = Tries::new(&self.0, Op::Publish, key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
@@ -107,13 +107,15 @@ impl Remote {
     /// Whether anything lies below the root.
     pub(crate) async fn is_empty(&self) -> Result<bool, StoreError> {
         let below = (!self.0.root.as_ref().is_empty()).then_some(&self.0.root);
-        let mut tries = Tries::new(&self.0, Op::List);
+        let mut tries = Tries::new(&self.0, Op::List, &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
             let first = async { self.0.store.list(below).next().await.transpose() };
-            match tries.within("list", tries.first_byte, first).await {
+            match tries.within(&self.0, "list", tries.first_byte, first).await {
                 Ok(first) => return Ok(first.is_none()),
-                Err(miss) if miss.class() == Some(Class::NotFound) => return Ok(true),
+                Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
+                    return Ok(true);
+                }
                 Err(miss) => tries.again(&self.0, miss).await?,
             }
         }
@@ -121,7 +123,7 @@ impl Remote {
 
     /// Removes everything below the root, as far as that works.
     pub(crate) async fn clear(&self) -> Result<(), StoreError> {
-        let listed = self.0.list(&self.0.root).await?;
+        let listed = self.0.list(&Key::root(), &self.0.root).await?;
         let paths = listed.into_iter().map(|(name, _)| {
             let key = Key::root().below(&name)?;
             self.0.path(&key)
@@ -149,7 +151,7 @@ impl Shared {
         let payload: PutPayload = parts.iter().cloned().collect();
         let options = PutOptions::from(mode);
         let sent = self.store.put_opts(&path, payload, options);
-        tries.within("answer", self.retry.policy.body(len), sent).await.map(drop)
+        tries.within(self, "answer", self.retry.policy.body(len), sent).await.map(drop)
     }
 }
 

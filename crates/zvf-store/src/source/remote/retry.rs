@@ -7,7 +7,7 @@
 //! one request    10 s, + 1 s per 4 MiB    30 s, + 1 s per MiB
 //! tries          4                        10
 //! pause          100 ms doubling to 2 s   100 ms doubling to 15 s, any part of it (full jitter)
-//! all tries      15 s                     180 s
+//! all tries      15 s, + 1 s per 4 MiB    180 s, + 1 s per MiB
 //! ```
 //!
 //! A handle sends at most one request in ten again, counted over the last minute, with ten always
@@ -61,8 +61,12 @@ impl Policy {
 
     /// How long the body of a reply of `len` bytes may take.
     pub(super) fn body(&self, len: u64) -> Duration {
-        let more = len.checked_div(self.bytes_per_second).unwrap_or(0);
-        self.request.saturating_add(Duration::from_secs(more))
+        self.request.saturating_add(self.transfer(len))
+    }
+
+    /// How long `len` bytes take at the slowest speed that is waited for.
+    pub(super) fn transfer(&self, len: u64) -> Duration {
+        Duration::from_secs(len / self.bytes_per_second) // a constant of the table, never zero
     }
 
     /// The longest pause after try number `tried`, counted from 1.

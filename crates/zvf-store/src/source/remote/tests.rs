@@ -127,7 +127,8 @@ async fn a_store_that_stays_broken_is_given_up() {
             0,
             1,
         ),
-        (Timeouts::Interactive, StalledBody(0), "Timeout in a, no body within", 3, 20, 30),
+        (Timeouts::Interactive, StalledBody(0), "Timeout in a, no body within", 2, 15, 15),
+        (Timeouts::Batch, StalledBody(0), "Timeout in a, no body within", 6, 180, 180),
         (Timeouts::Batch, Status(503), "Unavailable in a, the store answered 503", 10, 1, 60),
         (Timeouts::Batch, Silence, "Timeout in a, no first byte within", 10, 100, 160),
     ] {
@@ -144,6 +145,71 @@ async fn a_store_that_stays_broken_is_given_up() {
         let sent_again = u64::try_from(requests - 1).unwrap();
         assert_eq!(remote.stats().retries, sent_again, "{fault:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may_take() {
+    let store = Arc::new(FaultStore::new());
+    let mut gets = Vec::new();
+    for i in 0..20 {
+        store.insert(&format!("root/{i}"), BODY).await;
+        gets.push(Get::all(key(&i.to_string())));
+    }
+    store.always(Some(Fault::StalledBody(0)));
+    let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
+    let start = Instant::now();
+    let answers = remote(&store, &options).read_many(&gets).await;
+    assert_eq!(start.elapsed().as_secs(), 15);
+    let last = answers.into_iter().map(Result::unwrap_err).next_back().unwrap();
+    assert_eq!(last.to_string(), "Timeout in 19, no answer from the store within 15s");
+
+    // As long as something arrives, every request has its time.
+    store.always(Some(Fault::Delay(Duration::from_secs(4))));
+    let start = Instant::now();
+    let answers = remote(&store, &options).read_many(&gets).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(start.elapsed().as_secs(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_every_five_seconds() {
+    let store = stored().await;
+    store.always(Some(Fault::StalledBody(4)));
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let list = Arc::clone(&told);
+    let hook = crate::RetryHook::new(move |retrying: &crate::Retrying| {
+        list.lock().unwrap().push(retrying.to_string());
+    });
+    let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };
+    one(&remote(&store, &options), Get::all(key("a"))).await.unwrap_err();
+    assert_eq!(*told.lock().unwrap(), ["a was asked for 1 time in 10 s (Timeout): trying again"]);
+
+    // What is answered soon is not worth a word.
+    told.lock().unwrap().clear();
+    let store = stored().await;
+    store.plan(0, Fault::Status(503));
+    one(&remote(&store, &options), Get::all(key("a"))).await.unwrap();
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_runtime_without_timers_waits_as_long_as_it_takes() {
+    let store: Arc<dyn ObjectStore> = Arc::new(FaultStore::new());
+    let options = OpenOptions::default();
+    let remote = Remote::new(store, Path::default(), Budget::new(&options), &options);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut tries = Tries::new(&remote.0, Op::Read, &key("a"), None);
+        let slow = async {
+            tokio::task::yield_now().await;
+            Ok(7)
+        };
+        let answer = tries.within(&remote.0, "answer", Duration::from_secs(1), slow).await;
+        assert_eq!(answer.ok(), Some(7));
+        // Without a clock there is no pause after which to try again.
+        let miss = Miss::Late { what: "answer", after: Duration::ZERO };
+        assert_eq!(tries.again(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
+    });
 }
 
 /// Every fault at every operation of a script, against what it may do to the answers.

@@ -1,45 +1,77 @@
 //! One request after another for the same thing: how long each may take, and what ends them.
 //!
 //! A try either gives an answer or a [`Miss`]. A miss is judged (see [`super::verdict`]), and then
-//! there is another try after a pause, or its error is the answer.
+//! there is another try after a pause, or its error is the answer. All tries of one thing end at one
+//! deadline, which only moves for what is not the store's fault: the wait for room in the budget, and the
+//! time that a long body takes at the slowest speed that is waited for. Once a request of a batch was given
+//! up, the others have as long since the last answer to the batch, and do not begin to count anew.
+//!
+//! What has an answer at once needs no clock, and there is none outside of a tokio runtime, nor in one that
+//! was built without timers. There nothing is given up and nothing is tried again.
 
+use std::panic::catch_unwind;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, poll_immediate, select};
 use tokio::time::Instant;
 use zvf_format::Class;
 
 use super::Shared;
 use super::verdict::Verdict;
 use crate::error::{Change, Op, StoreError};
+use crate::key::Key;
+use crate::options::{RetryHook, Retrying};
 
 /// The tries of one get.
 #[derive(Debug)]
 pub(super) struct Tries {
     op: Op,
+    key: Key,
     tried: u32,
+    last: Option<Class>, // what the try before this one failed with
+    began: Instant,
     pub(super) first_byte: Duration,
     /// None outside a runtime, where nothing can wait.
     pub(super) deadline: Option<Instant>,
+    body_counted: bool,
 }
 
 impl Tries {
-    pub(super) fn new(shared: &Shared, op: Op) -> Self {
+    /// The tries for what lies under `key`, on behalf of a caller that has waited for an answer since
+    /// `waiting`, or begins to wait now.
+    pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
         shared.retry.sends();
-        let timed = tokio::runtime::Handle::try_current().is_ok();
+        let in_runtime = tokio::runtime::Handle::try_current().is_ok();
         let policy = &shared.retry.policy;
-        let deadline = timed.then(|| Instant::now().checked_add(policy.all)).flatten();
-        Self { op, tried: 0, first_byte: policy.first_byte, deadline }
+        let began = Instant::now();
+        let waiting = waiting.unwrap_or(began);
+        let deadline = in_runtime.then(|| waiting.checked_add(policy.all)).flatten();
+        Self {
+            op,
+            key: key.clone(),
+            tried: 0,
+            last: None,
+            began,
+            first_byte: policy.first_byte,
+            deadline,
+            body_counted: false,
+        }
     }
 
     /// Waits for the next try, or gives up with what `miss` means.
     pub(super) async fn again(&mut self, shared: &Shared, miss: Miss) -> Result<(), StoreError> {
         self.tried = self.tried.saturating_add(1);
         let (error, again, after) = miss.judge(self.op);
+        self.last = Some(error.class());
         let deadline = self.deadline.filter(|_| again);
         let pause = deadline.and_then(|deadline| shared.retry.next(self.tried, deadline, after));
         let Some(pause) = pause else { return Err(error) };
-        tokio::time::sleep(pause).await;
+        let Some(sleep) = shared.sleep(pause) else { return Err(error) };
+        self.report(shared);
+        sleep.await;
         shared.retries.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -47,16 +79,38 @@ impl Tries {
     /// What `work` gives, if it does so in time.
     pub(super) async fn within<T>(
         &self,
+        shared: &Shared,
         what: &'static str,
         limit: Duration,
         work: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, Miss> {
         let Some(deadline) = self.deadline else { return work.await.map_err(Miss::Fault) };
-        let after = limit.min(deadline.saturating_duration_since(Instant::now()));
-        match tokio::time::timeout(after, work).await {
-            Ok(done) => done.map_err(Miss::Fault),
-            Err(_) => Err(Miss::Late { what, after }),
+        let begin = Instant::now();
+        let after = limit.min(deadline.saturating_duration_since(begin));
+        if after.is_zero() {
+            let (what, after) = ("answer from the store", shared.retry.policy.all);
+            return Err(Miss::Final(StoreError::timeout(self.op, what, after)));
         }
+        let mut work = pin!(work);
+        if let Some(done) = poll_immediate(&mut work).await {
+            return done.map_err(Miss::Fault);
+        }
+        // Whoever waits hears of a try that takes long while it does.
+        let mut pauses = vec![after];
+        let silent = REPORT_AFTER.saturating_sub(begin.saturating_duration_since(self.began));
+        if self.tried > 0 && silent < after {
+            pauses = vec![silent, after.saturating_sub(silent)];
+        }
+        let last = pauses.len().saturating_sub(1);
+        for (nth, pause) in pauses.into_iter().enumerate() {
+            let Some(sleep) = shared.sleep(pause) else { return work.await.map_err(Miss::Fault) };
+            match select(&mut work, pin!(sleep)).await {
+                Either::Left((done, _)) => return done.map_err(Miss::Fault),
+                Either::Right(_) if nth < last => self.report(shared),
+                Either::Right(_) => {}
+            }
+        }
+        Err(Miss::Late { what, after })
     }
 
     /// Begins to count the time anew.
@@ -65,10 +119,106 @@ impl Tries {
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
 
+    /// Allows for a wait that is not the store's fault.
     pub(super) fn extend(&mut self, by: Duration) {
         self.deadline = self.deadline.map(|at| at.checked_add(by).unwrap_or(at));
     }
+
+    /// Allows for the length of a body, once for all tries of it.
+    pub(super) fn allow_body(&mut self, by: Duration) {
+        if !std::mem::replace(&mut self.body_counted, true) {
+            self.extend(by);
+        }
+    }
+
+    /// Tells whoever wants to know that this has been going on for long.
+    fn report(&self, shared: &Shared) {
+        let now = Instant::now();
+        let waited = now.saturating_duration_since(self.began);
+        if let (Some(reports), Some(class)) = (&shared.reports, self.last)
+            && waited >= REPORT_AFTER
+            && reports.is_due(now)
+        {
+            let (key, tries) = (self.key.clone(), self.tried);
+            reports.hook.call(&Retrying { key, tries, class, waited });
+        }
+    }
 }
+
+/// Who is told of requests that take long, and when that was last done.
+#[derive(Debug)]
+pub(super) struct Reports {
+    hook: RetryHook,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Reports {
+    pub(super) fn new(hook: RetryHook) -> Self {
+        Self { hook, last: Mutex::default() }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.saturating_duration_since(last) >= REPORT_AFTER);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+}
+
+/// How the requests of one batch fare.
+#[derive(Debug)]
+pub(super) struct Batch(Mutex<Fare>);
+
+#[derive(Debug)]
+struct Fare {
+    /// When the last answer came, or the batch began.
+    last: Instant,
+    gave_up: bool,
+}
+
+impl Batch {
+    pub(super) fn begin() -> Self {
+        Self(Mutex::new(Fare { last: Instant::now(), gave_up: false }))
+    }
+
+    /// Since when the batch waits without an answer, once a request of it was given up.
+    pub(super) fn waiting(&self) -> Option<Instant> {
+        let fare = self.fare();
+        fare.gave_up.then_some(fare.last)
+    }
+
+    /// Takes note of what came of a request.
+    pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
+        let mut fare = self.fare();
+        match answer {
+            Ok(_) => fare.last = Instant::now(),
+            Err(error) => {
+                fare.gave_up |= error.retryable() || error.class() == Class::FileChanged;
+            }
+        }
+    }
+
+    fn fare(&self) -> MutexGuard<'_, Fare> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// A timer, where the runtime has any.
+    fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
+        if self.no_timers.load(Ordering::Relaxed) {
+            return None;
+        }
+        // A runtime that was built without timers says so in no other way.
+        let sleep = catch_unwind(|| tokio::time::sleep(pause));
+        sleep.inspect_err(|_panic| self.no_timers.store(true, Ordering::Relaxed)).ok()
+    }
+}
+
+/// How long a request may go unanswered before somebody is told.
+const REPORT_AFTER: Duration = Duration::from_secs(5);
 
 /// Why one try did not give an answer.
 #[derive(Debug)]
@@ -90,6 +240,11 @@ impl Miss {
             Self::Fault(error) => Some(Verdict::of(error).class),
             Self::Late { .. } | Self::Length { .. } | Self::Final(_) => None,
         }
+    }
+
+    /// Whether it is the bucket that is not there, rather than an object in it.
+    pub(super) fn is_missing_bucket(&self) -> bool {
+        matches!(self, Self::Fault(error) if super::verdict::is_missing_bucket(error))
     }
 
     /// The error, whether to try again, and the pause that the store asks for.

@@ -35,6 +35,9 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn of(error: &StoreFault) -> Self {
+        if is_missing_bucket(error) {
+            return Self::final_(Class::NotFound, Said::NoBucket);
+        }
         let known = if matches!(error, StoreFault::NotFound { .. }) {
             Class::NotFound
         } else if matches!(error, StoreFault::PermissionDenied { .. }) {
@@ -145,6 +148,16 @@ impl Verdict {
     }
 }
 
+/// Whether the bucket or container itself is not there, in the words of the services.
+pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
+    let StoreFault::NotFound { source, .. } = error else { return false };
+    let text = source.to_string();
+    MISSING_BUCKET.iter().any(|words| text.contains(words))
+}
+
+/// S3 and its kin, Google Cloud Storage, Azure.
+const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
+
 /// The HTTP status that an error of a foreign backend only tells in words.
 fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
     let text = error.to_string();
@@ -186,6 +199,25 @@ mod tests {
             let verdict = Verdict::of(&generic(text));
             assert_eq!((verdict.class, verdict.again), (class, again), "{status}");
             assert_eq!(verdict.said.to_string(), format!("the store answered {status}"));
+        }
+    }
+
+    #[test]
+    fn a_missing_bucket_is_not_a_missing_object() {
+        let missing = |body: &str| {
+            let text = format!("Server returned non-2xx status code: 404 Not Found: {body}");
+            StoreFault::NotFound { path: "root/a".into(), source: text.into() }
+        };
+        for (body, said) in [
+            ("<Error><Code>NoSuchBucket</Code></Error>", "the bucket or container does not exist"),
+            ("The specified bucket does not exist.", "the bucket or container does not exist"),
+            ("<Code>ContainerNotFound</Code>", "the bucket or container does not exist"),
+            ("<Code>NoSuchKey</Code>", "the store refuses"),
+            ("", "the store refuses"),
+        ] {
+            let verdict = Verdict::of(&missing(body));
+            assert_eq!((verdict.class, verdict.again), (Class::NotFound, false), "{body}");
+            assert_eq!(verdict.said.to_string(), said, "{body}");
         }
     }
 

@@ -17,7 +17,7 @@ use std::path::Path;
 /// # let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
 /// std::fs::create_dir(&old)?;
 /// std::fs::write(&new, "a file")?;
-/// if zvf_store::exchange_names(&old, &new)? {
+/// if zvf_publish::exchange_names(&old, &new)? {
 ///     assert!(old.is_file() && new.is_dir());
 /// }
 /// # Ok(())
@@ -31,7 +31,7 @@ pub fn exchange_names(one: &Path, other: &Path) -> io::Result<bool> {
     exchange(one, other)
 }
 
-#[cfg(all(any(target_os = "linux", target_vendor = "apple"), feature = "local"))]
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -42,7 +42,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-#[cfg(not(all(any(target_os = "linux", target_vendor = "apple"), feature = "local")))]
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 fn exchange(_one: &Path, _other: &Path) -> io::Result<bool> {
     Ok(false)
 }

@@ -1,27 +1,26 @@
-//! Every call by which a build changes a directory of this machine.
+//! Every call by which something changes a directory of this machine.
 //!
 //! ```text
 //! make_dir, create     one name each; a file is written once, and never again
+//! open_new, finish     the same for a file that is written piece by piece; recorded when it is finished
 //! link                 one more name for a file that is there; a copy of it where that cannot be
 //! remove               one file
 //! sync_all             everything of the file system: one call where there is one, else file by file
+//! sync_file            the bytes of one file
 //! sync_dir             the names in one directory
-//! rename               only where nothing is in the way but an empty directory
+//! rename               over nothing, an empty directory, or from file to file
+//! rename_new           only where nothing has the name
 //! exchange             two names at once, where the system can; else two renames
 //! remove_all           a directory and what is below it
+//! try_lock             the lock of an open file
 //! ```
 //!
-//! A recording disk writes each call down as well, and syncs nothing: from what it wrote down a test
-//! makes every state that a loss of power may leave.
+//! A recording disk (feature `recording`) writes each call down as well, and syncs nothing: from what it wrote down a
+//! test makes every state that a loss of power may leave.
 //!
-//! Not here: what is built.
+//! Not here: what is written.
 
-#![cfg_attr(
-    not(feature = "internals"),
-    expect(unreachable_pub, reason = "handed on to programs that break things, by that feature")
-)]
-
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +33,9 @@ use crate::exchange::exchange_names;
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     record: Option<Arc<Mutex<Vec<Call>>>>,
-    plain: bool, // whether two names cannot change places in one step
+    plain: bool,    // whether two names cannot be exchanged in one step
+    lockless: bool, // whether files have no locks
+    linkless: bool, // whether files have one name only
 }
 
 /// One call.
@@ -49,6 +50,8 @@ pub enum Call {
     Remove(PathBuf),
     /// All was synced.
     SyncAll,
+    /// The bytes of a file were synced.
+    SyncFile(PathBuf),
     /// The names in a directory were synced.
     SyncDir(PathBuf),
     /// The first name became the second one.
@@ -61,21 +64,35 @@ pub enum Call {
 
 impl Disk {
     /// A disk that writes down what is done, and does not wait for the hardware.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn recording() -> Self {
-        Self { record: Some(Arc::default()), plain: false }
+        Self { record: Some(Arc::default()), ..Self::default() }
     }
 
     /// The same disk, on which two names cannot change places in one step.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_exchange(self) -> Self {
         Self { plain: true, ..self }
     }
 
+    /// The same disk, on which files have no locks.
+    #[cfg(any(test, feature = "recording"))]
+    #[must_use]
+    pub fn without_locks(self) -> Self {
+        Self { lockless: true, ..self }
+    }
+
+    /// The same disk, on which a file has one name only.
+    #[cfg(any(test, feature = "recording"))]
+    #[must_use]
+    pub fn without_links(self) -> Self {
+        Self { linkless: true, ..self }
+    }
+
     /// What was done so far.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.record.as_deref().map_or_else(Vec::new, |calls| {
@@ -84,14 +101,22 @@ impl Disk {
     }
 
     /// Makes one directory.
-    pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn make_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)?;
         self.note(|| Call::MakeDir(path.to_owned()));
         Ok(())
     }
 
     /// Makes `path` and what is missing of the directories above it, outermost first; tells which.
-    pub(crate) fn make_dirs(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn make_dirs(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         match self.make_dir(path) {
             Ok(()) => Ok(vec![path.to_owned()]),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Vec::new()),
@@ -109,7 +134,11 @@ impl Disk {
     }
 
     /// Makes a file of `parts`, with the directories it needs. A file that is there is an error.
-    pub(crate) fn create(&self, path: &Path, parts: &[Bytes]) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn create(&self, path: &Path, parts: &[Bytes]) -> io::Result<()> {
         let mut file = match File::create_new(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(above) = path.parent() {
@@ -120,14 +149,55 @@ impl Disk {
             opened => opened?,
         };
         write_all(&mut file, parts)?;
-        self.note(|| Call::Create(path.to_owned(), crate::codec::join(parts.to_vec())));
+        self.note(|| Call::Create(path.to_owned(), parts.concat().into()));
         Ok(())
+    }
+
+    /// Opens a new file, to be written piece by piece; when all is written, [`finish`](Self::finish) is to be called.
+    /// With `private`, only its owner may read it until its permissions are set.
+    ///
+    /// # Errors
+    ///
+    /// When there is something of that name, or the system refuses.
+    pub fn open_new(&self, path: &Path, private: bool) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        if private {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        #[cfg(not(unix))]
+        let _not_asked_for = private;
+        options.open(path)
+    }
+
+    /// Records what was written to `path` since [`open_new`](Self::open_new), and syncs it where `sync` says so.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be synced.
+    pub fn finish(&self, file: &File, path: &Path, sync: bool) -> io::Result<()> {
+        if self.record.is_some() {
+            let bytes = fs::read(path)?;
+            self.note(|| Call::Create(path.to_owned(), bytes.into()));
+            if sync {
+                self.note(|| Call::SyncFile(path.to_owned()));
+            }
+            return Ok(());
+        }
+        if sync { file.sync_all() } else { Ok(()) }
     }
 
     /// Gives the file `from` the name `to` as well, in a directory that is there; copies it where the
     /// system has no second names, or no more of them for this file.
-    pub(crate) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if let Err(error) = fs::hard_link(from, to) {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
+        if let Err(error) = linked {
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) {
                 return Err(error);
             }
@@ -140,7 +210,11 @@ impl Disk {
     }
 
     /// Removes a file; nothing to do where there is none.
-    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             removed => removed?,
@@ -151,7 +225,11 @@ impl Disk {
 
     /// Waits until all that was written below `path` would survive a loss of power. `held` was opened
     /// there before the first write, so that faults of earlier writing come up here.
-    pub(crate) fn sync_all(&self, held: &File, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn sync_all(&self, held: &File, path: &Path) -> io::Result<()> {
         if self.record.is_some() {
             self.note(|| Call::SyncAll);
             return Ok(());
@@ -160,7 +238,11 @@ impl Disk {
     }
 
     /// Waits until the names in `path` would survive a loss of power.
-    pub(crate) fn sync_dir(&self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
         if self.record.is_some() {
             self.note(|| Call::SyncDir(path.to_owned()));
             return Ok(());
@@ -168,15 +250,84 @@ impl Disk {
         sync_names(path)
     }
 
-    /// Gives the directory `from` the name `to`, where nothing is, or an empty directory.
-    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    /// Gives `from` the name `to`: a directory where nothing is or an empty directory, a file also where a file is.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)?;
         self.note(|| Call::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
 
+    /// Gives `from` the name `to`, where nothing may be. Where the system cannot do both in one step, it gets a second
+    /// name and loses the first; where it has no second names, it is looked first.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when something has the name; otherwise when the system refuses.
+    pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.plain || !rename_without_replacing(from, to)? {
+            let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
+            match linked {
+                Ok(()) => fs::remove_file(from)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+                Err(_no_links) => {
+                    if fs::symlink_metadata(to).is_ok() {
+                        return Err(io::ErrorKind::AlreadyExists.into());
+                    }
+                    fs::rename(from, to)?;
+                }
+            }
+        }
+        self.note(|| Call::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    /// Takes the lock of `file` for this process alone, if nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// When somebody has it, or files have no locks here.
+    pub fn try_lock(&self, file: &File) -> Result<(), TryLockError> {
+        if self.lockless {
+            return Err(TryLockError::Error(unsupported()));
+        }
+        file.try_lock()
+    }
+
+    /// Takes the lock of `file` together with others, if nobody has it alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_lock`](Self::try_lock).
+    pub fn try_lock_shared(&self, file: &File) -> Result<(), TryLockError> {
+        if self.lockless {
+            return Err(TryLockError::Error(unsupported()));
+        }
+        file.try_lock_shared()
+    }
+
+    /// Waits until the bytes of the file `path` would survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// When they would not.
+    pub fn sync_file(&self, path: &Path) -> io::Result<()> {
+        if self.record.is_some() {
+            self.note(|| Call::SyncFile(path.to_owned()));
+            return Ok(());
+        }
+        File::open(path)?.sync_all()
+    }
+
     /// Lets two names change places in one step; `false` where that cannot be done.
-    pub(crate) fn exchange(&self, one: &Path, other: &Path) -> io::Result<bool> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<bool> {
         let done = !self.plain && exchange_names(one, other)?;
         if done {
             self.note(|| Call::Exchange(one.to_owned(), other.to_owned()));
@@ -185,7 +336,11 @@ impl Disk {
     }
 
     /// Removes a directory and all that is below it.
-    pub(crate) fn remove_all(&self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn remove_all(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)?;
         self.note(|| Call::RemoveAll(path.to_owned()));
         Ok(())
@@ -198,12 +353,33 @@ impl Disk {
     }
 }
 
+/// Renames in one step with the check that nothing has the name; `false` where the system cannot.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+fn rename_without_replacing(_from: &Path, _to: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+fn unsupported() -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}
+
 /// Writes all parts, many at once.
 fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     if let [part] = parts {
         return file.write_all(part);
     }
-    for parts in parts.chunks(AT_ONCE) {
+    for parts in parts.chunks(MAX_IO_SLICES) {
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = slices.as_mut_slice();
         IoSlice::advance_slices(&mut rest, 0); // past empty ones
@@ -251,7 +427,7 @@ fn sync_names(_path: &Path) -> io::Result<()> {
 }
 
 /// The system takes no more slices than this in one call.
-const AT_ONCE: usize = 1024;
+const MAX_IO_SLICES: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,143 @@
+"""Runs the test suite of an installed package, and keeps every store that it writes.
+
+    run_suites.py PACKAGE VERSION WORK [LIMIT]
+
+Downloads the source distribution of PACKAGE into WORK, runs its tests with nothing removed, and writes
+WORK/stores.json: a list of {"path", "facts"} of each distinct store found afterwards, where the facts are
+what the installed package reads of it. With LIMIT only so many stores, evenly spread, are described.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+
+def download(package, version, work):
+    """The unpacked source distribution."""
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
+         "--dest", str(work), f"{package}=={version}"],
+        check=True,
+    )
+    archive = next(path for path in work.iterdir() if path.name.endswith(".tar.gz"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(work / "source", filter="data")
+    return next((work / "source").iterdir())
+
+
+# Loaded by pytest before any test: what tests wrote stays.
+PLUGIN = '''
+import os, shutil, tempfile
+
+KEPT = os.path.realpath(os.environ["KEPT_STORES"])
+removed = shutil.rmtree
+
+def rmtree(path, *args, **kwargs):
+    if not os.path.realpath(os.fspath(path)).startswith(KEPT):
+        removed(path, *args, **kwargs)
+
+shutil.rmtree = rmtree
+tempfile.TemporaryDirectory.cleanup = lambda self: self._finalizer.detach()
+tempfile.TemporaryDirectory.__exit__ = lambda self, *args: self._finalizer.detach()
+'''
+
+
+def run(source, work):
+    """Runs the tests below a folder that is kept."""
+    kept = work / "kept"
+    kept.mkdir()
+    (work / "keep_stores.py").write_text(PLUGIN)
+    environment = dict(
+        os.environ, KEPT_STORES=str(kept), TMPDIR=str(kept), PYTHONPATH=str(work), PYTHONWARNINGS="ignore"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "keep_stores", "-p", "no:cacheprovider",
+         "--basetemp", str(kept / "pytest"), "-o", "tmp_path_retention_policy=all", "tests"],
+        cwd=source, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    (work / "tests.log").write_text(done.stdout)
+    last = done.stdout.strip().splitlines()[-1:] or ["nothing"]
+    print(f"{source.name}: {last[0]}", flush=True)
+    return kept
+
+
+def is_store(folder):
+    try:
+        document = json.loads((folder / "zarr.json").read_text())
+        return "zarr_vectors" in document.get("attributes", {})
+    except (OSError, ValueError):
+        return False
+
+
+def digest(folder):
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def stores(kept):
+    seen = set()
+    for document in sorted(kept.rglob("zarr.json")):
+        folder = document.parent
+        if is_store(folder) and (mark := digest(folder)) not in seen:
+            seen.add(mark)
+            yield folder
+
+
+def rows(values):
+    """Rows in the order of their numbers, as a digest."""
+    import numpy as np
+
+    values = np.asarray(values, dtype="float64")
+    values = values.reshape(len(values), -1) if len(values) else values.reshape(0, 0)
+    ordered = values[np.lexsort(values.T[::-1])] if len(values) else values
+    return hashlib.sha256(np.ascontiguousarray(ordered).astype("<f8").tobytes()).hexdigest()
+
+
+def facts(path):
+    """What the reference reads; of what it cannot, the class of its error."""
+    import zarr_vectors
+    from zarr_vectors.validate import validate
+
+    found = {}
+    try:
+        report = validate(str(path), level=5)
+        found["sound"] = bool(report.ok)
+    except Exception as error:
+        found["sound"] = type(error).__name__
+    try:
+        result = zarr_vectors.open(str(path)).read()
+        positions = result.positions
+        found["vertices"], found["positions"] = len(positions), rows(positions)
+        for name in ("edges", "faces"):
+            elements = getattr(result, name, None)
+            if elements is not None:
+                found["elements"] = len(elements)
+    except Exception as error:
+        found["refused"] = f"{type(error).__name__}: {error}"[:200]
+    return found
+
+
+def main():
+    package, version, work = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    limit = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    work.mkdir(parents=True, exist_ok=True)
+    kept = run(download(package, version, work), work)
+    found = list(stores(kept))
+    if limit and len(found) > limit:
+        found = [found[at * len(found) // limit] for at in range(limit)]
+    described = [{"path": str(path), "facts": facts(path)} for path in found]
+    (work / "stores.json").write_text(json.dumps(described))
+    print(f"{package} {version}: {len(described)} stores", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+//! The part that runs the test suites of the reference and of its tools, and reads every store they write.
+//!
+//! The suites come with the source distributions of the packages. Each distinct store that their tests leave
+//! behind is described by the package that wrote it (`peers/run_suites.py`), and the same is asked of us:
+//!
+//! ```text
+//! refused      whether it can be read at all
+//! vertices     how many, and their positions as a set
+//! elements     how many edges or faces
+//! sound        whether the validator finds errors
+//! box          half of it, as brute force over the whole has it
+//! objects      all of them by their ids
+//! migrated     stores of old formats, afterwards: the same again
+//! ```
+//!
+//! Where the package is wrong is listed in `peers/suite_differences.json`, each with the reason; what is
+//! listed is skipped by that reason.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Runtime;
+use zvf_metadata::Family;
+use zvf_migrate::{Migration, Plan};
+use zvf_model::{Bounds, Kind, Level, LevelReader};
+use zvf_query::{Columns, Query, Reader};
+use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+
+use crate::everything::Refusal;
+use crate::naive::Cube;
+use crate::peers;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::validate_part;
+use crate::whole;
+
+/// Runs every suite, and reads at most `limit` stores of each; all of them when it is 0.
+pub(crate) fn run(
+    limit: usize,
+    only: Option<&str>,
+    runtime: &Runtime,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
+    let known: Value = serde_json::from_str(&std::fs::read_to_string(peers::script(DIFFERENCES))?)?;
+    for (package, version) in SUITES {
+        let suite = format!("{package}-{version}");
+        if only.is_some_and(|only| !suite.contains(only)) {
+            continue;
+        }
+        let wanted = format!("{package}=={version}");
+        let python = peers::python(&format!("suite-{suite}"), &[&wanted, "pytest"])?;
+        let folder = archives::scratch();
+        let script = &mut Command::new(python);
+        let script = script.arg(peers::script("run_suites.py")).args([package, version]);
+        peers::run(script.arg(folder.path()).arg(limit.to_string()))?;
+        let list: Value =
+            serde_json::from_str(&std::fs::read_to_string(folder.path().join("stores.json"))?)?;
+        let list = list.as_array().context("stores.json is no list")?;
+        tally.say(&format!("suite {suite}: {} stores", list.len()))?;
+        for store in list {
+            let path = store["path"].as_str().context("a store without a path")?;
+            let name = path.rsplit_once("/kept/").map_or(path, |(_, name)| name);
+            let mut findings = Vec::new();
+            ask(&mut findings, Path::new(path), &store["facts"], runtime)?;
+            tally.add(judged(&suite, name, findings, &known))?;
+        }
+    }
+    Ok(())
+}
+
+/// One fact that was compared: its name, and what differs.
+type Compared = (&'static str, Option<String>);
+
+/// A report of what was compared; what is known to be the package's fault is skipped.
+fn judged(suite: &str, name: &str, compared: Vec<Compared>, known: &Value) -> Report {
+    let mut report = Report::new(format!("suites/{suite}/{name}"));
+    for (fact, difference) in compared {
+        let Some(difference) = difference else {
+            report.passed += 1;
+            continue;
+        };
+        let listed = known.as_array().into_iter().flatten().find(|entry| {
+            let text = |key: &str| entry[key].as_str().unwrap_or_default();
+            text("fact") == fact
+                && suite.contains(text("suite"))
+                && difference.contains(text("contains"))
+        });
+        match listed.and_then(|entry| entry["why"].as_str()) {
+            Some(why) => report.skip(&format!("differences of the suites that are theirs: {why}")),
+            None => report.fail(fact, difference),
+        }
+    }
+    report
+}
+
+/// Compares one store with what its package reads.
+fn ask(
+    compared: &mut Vec<Compared>,
+    path: &Path,
+    facts: &Value,
+    runtime: &Runtime,
+) -> anyhow::Result<()> {
+    let address = path.to_string_lossy().into_owned();
+    let errors = validate_part::errors_at(path, runtime)?;
+    match facts["sound"].as_bool() {
+        Some(true) if errors.is_empty() => compared.push(("sound", None)),
+        Some(true) => compared.extend(errors.into_iter().map(|error| ("sound", Some(error)))),
+        Some(false) => {
+            let missed = "they find faults, we find none".to_owned();
+            compared.push(("sound", errors.is_empty().then_some(missed)));
+        }
+        None => {} // their validator gave up
+    }
+    runtime.block_on(async {
+        let store = Store::open(&address, OpenOptions::default()).await;
+        let answers = match &store {
+            Ok(store) => read(compared, store, facts).await,
+            Err(error) => Err(error.clone().into()),
+        };
+        match (answers, facts["refused"].as_str()) {
+            (Err(ours), None) => compared.push(("refused", Some(format!("we refuse: {ours}")))),
+            (Ok(()), Some(theirs)) => {
+                compared.push(("refused", Some(format!("they refuse: {theirs}"))));
+            }
+            (Ok(()), None) | (Err(_), Some(_)) => compared.push(("refused", None)),
+        }
+        if let Ok(store) = &store
+            && store.family() != Family::C
+        {
+            compared.push(("migrated", migrated(store, facts).await.err()));
+        }
+    });
+    Ok(())
+}
+
+/// Level 0 as a whole, by its objects and by a box.
+async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Result<(), Refusal> {
+    let level = LevelReader::open(store, Level(0)).await?;
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    let reader = Reader::new(store.clone());
+    let all = Query::all().of_kind(kind).at_level(Level(0)).columns(Columns::None);
+    let answer = reader.run(&all).await?;
+    let points: Vec<Vec<f64>> =
+        (0..answer.batch.len()).map(|row| whole::point(answer.batch.positions(), row)).collect();
+    let mut same = |fact, told: &Value, found: Value| {
+        let differs = !told.is_null() && *told != found;
+        compared.push((fact, differs.then(|| format!("they have {told}, we have {found}"))));
+    };
+    same("vertices", &facts["vertices"], points.len().into());
+    same("positions", &facts["positions"], digest(points.clone()).into());
+    if let Some(elements) = answer.batch.elements() {
+        same("elements", &facts["elements"], elements.len().into());
+    }
+    if let Some(index) = level.objects().await? {
+        let ids = index.ids(0..index.slots()).await?;
+        reader.run(&Query::objects(ids).of_kind(kind).columns(Columns::None)).await?;
+    }
+    let [low, high] = &store.root().zarr_vectors.bounds;
+    let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
+    if let (Ok(bounds), Kind::PointCloud) = (Bounds::new(low, &middle), kind) {
+        let boxed = Query::within(bounds).of_kind(kind).columns(Columns::None);
+        let found = reader.run(&boxed).await?.batch.len();
+        let cube = Cube { low: low.clone(), high: middle };
+        let told = points.iter().filter(|point| cube.contains(point)).count();
+        same("box", &told.into(), found.into());
+    }
+    Ok(())
+}
+
+/// The same facts of the store, brought to the new format.
+async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let folder = archives::scratch();
+    let address = folder.path().join("new.zarrvectors").to_string_lossy().into_owned();
+    let options = BuildOptions { sync: false, ..BuildOptions::default() };
+    let build = Build::begin(&address, options).await.map_err(|error| text(&error))?;
+    let plan = Plan::of(old).await.map_err(|error| text(&error))?;
+    let done = plan.apply(&Migration::default(), build, |_| ()).await;
+    let done = done.map_err(|error| text(&error))?;
+    let new = Store::open(&address, OpenOptions::default()).await.map_err(|error| text(&error))?;
+    let mut compared = Vec::new();
+    read(&mut compared, &new, facts).await.map_err(|error| text(&error))?;
+    let differs = compared.into_iter().find_map(|(fact, difference)| Some((fact, difference?)));
+    match differs {
+        Some((fact, difference)) => Err(format!("{fact}: {difference}")),
+        None if !done.verified => Err("it did not look at what it wrote".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// Points in the order of their numbers, as a digest; `peers/run_suites.py` makes the same.
+fn digest(mut points: Vec<Vec<f64>>) -> String {
+    points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let mut sum = Sha256::new();
+    for x in points.iter().flatten() {
+        sum.update(x.to_le_bytes());
+    }
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The packages whose source distributions have tests that write stores.
+const SUITES: [(&str, &str); 4] = [
+    ("zarr-vectors", "0.9.2"),
+    ("zarr-vectors", "0.2.0"),
+    ("zarr-vectors-tools", "0.3.0"),
+    ("zarr-vectors-tools", "0.2.0"),
+];
+const DIFFERENCES: &str = "suite_differences.json";

@@ -1,0 +1,120 @@
+//! `sigbus`: mapped files that are cut short, grow back or change in place while they are read.
+//!
+//! Only files that nobody can write to are mapped, so each file gets its permission back first: what then
+//! happens to it breaks the condition of the map on purpose. Every read gives the bytes that were there when
+//! the file was mapped, or `FileChanged`; the process lives on, and so do the maps of other files.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zvf_format::Class;
+use zvf_store::map::MappedFile;
+use zvf_store::signal::survive_sigbus;
+
+use crate::Report;
+use crate::random::Random;
+
+/// Mapped files that are cut short while they are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sigbus {
+    /// Files that are cut.
+    #[arg(long, default_value_t = 200)]
+    n: u64,
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl Sigbus {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        survive_sigbus()?;
+        let dir = tempfile::tempdir()?;
+        let mut random = Random::new(self.seed);
+        let mut report = Report { name: "sigbus", seed: self.seed, ..Report::default() };
+        // Files beyond those that can be watched are not mapped, and nothing fails for it.
+        let bystander = dir.path().join("bystander");
+        write(&bystander, 1 << 20, 9)?;
+        let still = MappedFile::map_if_immutable(&bystander)?;
+        let still = still.ok_or_else(|| {
+            anyhow::anyhow!("nothing is mapped here: {} gives no leases", dir.path().display())
+        })?;
+        let mut refused = 0;
+        for n in 0..self.n {
+            let path = dir.path().join(n.to_string());
+            report
+                .count(one(&path, &mut random, &mut refused).map_err(|why| format!("{n}: {why}")));
+            fs::remove_file(&path)?;
+            let whole = still.read(0, still.len())?;
+            report.count(match whole.iter().all(|byte| *byte == 9) {
+                true => Ok(()),
+                false => Err(format!("{n}: another file was hit")),
+            });
+        }
+        anyhow::ensure!(self.n < 20 || refused > 0, "no read met a file that had changed");
+        Ok(report)
+    }
+}
+
+/// A file of `len` bytes `byte` that nobody may write to.
+fn write(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
+    fs::write(path, vec![byte; len])?;
+    fs::set_permissions(path, Permissions::from_mode(0o444))
+}
+
+/// One file, damaged on one thread and read on another.
+fn one(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
+    let told = |error: std::io::Error| error.to_string();
+    let len = 4096 * (1 + random.below(256)) + random.below(4096);
+    write(path, len, 7).map_err(told)?;
+    let file = MappedFile::map_if_immutable(path).map_err(|error| error.to_string())?;
+    let file = file.ok_or("it was not mapped")?;
+    fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(told)?;
+    let writer = OpenOptions::new().write(true).open(path).map_err(told)?;
+    let (damage, cut) = (random.below(3), random.below(len));
+    let reads: Vec<(u64, u64)> = (0..64)
+        .map(|_| {
+            let start = random.below(len);
+            (start as u64, random.below(len - start) as u64)
+        })
+        .collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if damage != 0 {
+                // The clock of a file system ticks every few milliseconds, and the size does not tell here.
+                std::thread::sleep(TICKS);
+            }
+            drop(match damage {
+                0 => writer.set_len(cut as u64),
+                1 => writer.set_len(0).and_then(|()| writer.set_len(len as u64)),
+                _ => writer.write_at(&[8], cut as u64).map(drop),
+            });
+            done.store(true, Ordering::Release);
+        });
+        let mut after = 0;
+        for &(start, bytes) in reads.iter().cycle() {
+            let was_done = done.load(Ordering::Acquire);
+            after += usize::from(was_done);
+            if after > reads.len() {
+                break;
+            }
+            match file.read(start, bytes) {
+                Ok(read) if read.iter().any(|byte| *byte != 7) => {
+                    return Err(format!("{bytes} bytes at {start} are of another version"));
+                }
+                Ok(_) if was_done => {
+                    return Err(format!("{bytes} bytes at {start} of a file that is gone"));
+                }
+                Ok(_) => {}
+                Err(error) if error.class() == Class::FileChanged => *refused += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Longer than a tick of the clock of any file system.
+const TICKS: Duration = Duration::from_millis(20);

@@ -1,0 +1,74 @@
+//! `zvf clean`.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use zvf::clean::{State, list, remove};
+
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table;
+
+/// List and remove what killed commands left beside a store.
+///
+/// What a running command uses stays, and so does what the command that began it can go on with, unless --all is given.
+/// The store itself is never changed.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf clean brain.zarrvectors
+  zvf clean --dry-run brain.zarrvectors")]
+pub(crate) struct Clean {
+    /// The store, or the file of a packed store or of an answer; it need not be there.
+    path: String,
+    /// Only list what is there.
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove unfinished builds as well, with which "zvf create", "zvf ingest" or "zvf pyramid" could go on.
+    #[arg(long)]
+    all: bool,
+}
+
+/// One line of the answer.
+#[derive(Debug, Serialize)]
+struct Line {
+    path: String,
+    state: &'static str,
+    removed: bool,
+}
+
+impl Clean {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let failed = || format!("cannot clean {}", self.path);
+        let found = list(&self.path).with_context(failed)?;
+        let removed = if self.dry_run {
+            Vec::new()
+        } else {
+            remove(&self.path, self.all).with_context(failed)?
+        };
+        let mut lines = Vec::new();
+        for one in &found {
+            let gone = removed.iter().any(|removed| removed.path == one.path);
+            let state = one.state.name();
+            lines.push(Line { path: one.path.display().to_string(), state, removed: gone });
+        }
+        if session.json() {
+            table::json(&lines, out)?;
+            return Ok(Outcome::Clean);
+        }
+        for (line, one) in lines.iter().zip(&found) {
+            let verb = match one.state {
+                _ if line.removed => "removed",
+                State::InUse => "in use",
+                State::Resumable => "kept, a command can go on with it",
+                _ => "to be removed",
+            };
+            writeln!(out, "{verb}: {}", line.path)?;
+        }
+        if lines.is_empty() {
+            writeln!(out, "nothing is left beside {}", self.path)?;
+        }
+        Ok(Outcome::Clean)
+    }
+}

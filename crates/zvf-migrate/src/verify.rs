@@ -1,0 +1,323 @@
+//! The new store held against the old one, before it is published.
+//!
+//! ```text
+//! vertices             rows of all chunks
+//! links                records of each level gap, by the number of their ends; made-up bridges left out
+//! objects              rows of the index, and the ids in them
+//! positions            a checksum by object, in the order of its manifest; by fragment where nothing has objects
+//! groups               members of each group
+//! ```
+//!
+//! What the old store does not give, because it is at fault or encoded otherwise, is not compared: the
+//! payloads were copied as they are.
+
+use std::collections::{BTreeMap, HashMap};
+
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::{Class, Expected};
+use zvf_model::{Groups, LevelReader, Members, ModelError, ObjectIndex, Parametric};
+use zvf_store::{Caching, Store};
+
+use crate::num::to_u64;
+use crate::plan::{Plan, What};
+
+/// Compares `new` with the store that `plan` is for.
+///
+/// # Errors
+///
+/// [`Class::CountMismatch`] when something is not as often there as it was, [`Class::Checksum`] when it is
+/// not the same; otherwise when `new` cannot be read.
+pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<(), ModelError> {
+    for planned in &plan.levels {
+        let old = &planned.reader;
+        let new = LevelReader::open(new, old.level()).await?;
+        let bridged =
+            planned.steps.iter().any(|step| matches!(step.what, What::Links { bridges: true, .. }));
+        let deltas = planned.steps.iter().filter_map(|step| match &step.what {
+            What::Links { delta, bridges: false, .. } => Some(*delta),
+            _ => None,
+        });
+        let mut sums = Sums { path: old.node().path().to_string() };
+        sums.vertices(old, &new).await?;
+        for delta in deltas.filter(|delta| !(bridged && *delta == Delta::SAME)) {
+            sums.links(old, &new, delta).await?;
+        }
+        sums.objects(old, &new).await?;
+        sums.groups(old.groups().await, new.groups().await).await?;
+    }
+    let mut sums = Sums { path: "parametric".to_owned() };
+    if let Ok(Some(old)) = Parametric::open(&plan.store).await {
+        let groups = match Parametric::open(new).await? {
+            Some(new) => new.groups().await,
+            None => Ok(None),
+        };
+        sums.groups(old.groups().await, groups).await?;
+    }
+    Ok(())
+}
+
+/// What is compared below one path.
+struct Sums {
+    path: String,
+}
+
+impl Sums {
+    async fn vertices(&self, old: &LevelReader, new: &LevelReader) -> Result<(), ModelError> {
+        let Ok(before) = rows(old).await else { return Ok(()) };
+        self.equal(Class::CountMismatch, "vertices of the new store", before, rows(new).await?)
+    }
+
+    async fn links(
+        &self,
+        old: &LevelReader,
+        new: &LevelReader,
+        delta: Delta,
+    ) -> Result<(), ModelError> {
+        let Ok(before) = records_by_width(old, delta).await else { return Ok(()) };
+        let after = records_by_width(new, delta).await?;
+        for width in before.keys().chain(after.keys()) {
+            let [before, after] = [&before, &after].map(|counts| counts.get(width).copied());
+            let what = "links of the new store, of as many ends each";
+            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+            self.equal(Class::CountMismatch, what, before, after)?;
+        }
+        Ok(())
+    }
+
+    async fn objects(&self, old: &LevelReader, new: &LevelReader) -> Result<(), ModelError> {
+        let Ok(old_index) = old.objects().await else { return Ok(()) };
+        let new_index = new.objects().await?;
+        let slots = |index: &Option<ObjectIndex>| index.as_ref().map_or(0, ObjectIndex::slots);
+        let what = "objects of the new store";
+        self.equal(Class::CountMismatch, what, slots(&old_index), slots(&new_index))?;
+        let Ok(before) = positions(old, old_index.as_ref()).await else { return Ok(()) };
+        let after = positions(new, new_index.as_ref()).await?;
+        let what = "checksum of the positions of the new store, object by object";
+        self.equal(Class::Checksum, what, before, after)
+    }
+
+    async fn groups(
+        &mut self,
+        old: Result<Option<Groups>, ModelError>,
+        new: Result<Option<Groups>, ModelError>,
+    ) -> Result<(), ModelError> {
+        let Ok(old) = old else { return Ok(()) };
+        let new = new?;
+        let len = |groups: &Option<Groups>| groups.as_ref().map_or(0, Groups::len);
+        self.equal(Class::CountMismatch, "groups of the new store", len(&old), len(&new))?;
+        let (Some(old), Some(new)) = (old, new) else { return Ok(()) };
+        let Ok(before) = members(&old).await else { return Ok(()) };
+        let what = "checksum of the members of groups of the new store";
+        self.equal(Class::Checksum, what, before, members(&new).await?)
+    }
+
+    fn equal(
+        &self,
+        class: Class,
+        what: &'static str,
+        before: u64,
+        after: u64,
+    ) -> Result<(), ModelError> {
+        if before == after {
+            return Ok(());
+        }
+        let expected = Expected::Exactly(before.into());
+        Err(ModelError::refused(class, what, expected, after).in_array(&self.path))
+    }
+}
+
+/// All rows of vertices.
+async fn rows(level: &LevelReader) -> Result<u64, ModelError> {
+    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+    let mut total = 0;
+    for keys in keys.chunks(CHUNKS) {
+        for rows in level.row_counts(keys).await {
+            total += rows?;
+        }
+    }
+    Ok(total)
+}
+
+/// The records of a family, each counted once, by the number of their ends.
+async fn records_by_width(
+    level: &LevelReader,
+    delta: Delta,
+) -> Result<BTreeMap<usize, u64>, ModelError> {
+    let mut counts = BTreeMap::new();
+    let Some(family) = level.links(delta).await? else { return Ok(counts) };
+    for segment in family.segments() {
+        let places: Vec<usize> = (0..segment.cells().await?.len()).collect();
+        for places in places.chunks(CHUNKS) {
+            for cell in segment.read(places, Caching::Once).await {
+                let cell = cell?;
+                let leading = (0..cell.len()).filter(|i| cell.is_leading(*i)).count();
+                *counts.entry(family.link_width()).or_default() += to_u64(leading);
+            }
+        }
+    }
+    counts.retain(|_, count| *count > 0);
+    Ok(counts)
+}
+
+/// A checksum of the positions of all objects, or of all fragments where there is no index.
+async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u64, ModelError> {
+    let fragments = fragment_sums(level).await?;
+    let mut sum = 0_u64;
+    let Some(index) = index else {
+        for (chunk, sums) in &fragments {
+            sum = sum.wrapping_add(folded(hash_key(chunk), sums.iter().copied()));
+        }
+        return Ok(sum);
+    };
+    let mut start = 0;
+    while start < index.slots() {
+        let end = (start + OBJECTS).min(index.slots());
+        let slots: Vec<u64> = (start..end).collect();
+        let ids = index.ids_of(&slots).await?;
+        for (manifest, id) in index.manifests(&slots).await?.iter().zip(ids) {
+            let parts = manifest.references()?.map(|(chunk, fragment)| {
+                let sums = fragments.get(&chunk);
+                // A fragment that is not there counts by its name: it is missing on both sides.
+                let own = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
+                own.copied().unwrap_or_else(|| folded(hash_key(&chunk), [fragment].into_iter()))
+            });
+            let id = u64::from_le_bytes(id.0.to_le_bytes());
+            sum = sum.wrapping_add(folded(id, parts));
+        }
+        start = end;
+    }
+    Ok(sum)
+}
+
+/// A checksum of the positions of each fragment, by its chunk.
+async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>>, ModelError> {
+    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+    let mut all = HashMap::with_capacity(keys.len());
+    for keys in keys.chunks(CHUNKS) {
+        let columns = level.positions(keys, Caching::Once).await;
+        let fragments = level.fragments(keys).await;
+        for ((column, fragments), key) in columns.into_iter().zip(fragments).zip(keys) {
+            let (column, fragments) = (column?, fragments?);
+            fragments.check_rows(to_u64(column.len()))?;
+            let view = fragments.view()?;
+            let sums = view.iter().map(|fragment| {
+                let rows = fragment.rows().filter_map(|row| usize::try_from(row).ok());
+                folded(0, rows.map(|row| hash(column.row(row))))
+            });
+            all.insert(*key, sums.collect());
+        }
+    }
+    Ok(all)
+}
+
+/// A checksum of the members of all groups, in order.
+async fn members(groups: &Groups) -> Result<u64, ModelError> {
+    let (mut sum, mut start) = (0, 0);
+    while start < groups.len() {
+        let end = (start + OBJECTS).min(groups.len());
+        let numbers: Vec<u64> = (start..end).collect();
+        for members in groups.members(&numbers).await? {
+            let ids: Vec<i64> = match members {
+                Members::Ids(ids) => ids.iter().map(|id| id.0).collect(),
+                Members::Range { start, stop } => vec![start, stop],
+            };
+            let ids = ids.iter().map(|id| u64::from_le_bytes(id.to_le_bytes()));
+            sum = folded(sum, [folded(1, ids)].into_iter());
+        }
+        start = end;
+    }
+    Ok(sum)
+}
+
+/// FNV-1a over `bytes`.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(FNV_BASIS, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(FNV_PRIME))
+}
+
+fn hash_key(key: &ChunkKey) -> u64 {
+    folded(0, key.components().iter().map(|n| u64::from_le_bytes(n.to_le_bytes())))
+}
+
+/// A number that depends on `seed`, on all `parts` and on their order.
+fn folded(seed: u64, parts: impl Iterator<Item = u64>) -> u64 {
+    let mixed = |sum: u64| {
+        let sum = (sum ^ (sum >> 32)).wrapping_mul(MIX);
+        sum ^ (sum >> 29)
+    };
+    parts.fold(mixed(seed ^ FNV_BASIS), |sum, part| mixed(sum.wrapping_mul(FNV_PRIME) ^ part))
+}
+
+/// Chunks that are read at once.
+const CHUNKS: usize = 64;
+/// Objects, or groups, that are read at once.
+const OBJECTS: u64 = 4096;
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x100_0000_01b3;
+/// An odd number with bits all over, as splitmix64 uses it.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `id` migrated into a folder.
+    async fn migrated(id: &str) -> (tempfile::TempDir, String) {
+        let (old, dir) = (archives::Unpacked::new(id), tempfile::tempdir().unwrap());
+        let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();
+        let plan = Plan::of(&old.open().await).await.unwrap();
+        let build = zvf_store::Build::begin(&address, Default::default()).await.unwrap();
+        let done = plan.apply(&Default::default(), build, |_| ()).await.unwrap();
+        assert!(done.verified, "{id}");
+        (dir, address)
+    }
+
+    #[tokio::test]
+    async fn what_differs_from_the_old_store_is_refused() {
+        let faces = "suites/mesh07";
+        for (other, path, message) in [
+            (
+                "suites/mesh06",
+                None,
+                Some(
+                    "CountMismatch: links of the new store, of as many ends each: expected 4, found 2 \
+                     (in 0)",
+                ),
+            ),
+            (
+                "suites/mesh06_refused",
+                None,
+                Some("CountMismatch: vertices of the new store: expected 4, found 3 (in 0)"),
+            ),
+            (faces, None, None),
+            (faces, Some("0/vertices/c/0/0/0"), Some("Checksum: checksum of the positions")),
+        ] {
+            let (_dir, address) = migrated(other).await;
+            if let Some(path) = path {
+                let path = std::path::Path::new(&address).join(path);
+                let mut bytes = std::fs::read(&path).unwrap();
+                *bytes.last_mut().unwrap() ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+            }
+            let old = archives::Unpacked::new(faces);
+            let plan = Plan::of(&old.open().await).await.unwrap();
+            let new = Store::open(&address, Default::default()).await.unwrap();
+            let found = compare(&plan, &new).await.err().map(|error| error.to_string());
+            match (found, message) {
+                (None, None) => {}
+                (Some(found), Some(message)) if found.starts_with(message) => {}
+                (found, _) => panic!("{other}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn sums_depend_on_order_and_on_the_seed() {
+        let sum = |seed, parts: &[u64]| folded(seed, parts.iter().copied());
+        let all = [sum(0, &[]), sum(1, &[]), sum(0, &[1, 2]), sum(0, &[2, 1]), sum(0, &[1, 2, 0])];
+        for (i, one) in all.iter().enumerate() {
+            assert!(!all[..i].contains(one), "{all:?}");
+        }
+        assert_eq!(hash(b""), FNV_BASIS);
+        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}

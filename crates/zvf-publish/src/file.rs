@@ -1,0 +1,269 @@
+//! A file in the making, until it gets its name.
+//!
+//! ```text
+//! .NAME.zvf-new-ID beside NAME -> written -> synced -> renamed -> the folder synced
+//! ```
+//!
+//! A link stays, and leads to the new file. What is dropped before is removed; what a killed process left is removed
+//! by the next one that makes a file of that name.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+use crate::gate::CommitGate;
+use crate::identity::TargetIdentity;
+use crate::leftover::remove_leftovers;
+use crate::lock::{FileLock, is_same};
+use crate::name::{hidden_sibling, resolve_target, split_target, unique_id};
+use crate::permissions;
+use crate::staging::check_unchanged;
+use crate::target::TargetLock;
+
+/// How a file is published.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// Whether a file that is there is replaced.
+    pub replace: bool,
+    /// Whether a file that was changed since the beginning is replaced as well: for what is made without looking at
+    /// what was there.
+    pub replace_changed: bool,
+    /// Whether publishing waits until it would survive a loss of power.
+    pub sync: bool,
+    /// Asked right before it is visible.
+    pub gate: CommitGate,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self { replace: false, replace_changed: false, sync: true, gate: CommitGate::default() }
+    }
+}
+
+/// A file in the making.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("a.tet");
+/// use std::io::Write as _;
+/// use zvf_publish::{AtomicFile, Disk, FileOptions};
+///
+/// let mut new = AtomicFile::create(&Disk::default(), &path, FileOptions::default())?;
+/// new.write_all(b"all of it")?;
+/// assert!(!path.exists());
+/// new.publish()?;
+/// assert_eq!(std::fs::read(&path)?, b"all of it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AtomicFile {
+    disk: Disk,
+    file: File,
+    temporary: PathBuf,
+    _own: FileLock, // tells others that the file is in use
+    path: PathBuf,
+    options: FileOptions,
+    identity: Option<TargetIdentity>,
+    published: bool,
+}
+
+impl AtomicFile {
+    /// Begins the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Taken`] when something is there and is not to be replaced, or is no file;
+    /// [`PublishError::NameTooLong`]; otherwise when the folder cannot be written.
+    pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
+        let path = resolve_target(path)?;
+        split_target(&path)?;
+        check_target(&path, options.replace)?;
+        let identity = TargetIdentity::read(&path, "")?;
+        // Where they cannot be removed, they are in nobody's way.
+        drop(remove_leftovers(disk, &path));
+        let (temporary, file, own) = loop {
+            let name = format!("{WORD}-{}", unique_id());
+            let temporary = hidden_sibling(&path, &name).unwrap_or_default();
+            let file = disk.open_new(&temporary, identity.is_some())?;
+            match FileLock::try_acquire(disk, &temporary) {
+                Ok(Some(own)) if is_same(&file, &temporary)? => break (temporary, file, own),
+                // Until it was locked, another process could take it for a dead one's and remove it.
+                Ok(_) => drop(fs::remove_file(&temporary)),
+                Err(error) => {
+                    drop(fs::remove_file(&temporary));
+                    return Err(error.into());
+                }
+            }
+        };
+        let disk = disk.clone();
+        Ok(Self { disk, file, temporary, _own: own, path, options, identity, published: false })
+    }
+
+    /// The file, to be written to.
+    pub const fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Gives it its name, once all of it would survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Taken`] when something took the name; [`PublishError::Changed`] when what is replaced was
+    /// changed meanwhile; [`PublishError::Busy`] while another process changes it; [`PublishError::Cancelled`] when
+    /// somebody asked to stop; [`PublishError::Unknown`] when it is visible and may not survive a loss of power;
+    /// otherwise when it cannot be synced or the name cannot be given.
+    pub fn publish(mut self) -> Result<(), PublishError> {
+        let disk = self.disk.clone();
+        if self.identity.is_some() {
+            permissions::copy_node(&self.path, &self.temporary)?;
+        }
+        disk.finish(&self.file, &self.temporary, self.options.sync)?;
+        let lock = TargetLock::acquire(&disk, &self.path)?;
+        let found = TargetIdentity::read(&self.path, "")?;
+        if !(self.options.replace && self.options.replace_changed) {
+            check_unchanged(self.identity, found)?;
+        }
+        self.options.gate.enter()?;
+        let renamed = if found.is_some() {
+            disk.rename(&self.temporary, &self.path)
+        } else {
+            disk.rename_new(&self.temporary, &self.path)
+        };
+        renamed.inspect_err(|_| self.options.gate.leave())?;
+        self.published = true;
+        if self.options.sync {
+            disk.sync_dir(lock.parent()).map_err(PublishError::Unknown)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.published {
+            // What cannot be removed stays, under a name that nobody reads.
+            drop(fs::remove_file(&self.temporary));
+        }
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Read for AtomicFile {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read(bytes)
+    }
+}
+
+impl Seek for AtomicFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Whether a new file may get this name: what is no file (a folder, a device, a pipe) is never replaced.
+fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
+    let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
+    let kind = about.file_type();
+    if kind.is_dir() {
+        return Err(PublishError::Taken { found: "a folder" });
+    }
+    if !kind.is_file() && !kind.is_symlink() {
+        return Err(PublishError::NotReplaceable {
+            expected: "a file or nothing yet".to_owned(),
+            found: "a device, pipe or socket".to_owned(),
+        });
+    }
+    if !replace {
+        return Err(PublishError::Taken { found: "a file" });
+    }
+    Ok(())
+}
+
+/// What files in the making are called.
+pub(crate) const WORD: &str = "new";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(replace: bool) -> FileOptions {
+        FileOptions { replace, ..FileOptions::default() }
+    }
+
+    #[test]
+    fn a_name_is_given_once_and_only_when_whole() {
+        for disk in
+            [Disk::default(), Disk::default().without_exchange(), Disk::default().without_links()]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            let create = |replace| AtomicFile::create(&disk, &path, options(replace));
+            let mut dropped = create(false).unwrap();
+            dropped.write_all(b"half").unwrap();
+            drop(dropped);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+
+            let one = create(false).unwrap();
+            let mut other = create(false).unwrap();
+            other.write_all(b"other").unwrap();
+            other.publish().unwrap();
+            assert!(matches!(one.publish(), Err(PublishError::Taken { .. })));
+            assert!(matches!(create(false), Err(PublishError::Taken { .. })));
+
+            let late = create(true).unwrap();
+            let mut new = create(true).unwrap();
+            new.write_all(b"new").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"other");
+            new.publish().unwrap();
+            assert!(matches!(late.publish(), Err(PublishError::Changed { .. })));
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_and_modes_are_kept() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("a"), dir.path().join("b"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
+        symlink(&path, &link).unwrap();
+        let mut new = AtomicFile::create(&Disk::default(), &link, options(true)).unwrap();
+        new.write_all(b"new").unwrap();
+        new.publish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o604);
+        let socket = dir.path().join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let error = AtomicFile::create(&Disk::default(), &socket, options(true)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "expected a file or nothing yet, found \"a device, pipe or socket\""
+        );
+    }
+
+    #[test]
+    fn nothing_is_published_after_a_stop() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = options(false);
+        let gate = own.gate.clone();
+        let new = AtomicFile::create(&Disk::default(), &dir.path().join("a"), own).unwrap();
+        assert!(gate.stop());
+        assert!(matches!(new.publish(), Err(PublishError::Cancelled)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

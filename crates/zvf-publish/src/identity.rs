@@ -1,0 +1,127 @@
+//! What tells the target that is to be replaced from anything that took its name later.
+//!
+//! Device and inode tell one folder or file from another. A fingerprint tells whether it was changed in place: of the
+//! file by which a folder is known, its bytes, and of the same file in each folder directly in it, size and times.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::name::fnv1a;
+
+/// Which folder or file has a name, and what it is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetIdentity {
+    device: u64,
+    inode: u64,
+    fingerprint: u64,
+}
+
+impl TargetIdentity {
+    /// Of what has the name `path`, which is known by the file `marker` when it is a folder; `None` where there is
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at.
+    pub fn read(path: &Path, marker: &str) -> io::Result<Option<Self>> {
+        let about = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            about => about?,
+        };
+        let (device, inode) = place(&about);
+        let mut text = Vec::new();
+        if about.is_dir() {
+            text.extend(read_or_empty(&path.join(marker))?);
+            let mut inner = Vec::new();
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                // A folder that goes while it is looked at makes another fingerprint, as it should.
+                let Ok(about) = fs::metadata(entry.path().join(marker)) else { continue };
+                inner.push((entry.file_name(), place(&about), about.len(), modified(&about)));
+            }
+            inner.sort();
+            text.extend(format!("{inner:?}").into_bytes());
+        } else {
+            text.extend(format!("{} {}", about.len(), modified(&about)).into_bytes());
+        }
+        Ok(Some(Self { device, inode, fingerprint: fnv1a(&text) }))
+    }
+
+    /// Whether both are the same folder or file, changed or not.
+    #[must_use]
+    pub const fn is_same_node(&self, other: &Self) -> bool {
+        self.device == other.device && self.inode == other.inode
+    }
+
+    /// Whether this folder or file has this device and inode.
+    #[must_use]
+    pub const fn is_node(&self, device: u64, inode: u64) -> bool {
+        self.device == device && self.inode == inode
+    }
+}
+
+fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        bytes => bytes,
+    }
+}
+
+fn modified(about: &fs::Metadata) -> u128 {
+    let since = about.modified().map(|at| at.duration_since(std::time::SystemTime::UNIX_EPOCH));
+    match since {
+        Ok(Ok(since)) => since.as_nanos(),
+        _ => 0, // a time before 1970, or none: size and inode are left
+    }
+}
+
+#[cfg(unix)]
+fn place(about: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (about.dev(), about.ino())
+}
+
+/// Elsewhere the fingerprint is all there is.
+#[cfg(not(unix))]
+fn place(_about: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// Whether two paths are on one file system.
+#[cfg(unix)]
+pub(crate) fn is_same_device(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(one)?.dev() == fs::metadata(other)?.dev())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_same_device(_one: &Path, _other: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_told_from_its_successors() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("a");
+        let read = || TargetIdentity::read(&path, "zarr.json").unwrap();
+        assert_eq!(read(), None);
+        fs::create_dir_all(path.join("0")).unwrap();
+        fs::write(path.join("zarr.json"), "{}").unwrap();
+        let first = read().unwrap();
+        assert_eq!(read(), Some(first));
+        fs::write(path.join("zarr.json"), "{ }").unwrap();
+        let changed = read().unwrap();
+        assert!(changed != first && changed.is_same_node(&first));
+        fs::write(path.join("0/zarr.json"), "{}").unwrap();
+        assert!(read().unwrap() != changed);
+        let aside = here.path().join("b");
+        fs::rename(&path, &aside).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(!read().unwrap().is_same_node(&first));
+    }
+}

@@ -1,0 +1,187 @@
+//! What killed processes left beside a target.
+//!
+//! ```text
+//! .NAME.zvf-build-ID/    scratch of a folder in the making: in use while its lock is held
+//! .NAME.zvf-new-ID       a file in the making: in use while it is locked
+//! .NAME.zvf-lock         the lock of a target: in use while it is held
+//! ```
+//!
+//! Looking changes nothing, so that it may be done where nothing can be written.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::lock::{FileLock, owner_path};
+use crate::name::{hidden_sibling, resolve_target, sibling_prefix};
+use crate::{file, staging, target};
+
+/// Something that a process left beside a target, or that one is using.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: LeftoverKind,
+    /// Whether its owner is alive.
+    pub in_use: bool,
+}
+
+/// What a leftover is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeftoverKind {
+    /// A folder in the making.
+    Staging,
+    /// A file in the making.
+    File,
+    /// The lock of a target.
+    Lock,
+}
+
+/// What lies beside `target`, in use or not, ordered by path.
+///
+/// # Errors
+///
+/// When the folder above `target` cannot be listed; one that is not there has nothing in it.
+pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
+    let target = resolve_target(target)?;
+    let mut found = Vec::new();
+    let Some(parent) = target.parent() else { return Ok(found) };
+    for (word, kind) in [(staging::WORD, LeftoverKind::Staging), (file::WORD, LeftoverKind::File)] {
+        let prefix = sibling_prefix(&target, &format!("{word}-")).unwrap_or_default();
+        for path in list_prefixed(parent, prefix.as_encoded_bytes())? {
+            if path.extension().is_some_and(|ending| ending == "owner")
+                && path.with_extension("").exists()
+            {
+                continue; // goes with what it stands for
+            }
+            let is_dir = path.is_dir();
+            let (kind, lock) = match kind {
+                LeftoverKind::Staging if is_dir => (kind, path.join(staging::LOCK)),
+                LeftoverKind::File if !is_dir => (kind, path.clone()),
+                _ => continue,
+            };
+            let in_use = FileLock::is_held(disk, &lock);
+            found.push(Leftover { path, kind, in_use });
+        }
+    }
+    let lock = hidden_sibling(&target, target::WORD).unwrap_or_default();
+    if lock.exists() {
+        let in_use = FileLock::is_held(disk, &lock);
+        found.push(Leftover { path: lock, kind: LeftoverKind::Lock, in_use });
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Removes what dead processes left beside `target`, and returns which; an old folder that one of them left without a
+/// name gets it back. What somebody uses stays, and so does all of it while somebody changes the target.
+///
+/// # Errors
+///
+/// When the folder above `target` cannot be listed or written.
+pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> {
+    let target = resolve_target(target)?;
+    let before = list_leftovers(disk, &target)?;
+    if before.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = hidden_sibling(&target, target::WORD).unwrap_or_default();
+    let Some(held) = FileLock::try_acquire(disk, &lock)? else { return Ok(Vec::new()) };
+    let held = held.removing();
+    recover(disk, &target)?;
+    drop(held);
+    let gone = before.into_iter().map(|one| one.path).filter(|path| !path.exists());
+    Ok(gone.collect())
+}
+
+/// The same, for whoever holds the lock of `target`.
+pub(crate) fn recover(disk: &Disk, target: &Path) -> io::Result<()> {
+    let Some(parent) = target.parent() else { return Ok(()) };
+    for one in list_leftovers(disk, target)? {
+        match one.kind {
+            LeftoverKind::Lock => {} // our own
+            LeftoverKind::File => {
+                if !one.in_use {
+                    disk.remove(&one.path)?;
+                    drop(fs::remove_file(owner_path(&one.path)));
+                }
+            }
+            LeftoverKind::Staging => {
+                let Ok(Some(_own)) = FileLock::try_acquire(disk, &one.path.join(staging::LOCK))
+                else {
+                    continue;
+                };
+                let old = one.path.join(staging::OLD);
+                if old.exists() && !target.exists() {
+                    disk.rename(&old, target)?;
+                }
+                // What its owner renamed last may not be on the disk yet, and needs what is removed here.
+                disk.sync_dir(parent)?;
+                // Another user's stays, and is scratch that its owner removes.
+                drop(disk.remove_all(&one.path));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What lies in `parent` under names that begin with `prefix`.
+fn list_prefixed(parent: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(prefix) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AtomicFile, FileOptions};
+
+    #[test]
+    fn what_the_dead_left_goes_and_what_is_alive_stays() {
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("a");
+        let disk = Disk::default();
+        let alive = AtomicFile::create(&disk, &target, FileOptions::default()).unwrap();
+        for name in [".a.zvf-build-1/store", ".b.zvf-build-1"] {
+            fs::create_dir_all(here.path().join(name)).unwrap();
+        }
+        for name in [".a.zvf-build-1/lock", ".a.zvf-new-1", ".a.zvf-lock", ".ab.zvf-new-1"] {
+            fs::write(here.path().join(name), "").unwrap();
+        }
+        let found = list_leftovers(&disk, &target).unwrap();
+        assert_eq!(found.len(), 4);
+        assert_eq!(found.iter().filter(|one| one.in_use).count(), 1);
+        let removed = remove_leftovers(&disk, &target).unwrap();
+        let names = [".a.zvf-build-1", ".a.zvf-lock", ".a.zvf-new-1"];
+        assert_eq!(removed, names.map(|name| here.path().canonicalize().unwrap().join(name)));
+        assert_eq!(list_leftovers(&disk, &target).unwrap().len(), 1);
+        drop(alive);
+        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 2, "another target's stays");
+        assert!(list_leftovers(&disk, Path::new("no/such/folder/a")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_old_folder_gets_its_name_back() {
+        let here = tempfile::tempdir().unwrap();
+        let old = here.path().join(".a.zvf-build-1/old");
+        fs::create_dir_all(&old).unwrap();
+        fs::write(old.join("zarr.json"), "old").unwrap();
+        remove_leftovers(&Disk::default(), &here.path().join("a")).unwrap();
+        assert_eq!(fs::read(here.path().join("a/zarr.json")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
+    }
+}

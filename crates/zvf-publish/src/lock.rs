@@ -1,0 +1,272 @@
+//! A lock that the system takes from a process when it dies.
+//!
+//! ```text
+//! PATH          flock, exclusively, for as long as the value lives
+//! PATH.owner    only where the file system has no locks: made exclusively, it names its owner
+//! ```
+//!
+//! An owner file that outlived its owner is removed by the next one where that can be known: on the machine that it
+//! names, since that was started, when no process has its number and start time.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::name::unique_id;
+
+/// A lock that is held.
+#[derive(Debug)]
+pub struct FileLock {
+    path: PathBuf,
+    held: Held,
+    removes: bool,
+}
+
+#[derive(Debug)]
+enum Held {
+    System(File), // closing it gives the lock back
+    Owner(PathBuf),
+}
+
+impl FileLock {
+    /// The lock at `path`, in a file that is made where there is none; `None` while somebody else holds it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be made or opened.
+    pub fn try_acquire(disk: &Disk, path: &Path) -> io::Result<Option<Self>> {
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = options.open(path)?;
+            let held = match disk.try_lock(&file) {
+                Ok(()) => Held::System(file),
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) if is_unsupported(&error) => {
+                    match make_owner(path)? {
+                        Some(owner) => Held::Owner(owner),
+                        None => return Ok(None),
+                    }
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            };
+            // It may have been removed, and made anew, between the two calls.
+            let same = match &held {
+                Held::System(file) => is_same(file, path)?,
+                Held::Owner(_) => true,
+            };
+            if same {
+                return Ok(Some(Self { path: path.to_owned(), held, removes: false }));
+            }
+        }
+    }
+
+    /// The same lock, whose file goes with it.
+    #[must_use]
+    pub fn removing(mut self) -> Self {
+        self.removes = true;
+        self
+    }
+
+    /// Whether a file stands for it, because the file system has no locks.
+    #[must_use]
+    pub fn is_by_file(&self) -> bool {
+        matches!(self.held, Held::Owner(_))
+    }
+
+    /// Whether somebody holds the lock at `path`. Nothing is changed.
+    #[must_use]
+    pub fn is_held(disk: &Disk, path: &Path) -> bool {
+        match File::open(path) {
+            Ok(file) => match disk.try_lock_shared(&file) {
+                Ok(()) => false,
+                Err(TryLockError::WouldBlock) => true,
+                Err(TryLockError::Error(error)) if is_unsupported(&error) => {
+                    fs::read_to_string(owner_path(path)).is_ok_and(|owner| !is_dead(&owner))
+                }
+                Err(TryLockError::Error(_)) => true, // nobody knows
+            },
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        if self.removes {
+            // What cannot be removed is free as soon as the file is closed.
+            drop(fs::remove_file(&self.path));
+        }
+        match &self.held {
+            Held::Owner(owner) => drop(fs::remove_file(owner)),
+            Held::System(_closed_now) => {}
+        }
+    }
+}
+
+/// Whether the file system has no locks.
+fn is_unsupported(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::Unsupported {
+        return true;
+    }
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let known = [Errno::NOSYS, Errno::NOLCK, Errno::NOTSUP, Errno::OPNOTSUPP];
+        error
+            .raw_os_error()
+            .is_some_and(|code| known.iter().any(|known| known.raw_os_error() == code))
+    }
+    #[cfg(not(unix))]
+    false
+}
+
+/// Makes the file that stands for the lock at `path`; `None` where its owner may be alive.
+fn make_owner(path: &Path) -> io::Result<Option<PathBuf>> {
+    let owner = owner_path(path);
+    for _ in 0..OWNER_TRIES {
+        // It is written aside first, so that nobody finds it empty.
+        let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
+        fs::write(&fresh, owner_record())?;
+        let made = match fs::hard_link(&fresh, &owner) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(_no_links) => write_new(&owner),
+            Ok(()) => Ok(true),
+        };
+        drop(fs::remove_file(&fresh));
+        if made? {
+            return Ok(Some(owner));
+        }
+        match fs::read_to_string(&owner) {
+            Ok(record) if is_dead(&record) => fs::remove_file(&owner)?,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Makes the owner file where there are no second names either.
+fn write_new(owner: &Path) -> io::Result<bool> {
+    use io::Write as _;
+    match File::create_new(owner) {
+        Ok(mut file) => file.write_all(owner_record().as_bytes()).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn owner_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".owner");
+    name.into()
+}
+
+/// Machine, start of the machine, numbering of processes, process, start of the process: one line each.
+fn owner_record() -> String {
+    let [machine, boot, numbering] = machine();
+    let process = std::process::id();
+    format!("{machine}\n{boot}\n{numbering}\n{process}\n{}\n", process_start(process))
+}
+
+/// Whether the process that a record names is certainly gone.
+fn is_dead(record: &str) -> bool {
+    let lines: Vec<&str> = record.lines().collect();
+    let [machine_name, boot, numbering, process, start] = lines.as_slice() else { return false };
+    let [own_machine, own_boot, own_numbering] = machine();
+    if own_boot.is_empty() || *machine_name != own_machine {
+        return false;
+    }
+    if *boot != own_boot {
+        return true; // the machine was started again since
+    }
+    let Ok(process) = process.parse::<u32>() else { return false };
+    *numbering == own_numbering && process_start(process) != *start
+}
+
+/// Name of this machine, its start, and the numbering of processes that this process sees; empty where unknown.
+fn machine() -> [String; 3] {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let numbering = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    [
+        read("/proc/sys/kernel/hostname"),
+        read("/proc/sys/kernel/random/boot_id"),
+        numbering.to_string_lossy().into_owned(),
+    ]
+}
+
+/// When a process was started, in the kernel's clock; empty where there is none.
+fn process_start(process: u32) -> String {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program is in parentheses and may hold anything.
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    after.split_whitespace().nth(FIELD_OF_START).unwrap_or_default().to_owned()
+}
+
+#[cfg(unix)]
+pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((own.dev(), own.ino()) == (found.dev(), found.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_same(_file: &File, path: &Path) -> io::Result<bool> {
+    Ok(path.exists())
+}
+
+/// `starttime` in `/proc/PID/stat`, counted from behind the name of the program.
+const FIELD_OF_START: usize = 19;
+/// How often an owner file is made anew after a dead owner's was removed.
+const OWNER_TRIES: usize = 8;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_with_and_without_locks_of_the_system() {
+        for disk in [Disk::default(), Disk::default().without_locks()] {
+            let here = tempfile::tempdir().unwrap();
+            let path = here.path().join("lock");
+            assert!(!FileLock::is_held(&disk, &path));
+            let held = FileLock::try_acquire(&disk, &path).unwrap().unwrap().removing();
+            assert_eq!(held.is_by_file(), owner_path(&path).exists());
+            assert!(FileLock::is_held(&disk, &path));
+            assert!(FileLock::try_acquire(&disk, &path).unwrap().is_none());
+            drop(held);
+            assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
+            FileLock::try_acquire(&disk, &path).unwrap().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_owner_file_outlives_its_owner_only_until_the_next() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("lock");
+        let disk = Disk::default().without_locks();
+        let [machine, boot, numbering] = machine();
+        #[rustfmt::skip]
+        let table = [
+            ("a process that is gone",     format!("{machine}\n{boot}\n{numbering}\n1\n1\n"), true),
+            ("before the machine started", format!("{machine}\nother\n{numbering}\n1\n1\n"), true),
+            ("another machine",            format!("other\n{boot}\n{numbering}\n1\n1\n"), false),
+            ("another container",          format!("{machine}\n{boot}\nother\n1\n1\n"), false),
+            ("half a record",              machine.clone(), false),
+            ("ourselves",                  owner_record(), false),
+        ];
+        for (what, record, dead) in table {
+            fs::write(&path, "").unwrap();
+            fs::write(owner_path(&path), record).unwrap();
+            assert_eq!(FileLock::is_held(&disk, &path), !dead, "{what}");
+            let lock = FileLock::try_acquire(&disk, &path).unwrap();
+            assert_eq!(lock.is_some(), dead, "{what}");
+        }
+    }
+}

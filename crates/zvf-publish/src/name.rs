@@ -1,0 +1,128 @@
+//! Names beside a target.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::PublishError;
+
+/// The path with its directory spelled out, and through a link where it is one.
+///
+/// # Errors
+///
+/// When the current directory cannot be read.
+pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
+    match std::fs::canonicalize(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let path = std::path::absolute(target)?;
+            // The folder above may be there, through links, while the target is not.
+            let above = path.parent().map(std::fs::canonicalize);
+            Ok(match (above, path.file_name()) {
+                (Some(Ok(above)), Some(name)) => above.join(name),
+                _ => path,
+            })
+        }
+        found => found,
+    }
+}
+
+/// `.NAME.zvf-WORD` beside `target`, where a command keeps what it needs until it is done with it. A name that is
+/// too long for that is shortened, and a hash of all of it is put in.
+///
+/// ```
+/// # use std::path::Path;
+/// use zvf_publish::hidden_sibling;
+///
+/// let short = hidden_sibling(Path::new("/data/a.zarrvectors"), "ingest").expect("a name");
+/// assert_eq!(short, Path::new("/data/.a.zarrvectors.zvf-ingest"));
+/// let long = hidden_sibling(&Path::new("/data").join("a".repeat(250)), "build-0123456789abcdef");
+/// assert!(long.expect("a name").file_name().expect("a name").len() <= 255);
+/// ```
+#[must_use]
+pub fn hidden_sibling(target: &Path, word: &str) -> Option<PathBuf> {
+    let mut name = hidden_stem(target.file_name()?);
+    name.push(".zvf-");
+    name.push(word);
+    Some(target.with_file_name(name))
+}
+
+/// `.NAME`, shortened so that the longest of the endings fits behind it.
+fn hidden_stem(name: &OsStr) -> OsString {
+    let mut stem = OsString::from(".");
+    if name.len() <= MAX_STEM_BYTES {
+        stem.push(name);
+        return stem;
+    }
+    let text = name.to_string_lossy();
+    let end = (0..=MAX_STEM_BYTES - 17).rev().find(|at| text.is_char_boundary(*at));
+    let hash = fnv1a(name.as_encoded_bytes());
+    stem.push(format!("{}~{hash:016x}", text.get(..end.unwrap_or(0)).unwrap_or_default()));
+    stem
+}
+
+/// The folder above a target and its name, when the name leaves room for those beside it.
+pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(PublishError::NoName(target.to_string_lossy().into_owned()));
+    };
+    if name.len() > MAX_NAME_BYTES - JOURNAL_ENDING_BYTES {
+        return Err(PublishError::NameTooLong { found: name.len() });
+    }
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    Ok((parent, name))
+}
+
+/// The beginning of the names of one kind beside `target`.
+pub(crate) fn sibling_prefix(target: &Path, word: &str) -> Option<OsString> {
+    let path = hidden_sibling(target, word)?;
+    path.file_name().map(OsStr::to_owned)
+}
+
+/// A number that nobody else has.
+pub(crate) fn unique_id() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+/// The hash of Fowler, Noll and Vo, 64 bits: the same in every version and on every machine.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// What file systems allow for one name.
+const MAX_NAME_BYTES: usize = 255;
+/// `NAME.zvf` is where journals and replaced documents are kept.
+const JOURNAL_ENDING_BYTES: usize = 4;
+/// Room for a dot before, and `.zvf-build-` with a number or as much behind.
+const MAX_STEM_BYTES: usize = MAX_NAME_BYTES - 1 - 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_shortened_and_stay_apart() {
+        let name = |n: usize, last: char| format!("{}{last}", "ä".repeat(n));
+        let sibling = |name: &str| {
+            let path = hidden_sibling(&Path::new("/x").join(name), "build-0123456789abcdef");
+            path.unwrap().file_name().unwrap().to_owned()
+        };
+        let (one, other) = (sibling(&name(120, 'a')), sibling(&name(120, 'b')));
+        assert!(one != other && one.len() <= 255 && other.len() <= 255);
+        assert_eq!(sibling("a"), ".a.zvf-build-0123456789abcdef");
+        let longest = "a".repeat(227);
+        assert_eq!(sibling(&longest).len(), 255);
+        assert!(!sibling(&longest).to_string_lossy().contains('~'));
+        assert!(sibling(&"a".repeat(228)).to_string_lossy().contains('~'));
+    }
+
+    #[test]
+    fn names_without_room_are_refused() {
+        assert!(split_target(&Path::new("/x").join("a".repeat(251))).is_ok());
+        let error = split_target(&Path::new("/x").join("a".repeat(252))).unwrap_err();
+        assert!(matches!(error, PublishError::NameTooLong { found: 252 }));
+        assert!(matches!(split_target(Path::new("/")), Err(PublishError::NoName(_))));
+    }
+}

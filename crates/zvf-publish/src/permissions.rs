@@ -1,0 +1,138 @@
+//! Who may read and write what is published: as what it replaces, otherwise as the process makes files.
+//!
+//! Mode, group and extended attributes, which hold the access lists, are kept; the owner where the system lets us. What
+//! has no counterpart in the old folder gets what the old folder's root, or the file by which it is known, has.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Gives everything below `new` what its counterpart below `old` has; `marker` is the file that stands for files
+/// without a counterpart.
+pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> {
+    let (model, file_model) = (old, old.join(marker));
+    copy_node(model, new)?;
+    let mut folders = vec![std::path::PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(new.join(&folder))? {
+            let entry = entry?;
+            let relative = folder.join(entry.file_name());
+            let counterpart = old.join(&relative);
+            let is_dir = entry.file_type()?.is_dir();
+            let exists =
+                fs::symlink_metadata(&counterpart).is_ok_and(|about| about.is_dir() == is_dir);
+            let from = if exists {
+                counterpart.as_path()
+            } else if is_dir {
+                model
+            } else {
+                file_model.as_path()
+            };
+            copy_node(from, &entry.path())?;
+            if is_dir {
+                folders.push(relative);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives `new` the mode, owner, group and extended attributes of `old`; nothing where `old` is not there.
+#[cfg(unix)]
+pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    let about = match fs::metadata(old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about?,
+    };
+    let own = fs::metadata(new)?;
+    if (about.dev(), about.ino()) == (own.dev(), own.ino()) {
+        return Ok(()); // a second name of the same file
+    }
+    let mut mode = about.mode() & MODE_BITS;
+    if own.gid() != about.gid() && chown(new, None, Some(about.gid())).is_err() {
+        // The rights were another group's: they are not given to this one.
+        mode &= !(GROUP_BITS | SET_ID_BITS);
+    }
+    if own.uid() != about.uid() {
+        // Only the superuser can; the rights of the owner are ours then.
+        drop(chown(new, Some(about.uid()), None));
+    }
+    copy_attributes(old, new);
+    // Last: changing the owner takes set-id bits away.
+    if fs::metadata(new)?.mode() & MODE_BITS != mode {
+        fs::set_permissions(new, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn copy_node(_old: &Path, _new: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Copies extended attributes, the access lists among them. Some may not be set, or not here: they are left out.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+fn copy_attributes(old: &Path, new: &Path) {
+    use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
+    let mut names = vec![0_u8; ATTRIBUTE_BYTES];
+    let Ok(len) = listxattr(old, names.as_mut_slice()) else { return };
+    for name in names.get(..len).unwrap_or_default().split(|byte| *byte == 0) {
+        let Ok(name) = std::str::from_utf8(name) else { continue };
+        if name.is_empty() {
+            continue;
+        }
+        let mut value = vec![0_u8; ATTRIBUTE_BYTES];
+        if let Ok(len) = getxattr(old, name, value.as_mut_slice()) {
+            value.truncate(len);
+            let _not_here = setxattr(new, name, &value, XattrFlags::empty());
+        }
+    }
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_vendor = "apple"))))]
+fn copy_attributes(_old: &Path, _new: &Path) {}
+
+/// What Linux allows for the list of names, and for one value.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+const ATTRIBUTE_BYTES: usize = 1 << 16;
+#[cfg(unix)]
+const MODE_BITS: u32 = 0o7777;
+#[cfg(unix)]
+const GROUP_BITS: u32 = 0o070;
+#[cfg(unix)]
+const SET_ID_BITS: u32 = 0o6000;
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_new_gets_what_its_counterpart_has() {
+        let here = tempfile::tempdir().unwrap();
+        let path = |name: &str| here.path().join(name);
+        for (name, mode) in [("old/0", 0o2750), ("old", 0o2770), ("new/0", 0o755), ("new/1", 0o755)]
+        {
+            fs::create_dir_all(path(name)).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for (name, mode) in [("old/zarr.json", 0o640), ("new/zarr.json", 0o644), ("new/1/c", 0o644)]
+        {
+            fs::write(path(name), "").unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        copy_tree(&path("old"), &path("new"), "zarr.json").unwrap();
+        for (name, mode) in [
+            ("new", 0o2770),
+            ("new/0", 0o2750),
+            ("new/1", 0o2770),
+            ("new/zarr.json", 0o640),
+            ("new/1/c", 0o640),
+        ] {
+            let found = fs::metadata(path(name)).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(found, mode, "{name}: {found:o}");
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! A folder that several processes make, each some of it, in any number of goes, until one of them publishes it.
+//!
+//! ```text
+//! PARENT/NAME            the target
+//! WORK/                  the caller's folder, on the same file system; it outlives every process
+//!     store/...          the folder, under its final names
+//!     store.id           which directory that is, as soon as nothing is missing; when it has changed places
+//!                        with an old store, `store` is that
+//!     old/...            what was replaced, where names cannot change places in one step
+//! ```
+//!
+//! Nobody locks anything. A file is written under a name of its own and then renamed over its final one:
+//! who does the same work again, at the same time or later, puts the same bytes in the same place. Those
+//! names are random: processes on many machines, or in many containers, often have the same number. Who
+//! publishes twice finds out what the first had done, whatever moment it was killed at.
+//!
+//! Whoever publishes holds the lock of the target meanwhile. The folder is on the file system of the target, or
+//! joining is refused.
+//!
+//! Not here: folders that one process makes alone ([`crate::StagingDir`]), and which process does what.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+use crate::identity::{TargetIdentity, is_same_device};
+use crate::leftover::remove_leftovers;
+use crate::name::{resolve_target, split_target, unique_id};
+use crate::permissions;
+use crate::staging::{StagingOptions, exchange, open_dir};
+use crate::target::TargetLock;
+use crate::tree::carry_over;
+
+/// One process's view of the common folder. Dropping it removes nothing.
+#[derive(Debug)]
+pub struct SharedStagingDir {
+    disk: Disk,
+    target: PathBuf,
+    work: PathBuf,
+    held: File, // the folder, open since before the first write of this process
+    options: StagingOptions,
+}
+
+impl SharedStagingDir {
+    /// Takes part in making `target` in the folder `work`. Unless it is made already, `check` is asked about the
+    /// target.
+    ///
+    /// # Errors
+    ///
+    /// What `check` says; [`PublishError::OtherDevice`] when `work` is on another file system than the target;
+    /// [`PublishError::NameTooLong`]; otherwise when a place cannot be written.
+    pub fn join<E: From<PublishError>>(
+        target: &Path,
+        work: &Path,
+        disk: Disk,
+        options: StagingOptions,
+        check: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let begin = || -> Result<(PathBuf, bool), PublishError> {
+            let target = resolve_target(target)?;
+            split_target(&target)?;
+            let published = is_published(&disk, &target, work, options.marker)?;
+            Ok((target, published))
+        };
+        let (target, published) = begin()?;
+        if !published {
+            check(&target)?;
+        }
+        let join = || -> Result<Self, PublishError> {
+            if !published {
+                disk.make_dirs(&work.join(STORE))?;
+                check_device(work, &target)?;
+            }
+            let held = open_dir(work)?;
+            Ok(Self { disk, target, work: work.to_owned(), held, options })
+        };
+        Ok(join()?)
+    }
+
+    /// Writes the file `path`, in place of what an earlier go wrote there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn put(&self, path: &str, parts: &[Bytes]) -> Result<(), PublishError> {
+        let to = self.work.join(STORE).join(path);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let fresh = to.with_file_name(format!(".tmp-{}-{number}", process()));
+        let written = self.disk.create(&fresh, parts);
+        let written = written.and_then(|()| self.disk.rename(&fresh, &to));
+        written.inspect_err(|_| drop(fs::remove_file(&fresh))).map_err(PublishError::at(path))
+    }
+
+    /// Where the folder lies until it is published.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.work.join(STORE)
+    }
+
+    /// Whether the folder has got its name.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at; [`PublishError::Busy`] while somebody else changes the target.
+    pub fn is_published(&self) -> Result<bool, PublishError> {
+        is_published(&self.disk, &self.target, &self.work, self.options.marker)
+    }
+
+    /// Whether the file `path` was written.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at.
+    pub fn has(&self, path: &str) -> io::Result<bool> {
+        fs::exists(self.work.join(STORE).join(path))
+    }
+
+    /// Waits until what this process wrote would survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// When it would not.
+    pub fn flush(&self) -> Result<(), PublishError> {
+        if !self.options.sync {
+            return Ok(());
+        }
+        Ok(self.disk.sync_all(&self.held, &self.work.join(STORE))?)
+    }
+
+    /// Writes the file by which the folder is known, and makes the folder visible under its name, whole and synced.
+    /// Where an earlier go had come so far, nothing is left to do.
+    ///
+    /// # Errors
+    ///
+    /// As [`StagingDir::publish`](crate::StagingDir::publish), and [`PublishError::Busy`] while somebody else changes
+    /// the target.
+    pub fn publish(&self, marker: Bytes) -> Result<(), PublishError> {
+        if !self.is_published()? {
+            self.put(self.options.marker, &[marker])?;
+            self.exchange()?;
+        }
+        if self.options.sync
+            && let Some(parent) = self.target.parent()
+        {
+            self.disk.sync_dir(parent).map_err(PublishError::Unknown)?;
+            self.disk.sync_dir(&self.work).map_err(PublishError::Unknown)?;
+        }
+        // It is there; what builds in one process left is theirs no more.
+        drop(remove_leftovers(&self.disk, &self.target));
+        Ok(())
+    }
+
+    fn exchange(&self) -> Result<(), PublishError> {
+        let lock = TargetLock::acquire(&self.disk, &self.target)?;
+        self.options.check_target(lock.target())?;
+        let (store, old, marker) = (self.path(), self.work.join(OLD), self.options.marker);
+        clear_names(&store)?;
+        let is_there = self.options.replace && self.target.join(marker).exists();
+        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| is_there);
+        if is_there {
+            let foreign = (self.options.find_foreign)(&self.target)?;
+            carry_over(&self.disk, (&self.target, &store), marker, &foreign)?;
+            permissions::copy_tree(&self.target, &store, marker)?;
+        }
+        self.disk.remove(&self.work.join(ID))?;
+        self.disk.create(&self.work.join(ID), &[identify(&store, marker)?.into()])?;
+        if self.options.sync {
+            self.disk.sync_all(&self.held, &self.work)?;
+        }
+        self.options.gate.enter()?;
+        let exchanged = exchange(&self.disk, &store, &self.target, &old, identity);
+        exchanged.inspect_err(|_| self.options.gate.leave()).map(drop)
+    }
+
+    /// Whether the folder that was made in `work` has the name `target`. Nothing is put in order.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at.
+    pub fn is_made_in(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
+        let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        Ok(target.join(marker).exists() && identify(target, marker)? == known)
+    }
+
+    /// Whether the folder was finished in `work` and is neither there any more nor at `target`: it was published,
+    /// and then removed or replaced. What lies in `work` under its name is another one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at.
+    pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
+        let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        let store = work.join(STORE);
+        let kept = store.join(marker).exists() && identify(&store, marker)? == known;
+        Ok(!kept && !Self::is_made_in(target, work, marker)?)
+    }
+}
+
+/// Refuses a folder on another file system than the target: nothing could be renamed.
+fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
+    let above = target.ancestors().skip(1).find(|above| above.exists());
+    match above {
+        Some(above) if !is_same_device(&work.join(STORE), above)? => {
+            // Nothing was written yet.
+            drop(fs::remove_dir(work.join(STORE)));
+            drop(fs::remove_dir(work));
+            Err(PublishError::OtherDevice)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the folder that was made in `work` has got its name. What a dead process left half way is put in order.
+fn is_published(
+    disk: &Disk,
+    target: &Path,
+    work: &Path,
+    marker: &str,
+) -> Result<bool, PublishError> {
+    let store = work.join(STORE);
+    let between = || {
+        let renamed = work.join(ID).exists() && work.join(OLD).exists() && store.exists();
+        renamed && !target.join(marker).exists()
+    };
+    if between() {
+        let _lock = TargetLock::acquire(disk, target)?;
+        if between() {
+            disk.rename(&store, target)?; // killed between two renames
+            return Ok(true);
+        }
+    }
+    Ok(SharedStagingDir::is_made_in(target, work, marker)?)
+}
+
+/// Removes names of files that dead processes did not finish.
+fn clear_names(below: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(below)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            clear_names(&entry.path())?;
+        } else if entry.file_name().as_encoded_bytes().starts_with(b".tmp-") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// What tells one folder from another, whatever its name and whichever machine asks: the number of its
+/// directory, which the next directory may get when it is removed, and what its marker holds.
+fn identify(path: &Path, marker: &str) -> io::Result<String> {
+    let mut sum = DefaultHasher::new(); // the same in every process
+    fs::read(path.join(marker))?.hash(&mut sum);
+    Ok(format!("{} {:016x}", directory_number(path)?, sum.finish()))
+}
+
+#[cfg(unix)]
+fn directory_number(path: &Path) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(path)?.ino())
+}
+
+/// Elsewhere directories have no number, and names do not change places in one step.
+#[cfg(not(unix))]
+fn directory_number(_path: &Path) -> io::Result<u64> {
+    Ok(0)
+}
+
+/// What tells this process from all others that write here.
+fn process() -> &'static str {
+    static NUMBER: OnceLock<String> = OnceLock::new();
+    NUMBER.get_or_init(unique_id)
+}
+
+const STORE: &str = "store";
+const ID: &str = "store.id";
+const OLD: &str = "old";
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn join(&self, replace: bool) -> Result<SharedStagingDir, PublishError> {
+            let options = StagingOptions { replace, ..StagingOptions::new("zarr.json") };
+            let check = options.clone();
+            let check = |target: &Path| check.check_target(target);
+            SharedStagingDir::join(
+                &self.at("a.zv"),
+                &self.at("work"),
+                Disk::default(),
+                options,
+                check,
+            )
+        }
+    }
+
+    fn put(work: &SharedStagingDir, key: &str, bytes: &'static [u8]) {
+        work.put(key, &[Bytes::from_static(bytes)]).unwrap();
+    }
+
+    fn publish(work: &SharedStagingDir, root: &'static [u8]) {
+        work.publish(Bytes::from_static(root)).unwrap();
+    }
+
+    #[test]
+    fn work_done_again_changes_nothing() {
+        let place = Place::new();
+        let (one, other) = (place.join(false).unwrap(), place.join(false).unwrap());
+        put(&one, "0/c/1", b"same");
+        put(&other, "0/c/1", b"same");
+        fs::write(place.at("work/store/0/c/.tmp-9-9"), "half").unwrap();
+        drop(one);
+        assert!(!other.is_published().unwrap());
+        publish(&other, b"{}");
+        publish(&other, b"{}");
+        publish(&place.join(false).unwrap(), b"{}");
+        assert_eq!(fs::read(place.at("a.zv/0/c/1")).unwrap(), b"same");
+        assert!(!place.at("a.zv/0/c/.tmp-9-9").exists());
+        assert!(other.is_published().unwrap());
+    }
+
+    #[test]
+    fn a_store_is_replaced_once_whatever_moment_it_is_killed_at() {
+        let place = Place::new();
+        fs::create_dir(place.at("a.zv")).unwrap();
+        fs::write(place.at("a.zv/zarr.json"), "old").unwrap();
+        let error = place.join(false).unwrap_err().to_string();
+        assert!(error.starts_with("expected a name that is free"), "{error}");
+        assert!(
+            !is_published(&Disk::default(), &place.at("a.zv"), &place.at("work"), "zarr.json")
+                .unwrap(),
+            "it is another one"
+        );
+        let work = place.join(true).unwrap();
+        put(&work, "0/c/0", b"cell");
+        fs::write(place.at("work/store/zarr.json"), "new").unwrap();
+        // Killed before the names changed places.
+        fs::write(
+            place.at("work/store.id"),
+            identify(&place.at("work/store"), "zarr.json").unwrap(),
+        )
+        .unwrap();
+        let work = place.join(true).unwrap();
+        assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"old");
+        publish(&work, b"new");
+        assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
+        // Killed right after; the next go must not change them back.
+        publish(&place.join(true).unwrap(), b"newest");
+        assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
+        assert_eq!(fs::read(place.at("work/store/zarr.json")).unwrap(), b"old");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn two_renames_are_finished_by_the_next() {
+        let place = Place::new();
+        fs::create_dir_all(place.at("work/old")).unwrap();
+        fs::create_dir(place.at("work/store")).unwrap();
+        fs::write(place.at("work/store/zarr.json"), "new").unwrap();
+        fs::write(
+            place.at("work/store.id"),
+            identify(&place.at("work/store"), "zarr.json").unwrap(),
+        )
+        .unwrap();
+        assert!(
+            is_published(&Disk::default(), &place.at("a.zv"), &place.at("work"), "zarr.json")
+                .unwrap()
+        );
+        assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_a_build_in_one_process_left_goes_too() {
+        let place = Place::new();
+        fs::create_dir_all(place.at(".a.zv.zvf-build-0/store")).unwrap();
+        let work = place.join(false).unwrap();
+        assert!(!work.has("0/c/0").unwrap());
+        put(&work, "0/c/0", b"cell");
+        assert!(work.has("0/c/0").unwrap());
+        publish(&work, b"{}");
+        assert!(!place.at(".a.zv.zvf-build-0").exists());
+    }
+}

@@ -1,0 +1,429 @@
+//! A folder in the making, until it gets its name.
+//!
+//! ```text
+//! PARENT/NAME                        the target
+//! PARENT/.NAME.zvf-build-ID/         scratch of one process
+//!     lock                           locked for as long as its owner lives
+//!     store/...                      the folder, under its final names
+//!     old/...                        what was replaced, where two names cannot be exchanged in one step
+//! ```
+//!
+//! Publishing syncs everything, gives `store` the name NAME and syncs PARENT. Until then nothing is to be seen, and
+//! afterwards all of it; replacing exchanges the two names instead. Where `old` is there and NAME is not, a process
+//! died between two renames: the next one that takes the target's lock gives the old folder its name back.
+//!
+//! Not here: what the folder holds, and single calls ([`Disk`]).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+use crate::gate::CommitGate;
+use crate::identity::TargetIdentity;
+use crate::lock::FileLock;
+use crate::name::{hidden_sibling, unique_id};
+use crate::permissions;
+use crate::target::TargetLock;
+use crate::tree::{carry_over, link_tree};
+
+/// How a folder is published.
+#[derive(Clone, Debug)]
+pub struct StagingOptions {
+    /// The file by which such a folder is known: a folder without it is not replaced.
+    pub marker: &'static str,
+    /// Whether such a folder that is there is replaced.
+    pub replace: bool,
+    /// Whether a file that is there is replaced as well.
+    pub replace_file: bool,
+    /// Whether publishing waits until everything would survive a loss of power.
+    pub sync: bool,
+    /// Asked right before anything is visible.
+    pub gate: CommitGate,
+    /// Finds files in such a folder that do not belong to it. They are not removed with it but carried over.
+    pub find_foreign: fn(&Path) -> io::Result<Vec<PathBuf>>,
+}
+
+impl StagingOptions {
+    /// A new folder that is known by `marker`, synced, in place of nothing.
+    #[must_use]
+    pub fn new(marker: &'static str) -> Self {
+        Self {
+            marker,
+            replace: false,
+            replace_file: false,
+            sync: true,
+            gate: CommitGate::default(),
+            find_foreign: |_| Ok(Vec::new()),
+        }
+    }
+
+    /// Refuses a name that is taken by something that is not to be replaced, or must not be.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Taken`] and [`PublishError::NotReplaceable`].
+    pub fn check_target(&self, target: &Path) -> Result<(), PublishError> {
+        let about = match fs::symlink_metadata(target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            about => about?,
+        };
+        if !about.is_dir() {
+            if about.is_file() && self.replace && self.replace_file {
+                return Ok(());
+            }
+            return Err(PublishError::Taken { found: "a file" });
+        }
+        if fs::read_dir(target)?.next().is_none() {
+            return Ok(());
+        }
+        if !self.replace {
+            return Err(PublishError::Taken { found: "a directory that is not empty" });
+        }
+        // What is replaced is what a mistyped name points to.
+        if !target.join(self.marker).is_file() {
+            return Err(PublishError::NotReplaceable {
+                expected: "a store: nothing else is replaced".to_owned(),
+                found: format!("a directory without {}", self.marker),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A folder in the making. Dropped before it is published, it leaves nothing.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
+///
+/// let target = dir.path().join("a.zarrvectors");
+/// let lock = TargetLock::acquire(&Disk::default(), &target)?;
+/// let staging = StagingDir::begin(lock, StagingOptions::new("zarr.json"))?;
+/// staging.put("zarr.json", &["{}".into()])?;
+/// assert!(!target.exists());
+/// staging.publish()?;
+/// drop(staging);
+/// assert_eq!(std::fs::read(target.join("zarr.json"))?, b"{}");
+/// assert_eq!(std::fs::read_dir(dir.path())?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct StagingDir {
+    scratch: PathBuf,
+    store: PathBuf,
+    held: File,         // the directory, open since before the first write
+    _scratch: FileLock, // tells others that the scratch is in use
+    lock: TargetLock,
+    options: StagingOptions,
+    identity: Option<TargetIdentity>, // of what is replaced, at the beginning
+    done: AtomicBool,
+}
+
+impl StagingDir {
+    /// Scratch beside the target of `lock`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StagingOptions::check_target`]; otherwise when the place cannot be written.
+    pub fn begin(lock: TargetLock, options: StagingOptions) -> Result<Self, PublishError> {
+        options.check_target(lock.target())?;
+        let identity = read_replaced(lock.target(), options.marker)?;
+        let (scratch, own) = make_scratch(lock.disk(), lock.target())?;
+        let store = scratch.join(STORE);
+        let begun = lock.disk().make_dir(&store).and_then(|()| open_dir(&store));
+        let held = begun.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
+        let done = AtomicBool::new(false);
+        Ok(Self { scratch, store, held, _scratch: own, lock, options, identity, done })
+    }
+
+    /// Where the folder lies until it is published.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.store
+    }
+
+    /// The lock of the target.
+    #[must_use]
+    pub const fn lock(&self) -> &TargetLock {
+        &self.lock
+    }
+
+    /// What has the target's name and is to be replaced, as it was at the beginning.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&TargetIdentity> {
+        self.identity.as_ref()
+    }
+
+    /// Writes the file `path`, which must not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn put(&self, path: &str, parts: &[Bytes]) -> Result<(), PublishError> {
+        self.disk().create(&self.store.join(path), parts).map_err(PublishError::at(path))
+    }
+
+    /// Writes the file `path`, in place of one that was written before.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn put_again(&self, path: &str, bytes: &Bytes) -> Result<(), PublishError> {
+        self.disk().remove(&self.store.join(path)).map_err(PublishError::at(path))?;
+        self.put(path, std::slice::from_ref(bytes))
+    }
+
+    /// Takes over the files of the folder that is replaced, all but the one it is known by and what lies in or below a
+    /// path that `leave` holds for. Returns the paths of those called like that one.
+    ///
+    /// # Errors
+    ///
+    /// When a file can be neither linked nor copied.
+    pub fn carry_over(&self, leave: &dyn Fn(&str) -> bool) -> Result<Vec<String>, PublishError> {
+        let marker = self.options.marker;
+        let leave = |path: &str| path == marker || leave(path);
+        link_tree(self.disk(), self.lock.target(), &self.store, marker, &leave)
+    }
+
+    /// Removes the folder `path` and all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be removed.
+    pub fn remove(&self, path: &str) -> Result<(), PublishError> {
+        self.disk().remove_all(&self.store.join(path)).map_err(PublishError::at(path))
+    }
+
+    /// Gives the files below `path` second names in `folder`, which is made.
+    ///
+    /// # Errors
+    ///
+    /// When a file can be neither linked nor copied.
+    pub fn hard_link_to(&self, path: &str, folder: &Path) -> Result<(), PublishError> {
+        let disk = self.disk();
+        disk.make_dir(folder).map_err(PublishError::at(path))?;
+        link_tree(disk, &self.store.join(path), folder, self.options.marker, &|_| false)?;
+        if self.options.sync {
+            disk.sync_all(&self.held, folder).map_err(PublishError::at(path))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the files in `folder` as those below `path`. Returns the paths, below `path`, of those called like
+    /// the file a folder is known by.
+    ///
+    /// # Errors
+    ///
+    /// When a file can be neither linked nor copied.
+    pub fn hard_link_from(&self, folder: &Path, path: &str) -> Result<Vec<String>, PublishError> {
+        let to = self.store.join(path);
+        self.disk().make_dirs(&to).map_err(PublishError::at(path))?;
+        link_tree(self.disk(), folder, &to, self.options.marker, &|_| false)
+    }
+
+    /// Makes the folder visible under its name, whole and synced.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Changed`] when the target is no longer what it was at the beginning;
+    /// [`PublishError::Cancelled`] when somebody asked to stop; [`PublishError::Unknown`] when it is visible and may
+    /// not survive a loss of power; otherwise when the system refuses. But for `Unknown`, the target is as it was.
+    pub fn publish(&self) -> Result<(), PublishError> {
+        let (target, disk) = (self.lock.target(), self.disk());
+        check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
+        if target.is_dir() {
+            let foreign = (self.options.find_foreign)(target)?;
+            carry_over(disk, (target, &self.store), self.options.marker, &foreign)?;
+            permissions::copy_tree(target, &self.store, self.options.marker)?;
+        }
+        if self.options.sync {
+            disk.sync_all(&self.held, &self.store)?;
+        }
+        self.options.gate.enter()?;
+        let replaced = exchange(disk, &self.store, target, &self.scratch.join(OLD), self.identity);
+        let replaced = replaced.inspect_err(|_| self.options.gate.leave())?;
+        self.done.store(true, Ordering::SeqCst);
+        if self.options.sync {
+            disk.sync_dir(self.lock.parent()).map_err(PublishError::Unknown)?;
+            disk.sync_dir(&self.scratch).map_err(PublishError::Unknown)?;
+            for above in self.lock.made().iter().filter_map(|made| made.parent()) {
+                disk.sync_dir(above).map_err(PublishError::Unknown)?;
+            }
+        }
+        if let Some(old) = replaced.filter(|old| old.is_dir()) {
+            // What was put in at the last moment is not removed with it.
+            let foreign = (self.options.find_foreign)(&old).map_err(PublishError::Unknown)?;
+            let carried = carry_over(disk, (&old, target), self.options.marker, &foreign);
+            carried.map_err(|error| PublishError::Unknown(io::Error::other(error)))?;
+        }
+        // It is there; whatever is left is scratch that the next one removes.
+        drop(disk.remove_all(&self.scratch));
+        Ok(())
+    }
+
+    /// Whether the folder has got its name.
+    #[must_use]
+    pub fn is_published(&self) -> bool {
+        self.done.load(Ordering::SeqCst) && self.lock.target().join(self.options.marker).exists()
+    }
+
+    /// Removes what was written, unless it is published.
+    pub fn abandon(&self) {
+        if self.done.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for _ in 0..REMOVE_TRIES {
+            // Work that was cancelled may still write its last file.
+            if self.disk().remove_all(&self.scratch).is_ok() || !self.scratch.exists() {
+                return;
+            }
+        }
+    }
+
+    fn disk(&self) -> &Disk {
+        self.lock.disk()
+    }
+}
+
+impl Drop for StagingDir {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// The identity of what is replaced; an empty directory is in nobody's way, and is nothing.
+fn read_replaced(target: &Path, marker: &str) -> io::Result<Option<TargetIdentity>> {
+    match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(None),
+        _ => TargetIdentity::read(target, marker),
+    }
+}
+
+/// Refuses a target that was changed since the beginning.
+pub(crate) fn check_unchanged(
+    before: Option<TargetIdentity>,
+    now: Option<TargetIdentity>,
+) -> Result<(), PublishError> {
+    let found = match (before, now) {
+        _ if before == now => return Ok(()),
+        (None, _) => return Err(PublishError::Taken { found: "one that was made meanwhile" }),
+        (Some(_), None) => "nothing",
+        (Some(before), Some(now)) if before.is_same_node(&now) => "one that was changed meanwhile",
+        (Some(_), Some(_)) => "another one",
+    };
+    Err(PublishError::Changed { found: found.to_owned() })
+}
+
+/// Puts `new` where the target is. Returns where what was replaced is now.
+///
+/// What comes out is compared with `identity`: when it is something else, that gets its name back.
+pub(crate) fn exchange(
+    disk: &Disk,
+    new: &Path,
+    target: &Path,
+    old: &Path,
+    identity: Option<TargetIdentity>,
+) -> Result<Option<PathBuf>, PublishError> {
+    let Some(identity) = identity else {
+        disk.rename(new, target)?; // refused where something came to be
+        return Ok(None);
+    };
+    let is_replaced =
+        |path: &Path| node(path).is_ok_and(|(device, inode)| identity.is_node(device, inode));
+    let changed = || PublishError::Changed { found: "another one".to_owned() };
+    if disk.exchange(new, target)? {
+        if is_replaced(new) {
+            return Ok(Some(new.to_owned()));
+        }
+        if !disk.exchange(new, target)? {
+            return Err(PublishError::Unknown(io::ErrorKind::Unsupported.into()));
+        }
+        return Err(changed());
+    }
+    disk.rename(target, old)?;
+    // From here to the next rename there is nothing of that name; recovery gives the old one its name back.
+    if !is_replaced(old) {
+        disk.rename(old, target)?;
+        return Err(changed());
+    }
+    if let Err(error) = disk.rename(new, target) {
+        disk.rename(old, target)?;
+        return Err(error.into());
+    }
+    Ok(Some(old.to_owned()))
+}
+
+#[cfg(unix)]
+fn node(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = fs::metadata(path)?;
+    Ok((about.dev(), about.ino()))
+}
+
+/// Elsewhere there is nothing to compare.
+#[cfg(not(unix))]
+fn node(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|_| (0, 0))
+}
+
+/// A scratch directory of this process's own, locked. Nobody but its owner may look into it.
+pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
+    loop {
+        let scratch =
+            hidden_sibling(target, &format!("{WORD}-{}", unique_id())).unwrap_or_default();
+        match disk.make_dir(&scratch) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        let locked =
+            restrict(&scratch).and_then(|()| FileLock::try_acquire(disk, &scratch.join(LOCK)));
+        match locked {
+            Ok(Some(lock)) => return Ok((scratch, lock)),
+            // Another process may take a directory without a lock for a dead one's, and be faster.
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                drop(fs::remove_dir_all(&scratch));
+                return Err(error);
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn restrict(scratch: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(scratch, fs::Permissions::from_mode(0o700))
+}
+
+#[cfg(not(unix))]
+fn restrict(_scratch: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Elsewhere a directory cannot be held open like a file; nothing is asked of it there.
+#[cfg(not(unix))]
+pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
+    File::open(path.with_file_name(LOCK))
+}
+
+/// What scratch directories are called.
+pub(crate) const WORD: &str = "build";
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const STORE: &str = "store";
+pub(crate) const OLD: &str = "old";
+/// How often the removal of scratch is tried again while files still appear in it.
+const REMOVE_TRIES: usize = 20;
+
+#[cfg(test)]
+mod tests;

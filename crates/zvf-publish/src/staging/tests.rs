@@ -1,0 +1,214 @@
+use super::*;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap_or_default()
+    }
+
+    fn begin(&self, disk: &Disk, options: StagingOptions) -> StagingDir {
+        let lock = TargetLock::acquire(disk, &self.at("a")).unwrap();
+        StagingDir::begin(lock, options).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn replacing() -> StagingOptions {
+    StagingOptions { replace: true, ..StagingOptions::new("m") }
+}
+
+fn disks() -> [Disk; 3] {
+    [Disk::default(), Disk::default().without_exchange(), Disk::default().without_locks()]
+}
+
+#[test]
+fn a_folder_is_replaced_as_a_whole_or_not_at_all() {
+    for disk in disks() {
+        let place = Place::new();
+        let new = place.begin(&disk, StagingOptions::new("m"));
+        new.put("m", &["1".into()]).unwrap();
+        new.put("x/y", &["1".into()]).unwrap();
+        new.publish().unwrap();
+        drop(new);
+        drop(place.begin(&disk, replacing()));
+        let new = place.begin(&disk, replacing());
+        new.put("m", &["2".into()]).unwrap();
+        assert_eq!(place.read("a/x/y"), "1");
+        new.publish().unwrap();
+        drop(new);
+        assert_eq!((place.read("a/m"), place.at("a/x").exists()), ("2".to_owned(), false));
+        assert_eq!(place.names(), ["a"]);
+    }
+}
+
+#[test]
+fn whoever_changes_a_target_is_alone() {
+    for disk in disks() {
+        let place = Place::new();
+        let _first = place.begin(&disk, StagingOptions::new("m"));
+        let second = TargetLock::acquire(&disk, &place.at("a")).unwrap_err();
+        assert!(matches!(second, PublishError::Busy { .. }), "{second}");
+        TargetLock::acquire(&disk, &place.at("b")).unwrap();
+    }
+}
+
+#[test]
+fn what_was_changed_meanwhile_is_not_replaced() {
+    type Change = fn(&Place);
+    #[rustfmt::skip]
+    let table: [(&str, Change, &str); 4] = [
+        ("changed in place", |place| place.write("a/m", "by another"), "found one that was changed meanwhile"),
+        ("a folder in it",   |place| place.write("a/0/m", "by another"), "found one that was changed meanwhile"),
+        ("swapped",          |place| {
+            fs::rename(place.at("a"), place.at("mine")).unwrap();
+            place.write("a/m", "1");
+            place.write("a/letters.txt", "precious");
+        }, "found another one"),
+        ("removed",          |place| fs::remove_dir_all(place.at("a")).unwrap(), "found nothing"),
+    ];
+    for disk in disks() {
+        for (what, change, expected) in table {
+            let place = Place::new();
+            place.write("a/m", "1");
+            let new = place.begin(&disk, replacing());
+            new.put("m", &["2".into()]).unwrap();
+            change(&place);
+            let before = place.read("a/m");
+            let error = new.publish().unwrap_err();
+            assert!(matches!(error, PublishError::Changed { .. }), "{what}: {error}");
+            assert!(error.to_string().ends_with(expected), "{what}: {error}");
+            drop(new);
+            assert_eq!(place.read("a/m"), before, "{what}");
+            assert_eq!(place.at("a/letters.txt").exists(), what == "swapped");
+        }
+    }
+}
+
+#[test]
+fn what_comes_out_is_what_was_to_be_replaced() {
+    for disk in disks() {
+        let place = Place::new();
+        place.write("a/m", "1");
+        place.write("new/m", "2");
+        let identity = TargetIdentity::read(&place.at("a"), "m").unwrap();
+        fs::rename(place.at("a"), place.at("mine")).unwrap();
+        place.write("a/letters.txt", "precious");
+        let done = exchange(&disk, &place.at("new"), &place.at("a"), &place.at("old"), identity);
+        assert!(matches!(done, Err(PublishError::Changed { .. })));
+        assert_eq!(place.read("a/letters.txt"), "precious");
+        assert_eq!(place.read("new/m"), "2");
+    }
+}
+
+#[test]
+fn files_of_nobody_are_carried_over() {
+    let foreign = |path: &Path| -> io::Result<Vec<PathBuf>> {
+        let names = ["notes.txt", "0/notes.txt"].into_iter().map(PathBuf::from);
+        Ok(names.filter(|name| path.join(name).exists()).collect())
+    };
+    let options = StagingOptions { find_foreign: foreign, ..replacing() };
+    let place = Place::new();
+    place.write("a/m", "1");
+    place.write("a/notes.txt", "mine");
+    let new = place.begin(&Disk::default(), options.clone());
+    new.put("m", &["2".into()]).unwrap();
+    new.publish().unwrap();
+    drop(new);
+    assert_eq!((place.read("a/m"), place.read("a/notes.txt")), ("2".to_owned(), "mine".to_owned()));
+    // One whose folder goes has no place.
+    place.write("a/0/notes.txt", "mine");
+    place.write("a/0/m", "1");
+    let new = place.begin(&Disk::default(), options);
+    new.put("m", &["3".into()]).unwrap();
+    let error = new.publish().unwrap_err();
+    assert!(error.to_string().ends_with("found \"0/notes.txt\""), "{error}");
+    assert_eq!(place.read("a/m"), "2");
+}
+
+#[cfg(unix)]
+#[test]
+fn modes_of_what_is_replaced_are_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    place.write("a/m", "1");
+    for (name, mode) in [("a", 0o2770), ("a/m", 0o660)] {
+        fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let new = place.begin(&Disk::default(), replacing());
+    new.put("m", &["2".into()]).unwrap();
+    new.put("0/c/0", &["2".into()]).unwrap();
+    new.publish().unwrap();
+    for (name, mode) in [("a", 0o2770), ("a/m", 0o660), ("a/0/c", 0o2770), ("a/0/c/0", 0o660)] {
+        let found = fs::metadata(place.at(name)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(found, mode, "{name}: {found:o}");
+    }
+}
+
+#[test]
+fn nothing_is_visible_after_a_stop_and_nothing_is_cancelled_after_it_is() {
+    let place = Place::new();
+    let options = StagingOptions::new("m");
+    let gate = options.gate.clone();
+    let new = place.begin(&Disk::default(), options);
+    new.put("m", &["1".into()]).unwrap();
+    assert!(gate.stop());
+    assert!(matches!(new.publish(), Err(PublishError::Cancelled)));
+    drop(new);
+    assert!(place.names().is_empty());
+    let options = StagingOptions::new("m");
+    let gate = options.gate.clone();
+    let new = place.begin(&Disk::default(), options);
+    new.put("m", &["1".into()]).unwrap();
+    new.publish().unwrap();
+    assert!(!gate.stop() && gate.is_entered());
+}
+
+#[test]
+fn directories_that_were_made_go_with_what_was_not_published() {
+    let place = Place::new();
+    let target = place.at("x/y/a");
+    let lock = TargetLock::acquire(&Disk::default(), &target).unwrap();
+    let new = StagingDir::begin(lock, StagingOptions::new("m")).unwrap();
+    new.put("m", &["1".into()]).unwrap();
+    drop(new);
+    assert!(place.names().is_empty());
+}
+
+#[test]
+fn a_long_name_works_or_is_refused_at_once() {
+    let place = Place::new();
+    for len in [1, 200, 227, 228, 240, 251] {
+        let target = place.at(&"n".repeat(len));
+        let lock = TargetLock::acquire(&Disk::default(), &target).unwrap();
+        let new = StagingDir::begin(lock, StagingOptions::new("m")).unwrap();
+        new.put("m", &["1".into()]).unwrap();
+        new.publish().unwrap();
+        drop(new);
+        assert!(target.join("m").exists(), "{len}");
+        fs::remove_dir_all(target).unwrap();
+        assert!(place.names().is_empty());
+    }
+    let error = TargetLock::acquire(&Disk::default(), &place.at(&"n".repeat(252))).unwrap_err();
+    assert!(matches!(error, PublishError::NameTooLong { found: 252 }));
+}

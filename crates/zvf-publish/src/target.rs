@@ -1,0 +1,118 @@
+//! One lock for each target, shared by everything that changes it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+use crate::leftover;
+use crate::lock::{FileLock, owner_path};
+use crate::name::{hidden_sibling, resolve_target, split_target};
+
+/// The right to change a target; clones share it, and the last one gives it back.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_publish::{Disk, PublishError, TargetLock};
+///
+/// let target = dir.path().join("a.zarrvectors");
+/// let lock = TargetLock::acquire(&Disk::default(), &target)?;
+/// let other = TargetLock::acquire(&Disk::default(), &target).unwrap_err();
+/// assert!(matches!(other, PublishError::Busy { .. }));
+/// drop(lock);
+/// TargetLock::acquire(&Disk::default(), &target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TargetLock(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    target: PathBuf,
+    disk: Disk,
+    made: Vec<PathBuf>, // directories above the target that were not there before
+    lock: Option<FileLock>, // there until this is dropped
+}
+
+impl TargetLock {
+    /// The lock of `target`. Missing directories above it are made; what dead processes left beside it is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Busy`] while somebody else holds it; [`PublishError::NameTooLong`] when the name leaves no
+    /// room for those beside it; otherwise when the directory above cannot be made, listed or written.
+    pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
+        let target = resolve_target(target)?;
+        let (parent, _) = split_target(&target)?;
+        let made = disk.make_dirs(parent)?;
+        let path = hidden_sibling(&target, WORD).unwrap_or_default();
+        let mut acquired = FileLock::try_acquire(disk, &path)?;
+        for _ in 0..LOOKS {
+            if acquired.is_some() {
+                break;
+            }
+            // Whoever only looks whether a lock is held holds it for a moment.
+            std::thread::sleep(LOOK);
+            acquired = FileLock::try_acquire(disk, &path)?;
+        }
+        let Some(lock) = acquired else {
+            let owner = owner_path(&path);
+            let by_file = owner.exists();
+            return Err(PublishError::Busy { lock: if by_file { owner } else { path }, by_file });
+        };
+        let lock = lock.removing();
+        leftover::recover(disk, &target)?;
+        Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
+    }
+
+    /// The target, with its directory spelled out.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        &self.0.target
+    }
+
+    /// Whether a file stands for the lock, because the file system has no locks.
+    #[must_use]
+    pub fn is_by_file(&self) -> bool {
+        self.0.lock.as_ref().is_some_and(FileLock::is_by_file)
+    }
+
+    /// Whether this is the lock of `target`.
+    #[must_use]
+    pub fn is_of(&self, target: &Path) -> bool {
+        resolve_target(target).is_ok_and(|target| target == self.0.target)
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.0.disk
+    }
+
+    /// The directory above the target.
+    pub(crate) fn parent(&self) -> &Path {
+        self.0.target.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Directories above the target that were made for it, outermost first.
+    pub(crate) fn made(&self) -> &[PathBuf] {
+        &self.0.made
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.lock.take());
+        if self.target.exists() {
+            return;
+        }
+        // Nothing was published: the directories that were made for it go as well.
+        for made in self.made.iter().rev() {
+            drop(std::fs::remove_dir(made)); // refused when someone else uses it by now
+        }
+    }
+}
+
+pub(crate) const WORD: &str = "lock";
+/// How often, and after how long, a lock that is held is tried again.
+const LOOKS: u32 = 5;
+const LOOK: Duration = Duration::from_millis(10);

@@ -1,0 +1,77 @@
+//! Second names for all files of a folder, and files in it that are nobody's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+
+/// Gives all files below `from` second names below `to`, but for those in or below a path that `leave` holds for.
+/// Returns the paths of those called `marker`.
+pub(crate) fn link_tree(
+    disk: &Disk,
+    from: &Path,
+    to: &Path,
+    marker: &str,
+    leave: &dyn Fn(&str) -> bool,
+) -> Result<Vec<String>, PublishError> {
+    let (mut folders, mut markers) = (vec![String::new()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let at = PublishError::at(&folder);
+        if !folder.is_empty() {
+            disk.make_dir(&to.join(&folder)).map_err(&at)?;
+        }
+        for entry in fs::read_dir(from.join(&folder)).map_err(&at)? {
+            let entry = entry.map_err(&at)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let path =
+                if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
+            if leave(&path) {
+                continue;
+            }
+            // Only a link has to be looked behind.
+            let kind = entry.file_type().map_err(&at)?;
+            if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
+                folders.push(path);
+                continue;
+            }
+            disk.link(&entry.path(), &to.join(&path)).map_err(PublishError::at(&path))?;
+            if name == marker {
+                markers.push(path);
+            }
+        }
+    }
+    Ok(markers)
+}
+
+/// Gives `foreign`, files in `old` that are nobody's, second names in `new`, unless something has their names there.
+///
+/// What lies in a folder that was known by `marker` and that `new` does not have is refused: nobody would look for it
+/// there.
+pub(crate) fn carry_over(
+    disk: &Disk,
+    (old, new): (&Path, &Path),
+    marker: &str,
+    foreign: &[PathBuf],
+) -> Result<(), PublishError> {
+    for path in foreign {
+        let to = new.join(path);
+        if fs::symlink_metadata(&to).is_ok() {
+            continue;
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let is_new = !new.join(folder).is_dir();
+        if is_new && old.join(folder).join(marker).exists() {
+            return Err(PublishError::NotReplaceable {
+                expected: "nothing in it but what belongs to it: move the rest elsewhere"
+                    .to_owned(),
+                found: path.display().to_string(),
+            });
+        }
+        let text = path.to_string_lossy();
+        let made = if is_new { disk.make_dirs(&new.join(folder)).map(drop) } else { Ok(()) };
+        made.and_then(|()| disk.link(&old.join(path), &to)).map_err(PublishError::at(&text))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Several files of a folder that is there, replaced one after the other, each in one step.
+//!
+//! ```text
+//! PARENT/NAME/...               the folder
+//! PARENT/.NAME.zvf-build-ID/    the new files, numbered, until all of them are written and synced
+//! ```
+//!
+//! So nothing that is half written ever lies in the folder itself. Whatever breaks off leaves whole files, old or new,
+//! replaced in the order in which they were put.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::error::PublishError;
+use crate::gate::CommitGate;
+use crate::lock::FileLock;
+use crate::permissions;
+use crate::staging::{make_scratch, open_dir};
+use crate::target::TargetLock;
+
+/// New files for a folder. Dropped before they are applied, they leave nothing.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_publish::{CommitGate, Disk, FolderUpdate, PublishError, TargetLock};
+///
+/// let folder = dir.path().join("a");
+/// std::fs::create_dir(&folder)?;
+/// std::fs::write(folder.join("one"), "old")?;
+/// let lock = TargetLock::acquire(&Disk::default(), &folder)?;
+/// let mut update = FolderUpdate::begin(lock, true)?;
+/// update.back_up("one", &dir.path().join("kept"))?;
+/// update.put("one", &"new".into())?;
+/// assert_eq!(std::fs::read(folder.join("one"))?, b"old");
+/// update.apply(&CommitGate::default(), |_path| Ok::<(), PublishError>(()))?;
+/// assert_eq!(std::fs::read(folder.join("one"))?, b"new");
+/// assert_eq!(std::fs::read(dir.path().join("kept/one"))?, b"old");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FolderUpdate {
+    scratch: PathBuf,
+    held: File,
+    _own: FileLock,
+    lock: TargetLock,
+    sync: bool,
+    files: Vec<(String, PathBuf)>, // their paths in the folder, and where they lie now
+}
+
+impl FolderUpdate {
+    /// Begins an update of the target of `lock`, a folder.
+    ///
+    /// # Errors
+    ///
+    /// When the place beside it cannot be written.
+    pub fn begin(lock: TargetLock, sync: bool) -> Result<Self, PublishError> {
+        let (scratch, own) = make_scratch(lock.disk(), lock.target())?;
+        let held = open_dir(&scratch).inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
+        Ok(Self { scratch, held, _own: own, lock, sync, files: Vec::new() })
+    }
+
+    /// Copies the file `path` as it is into `folder`, under the same path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or written.
+    pub fn back_up(&self, path: &str, folder: &Path) -> Result<(), PublishError> {
+        let at = PublishError::at(path);
+        let from = self.lock.target().join(path);
+        let bytes = Bytes::from(fs::read(&from).map_err(&at)?);
+        let to = folder.join(path);
+        self.lock.disk().create(&to, &[bytes]).map_err(&at)?;
+        permissions::copy_node(&from, &to).map_err(&at)
+    }
+
+    /// Writes what `path` is to hold.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn put(&mut self, path: &str, bytes: &Bytes) -> Result<(), PublishError> {
+        let at = PublishError::at(path);
+        let file = self.scratch.join(self.files.len().to_string());
+        self.lock.disk().create(&file, std::slice::from_ref(bytes)).map_err(&at)?;
+        permissions::copy_node(&self.lock.target().join(path), &file).map_err(&at)?;
+        self.files.push((path.to_owned(), file));
+        Ok(())
+    }
+
+    /// Replaces the files, in the order in which they were put, after all of them and the backups were synced; `check`
+    /// is asked right before each.
+    ///
+    /// # Errors
+    ///
+    /// What `check` says; [`PublishError::Cancelled`] when somebody asked to stop; otherwise when a file cannot be
+    /// replaced. Those before it are replaced then.
+    pub fn apply<E: From<PublishError>>(
+        mut self,
+        gate: &CommitGate,
+        check: impl Fn(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let disk = self.lock.disk().clone();
+        if self.sync {
+            disk.sync_all(&self.held, &self.scratch).map_err(PublishError::from)?;
+            // New directories, those of backups among them, are named in the folder above.
+            disk.sync_dir(self.lock.parent()).map_err(PublishError::from)?;
+        }
+        gate.enter()?;
+        let mut folders = BTreeSet::new();
+        for (number, (path, file)) in std::mem::take(&mut self.files).into_iter().enumerate() {
+            let replaced = check(&path).and_then(|()| {
+                let to = self.lock.target().join(&path);
+                let folder = to.parent().unwrap_or(self.lock.target()).to_owned();
+                let made = disk.make_dirs(&folder).map_err(PublishError::at(&path))?;
+                folders.extend(made.iter().filter_map(|made| made.parent()).map(Path::to_owned));
+                disk.rename(&file, &to).map_err(PublishError::at(&path))?;
+                if self.sync {
+                    // Before the next one, which may refer to it.
+                    disk.sync_dir(&folder).map_err(PublishError::Unknown)?;
+                }
+                Ok(())
+            });
+            if number == 0 && replaced.is_err() {
+                gate.leave();
+            }
+            replaced?;
+        }
+        for folder in folders.iter().filter(|_| self.sync) {
+            disk.sync_dir(folder).map_err(PublishError::Unknown)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FolderUpdate {
+    fn drop(&mut self) {
+        // What cannot be removed is scratch that the next one removes.
+        drop(self.lock.disk().remove_all(&self.scratch));
+    }
+}

@@ -1,0 +1,106 @@
+//! How many vertices, parts and elements an answer has, without holding it.
+//!
+//! ```text
+//! points without region or conditions    the fragment indexes say it; sizes of cells are compared
+//! points and chains otherwise            wave by wave, without attributes
+//! edges and faces                        collected without attributes: their vertices are counted once
+//! ```
+
+use super::{Context, Purpose, Wave, collect_all, contexts, join, waves};
+use crate::answer::Counts;
+use crate::error::QueryError;
+use crate::num::{to_u64, to_usize};
+use crate::query::{Columns, Query};
+use crate::reader::Reader;
+
+/// The counts of the answer to `query`.
+pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
+    let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
+    let contexts = contexts(reader, &bare).await?;
+    if let Some(first) = contexts.first().filter(|first| first.kind.has_links()) {
+        let answer = collect_all(&contexts).await?;
+        let mut counts = Counts::new(first.warm.level.level(), first.kind);
+        counts.vertices = to_u64(answer.batch.len());
+        counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
+        counts.complete = answer.complete;
+        counts.truncated = answer.truncated;
+        counts.missing = answer.missing;
+        counts.unknown_objects = answer.unknown_objects;
+        return Ok(counts);
+    }
+    let mut all: Option<Counts> = None;
+    for context in &contexts {
+        let left = query.limit.map(|limit| limit - all.as_ref().map_or(0, |all| all.vertices));
+        let own = count_level(context, left).await?;
+        let all = match &mut all {
+            None => all.insert(own),
+            Some(all) => {
+                all.add(own);
+                all
+            }
+        };
+        if all.truncated {
+            break;
+        }
+    }
+    all.ok_or_else(|| crate::error::BadQuery::NoLevel.into())
+}
+
+async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
+    let mut counts = Counts::new(context.warm.level.level(), context.kind);
+    let most = limit.map_or(usize::MAX, to_usize);
+    let mut left = most;
+    let waves = waves(context, Purpose::Stream).await?;
+    for wave in &waves {
+        let (rows, parts) = match wave {
+            Wave::Chunks(places) if context.counts_by_indexes() => {
+                (context.rows_named(places).await?, 0)
+            }
+            _ => {
+                let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
+                let batch = if batch.len() > left {
+                    counts.truncated = true;
+                    join::cut(&batch, left)?
+                } else {
+                    batch
+                };
+                (to_u64(batch.len()), to_u64(batch.parts().len()))
+            }
+        };
+        let rows = if rows > to_u64(left) {
+            counts.truncated = true;
+            to_u64(left)
+        } else {
+            rows
+        };
+        left -= to_usize(rows);
+        counts.vertices += rows;
+        counts.parts += parts;
+        if counts.truncated {
+            break;
+        }
+    }
+    counts.missing = std::mem::take(&mut *context.missing()).list;
+    counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
+    counts.complete = counts.missing.is_empty() && !counts.truncated;
+    Ok(counts)
+}
+
+impl Context {
+    /// Whether the rows that fragments name are all of the answer.
+    fn counts_by_indexes(&self) -> bool {
+        self.reach.is_none() && self.conditions.rows.is_empty() && !self.query.allow_missing
+    }
+
+    /// How many rows the fragments of the chunks at `places` name that belong to what is asked for.
+    async fn rows_named(&self, places: &[u32]) -> Result<u64, QueryError> {
+        let chunks = self.runs_of(places).await?;
+        let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
+        let mut rows = 0;
+        for (chunk, present) in chunks.iter().zip(self.warm.level.row_counts(&keys).await) {
+            chunk.check_rows(present?)?;
+            rows += chunk.runs.rows;
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,143 @@
+//! A collected answer with elements, put together from bounded waves.
+//!
+//! A vertex at which elements of several waves end comes with each of them. The whole has it once, in the
+//! order of storage, and the elements in the order that one wave would have given them.
+
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
+
+use super::{Context, Purpose, Wave, check_caps, elements::Keyed, join};
+use crate::error::QueryError;
+use crate::num::{to_u64, to_usize};
+
+/// All of `waves`, answered one after the other.
+pub(super) async fn collect_elements(
+    context: &Context,
+    waves: Vec<Wave>,
+) -> Result<Batch, QueryError> {
+    let mut all = Vec::new();
+    let (mut rows, mut bytes) = (0, 0);
+    for wave in waves {
+        for wave in context.refined(wave, Purpose::Collect).await? {
+            let Wave::Elements(work) = wave else { continue }; // nothing else comes of such waves
+            let keyed = context.elements_keyed(&work, true).await?;
+            rows += to_u64(keyed.batch.len());
+            bytes += join::weight(&keyed.batch);
+            check_caps(rows, bytes)?;
+            all.push(keyed);
+        }
+    }
+    merged(context, &all)
+}
+
+fn merged(context: &Context, waves: &[Keyed]) -> Result<Batch, QueryError> {
+    let Some(first) = waves.first() else { return context.empty() };
+    let mut stored: Vec<(u64, usize, usize)> = Vec::new();
+    for (wave, keyed) in waves.iter().enumerate() {
+        stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, wave, row)));
+    }
+    stored.sort_unstable();
+    stored.dedup_by_key(|(place, _, _)| *place);
+    // Stored vertices by their places, and those of cuts behind them.
+    let mut rows: Vec<(usize, usize)> = stored.iter().map(|(_, wave, row)| (*wave, *row)).collect();
+    let mut numbers = Vec::with_capacity(waves.len());
+    for (wave, keyed) in waves.iter().enumerate() {
+        let number = |place: &u64| stored.partition_point(|(known, _, _)| known < place);
+        let mut own: Vec<usize> = keyed.places.iter().map(number).collect();
+        for cut in keyed.places.len()..keyed.batch.len() {
+            own.push(rows.len());
+            rows.push((wave, cut));
+        }
+        numbers.push(own);
+    }
+    let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
+        let columns: Option<Vec<Column>> = waves.iter().map(|keyed| of(&keyed.batch)).collect();
+        let columns = columns?;
+        let mut builder = ColumnBuilder::like(columns.first()?);
+        builder.reserve(rows.len());
+        for (wave, row) in &rows {
+            builder.push_row(columns.get(*wave)?, *row);
+        }
+        Some(builder.finish())
+    };
+    let positions = column(&|batch| Some(batch.positions().clone()));
+    let Some(positions) = positions else { return context.empty() };
+    let mut batch = Batch::new(context.kind, positions);
+    for (at, field) in first.batch.fields().iter().enumerate() {
+        let values = column(&|batch| batch.fields().get(at).map(|field| field.column.clone()));
+        if let Some(values) = values {
+            batch = batch.with_field(field.with_column(values))?;
+        }
+    }
+    if first.batch.vertex_objects().is_some() {
+        let owner = |(wave, row): &(usize, usize)| {
+            let owners = waves.get(*wave).and_then(|keyed| keyed.batch.vertex_objects());
+            owners.and_then(|owners| owners.get(*row).copied()).flatten()
+        };
+        batch = batch.with_vertex_objects(rows.iter().map(owner).collect())?;
+    }
+    Ok(batch.with_elements(elements(context, waves, &numbers)?)?)
+}
+
+/// The elements of all waves, whose vertices have these numbers.
+fn elements(
+    context: &Context,
+    waves: &[Keyed],
+    numbers: &[Vec<usize>],
+) -> Result<Elements, QueryError> {
+    let none = context.no_elements()?;
+    let mut all = Vec::new();
+    for (wave, (keyed, numbers)) in waves.iter().zip(numbers).enumerate() {
+        let Some(own) = keyed.batch.elements() else { continue };
+        for (at, (element, key)) in own.iter().zip(&keyed.elements).enumerate() {
+            let ends: Vec<usize> =
+                element.iter().filter_map(|row| numbers.get(*row).copied()).collect();
+            // Those of a skeleton come in the order of their children.
+            let key = match context.kind {
+                Kind::Skeleton => (to_u64(ends.first().copied().unwrap_or(0)), 0, 0),
+                _ => *key,
+            };
+            all.push((key, wave, at, ends));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    let rows = all.iter().flat_map(|(_, _, _, ends)| ends.iter().copied()).collect();
+    let mut merged = Elements::new(none.width(), rows)?;
+    for (number, field) in none.fields().iter().enumerate() {
+        let mut builder = ColumnBuilder::like(&field.column);
+        for (_, wave, at, _) in &all {
+            let own = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
+            if let Some(own) = own.and_then(|own| own.fields().get(number)) {
+                builder.push_row(&own.column, *at);
+            }
+        }
+        merged = merged.with_field(field.with_column(builder.finish()))?;
+    }
+    Ok(merged)
+}
+
+impl Context {
+    /// Whether the work is so much that it is done in parts: by what documents say, and where that is not
+    /// little, by what fragment indexes do.
+    pub(super) async fn is_large(&self, places: &[u32]) -> bool {
+        if self.warm.level.chunks().await.is_err() {
+            return false; // few chunks, which were tried one by one; others have no place
+        }
+        let most = self.wave_bytes(Purpose::Collect);
+        let bytes = |rows: u64| rows.saturating_mul(self.element_row_bytes()); // compared with a cap
+        match u64::try_from(self.warm.level.node().meta().vertex_count) {
+            Ok(rows @ 1..) if bytes(rows) <= most => false,
+            _ => {
+                let mut rows = 0_u64;
+                for places in places.chunks(to_usize(EXTENTS_BATCH)) {
+                    for extent in self.extents(places).await {
+                        rows = rows.saturating_add(extent); // a claim, compared with a cap
+                    }
+                }
+                bytes(rows) > most
+            }
+        }
+    }
+}
+
+/// Chunks whose fragment indexes are asked for their extent at once.
+const EXTENTS_BATCH: u64 = 4096;

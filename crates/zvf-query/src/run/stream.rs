@@ -1,0 +1,299 @@
+//! Streams: answers batch by batch, in order, some of them prepared ahead of whoever takes them.
+//!
+//! A future that is polled only while somebody waits for the next batch keeps what it holds between two
+//! batches: places in the single-flight cache and permits of the budget, for which the next query of the
+//! same handle may wait for ever. So no work of a stream is left to its consumer:
+//!
+//! ```text
+//! remote store, in a tokio runtime    a task for each wave         aborted when the stream is dropped
+//! files of this machine               a thread for each wave       told to stop when it is dropped
+//! remote store, no runtime            one wave, while it is waited for; nothing ahead
+//! ```
+//!
+//! A wave that is done holds its batch and nothing else.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread;
+
+use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
+use futures_util::stream::{self, Stream};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use zvf_format::{Class, Expected};
+use zvf_model::{Batch, ModelError};
+
+use super::{Context, Purpose, Wave, contexts, join, waves};
+use crate::error::QueryError;
+use crate::num::to_usize;
+use crate::query::Query;
+use crate::reader::Reader;
+
+/// The answer to `query`, batch by batch. Nothing happens before the first poll.
+pub(crate) fn stream(
+    reader: Reader,
+    query: Query,
+) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
+    stream::unfold(State::Fresh(Box::new((reader, query))), |state| async move {
+        let mut pipeline = match state {
+            State::Fresh(question) => Pipeline::start(question.0, question.1),
+            State::Running(pipeline) => pipeline,
+            State::Ended => return None,
+        };
+        match pipeline.next().await {
+            Ok(Some(batch)) => Some((Ok(batch), State::Running(pipeline))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), State::Ended)),
+        }
+    })
+}
+
+enum State {
+    Fresh(Box<(Reader, Query)>),
+    Running(Box<Pipeline>),
+    Ended,
+}
+
+/// Some work of one level.
+type Work = (Arc<Context>, Wave);
+type Many = Result<Vec<Work>, QueryError>;
+
+/// What is to be done, under way, and done.
+struct Pipeline {
+    runner: Runner,
+    /// Vertices that the limit leaves.
+    left: usize,
+    /// Vertices that one wave may give: one more than the limit shows whether an object is cut off.
+    each: usize,
+    /// How many waves may be under way.
+    ahead: usize,
+    /// The level being opened and divided into waves.
+    opening: Option<Running<Many>>,
+    /// Waves as estimates made them.
+    coarse: VecDeque<Work>,
+    /// A wave being divided by what its indexes say.
+    dividing: Option<Running<Many>>,
+    /// Waves of a known size, and what made it impossible to know.
+    fine: VecDeque<Result<Work, QueryError>>,
+    /// Waves being answered, in order.
+    answers: VecDeque<Running<Result<Batch, QueryError>>>,
+}
+
+impl Pipeline {
+    fn start(reader: Reader, query: Query) -> Box<Self> {
+        let runner = Runner::for_store(reader.store().is_remote());
+        let left = query.limit.map_or(usize::MAX, to_usize);
+        let opening = async move {
+            let mut work = Vec::new();
+            for context in contexts(&reader, &query).await? {
+                let context = Arc::new(context);
+                let waves = waves(&context, Purpose::Stream).await?;
+                work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
+            }
+            Ok(work)
+        };
+        Box::new(Self {
+            runner,
+            left,
+            each: left.saturating_add(1), // no limit stays no limit
+            ahead: 1,
+            opening: Some(runner.run(opening)),
+            coarse: VecDeque::new(),
+            dividing: None,
+            fine: VecDeque::new(),
+            answers: VecDeque::new(),
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        if let Some(opening) = &mut self.opening {
+            let work = opening.finish().await?;
+            self.opening = None;
+            self.coarse = work?.into();
+            self.ahead = match self.coarse.front() {
+                _ if self.runner == Runner::Inline => 1,
+                // An edge or face takes several times what a vertex takes on its way.
+                Some((context, _)) if context.kind.has_links() => WAVES_AHEAD_WITH_LINKS,
+                _ => WAVES_AHEAD,
+            };
+        }
+        loop {
+            if self.left == 0 {
+                return Ok(None);
+            }
+            self.start_answers().await;
+            if let Some(answer) = self.answers.front_mut() {
+                let batch = answer.finish().await?;
+                self.answers.pop_front();
+                let batch = batch?;
+                if batch.len() > self.left {
+                    let batch = join::cut(&batch, self.left)?;
+                    self.left = 0;
+                    return Ok(Some(batch));
+                }
+                self.left -= batch.len();
+                return Ok(Some(batch));
+            }
+            if self.dividing.is_none() {
+                return Ok(None);
+            }
+            self.finish_dividing().await;
+        }
+    }
+
+    /// Starts as much as may be under way.
+    async fn start_answers(&mut self) {
+        while self.answers.len() < self.ahead {
+            if let Some(work) = self.fine.pop_front() {
+                let limit = self.each;
+                self.answers.push_back(self.runner.run(async move {
+                    let (context, wave) = work?;
+                    let batch = context.answer(&wave, limit).await?;
+                    context.warm.level.store().check_maps()?;
+                    Ok(batch)
+                }));
+                continue;
+            }
+            if self.dividing.is_none()
+                && let Some((context, wave)) = self.coarse.pop_front()
+            {
+                self.dividing = Some(self.runner.run(async move {
+                    let waves = context.refined(wave, Purpose::Stream).await?;
+                    Ok(waves.into_iter().map(|wave| (Arc::clone(&context), wave)).collect())
+                }));
+            }
+            if !self.dividing.as_ref().is_some_and(Running::is_finished) {
+                return;
+            }
+            self.finish_dividing().await;
+        }
+    }
+
+    /// Takes over the waves that one was divided into; a fault comes in its turn.
+    async fn finish_dividing(&mut self) {
+        let Some(dividing) = &mut self.dividing else { return };
+        let waves = dividing.finish().await;
+        self.dividing = None;
+        match waves.and_then(std::convert::identity) {
+            Ok(waves) => self.fine.extend(waves.into_iter().map(Ok)),
+            Err(error) => self.fine.push_back(Err(error)),
+        }
+    }
+}
+
+/// Who does the work of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    Tasks,
+    Threads,
+    Inline,
+}
+
+impl Runner {
+    fn for_store(is_remote: bool) -> Self {
+        match Handle::try_current() {
+            _ if !is_remote => Self::Threads,
+            Ok(_) => Self::Tasks,
+            Err(_) => Self::Inline,
+        }
+    }
+
+    fn run<T: Send + 'static>(self, work: impl Future<Output = T> + Send + 'static) -> Running<T> {
+        match (self, Handle::try_current()) {
+            (Self::Tasks, Ok(runtime)) => Running::Task(runtime.spawn(work)),
+            (Self::Threads, _) => Running::on_thread(work.boxed()),
+            (Self::Tasks, Err(_)) | (Self::Inline, _) => Running::Inline(work.map(Ok).boxed()),
+        }
+    }
+}
+
+/// Work under way. Dropping it cancels the work.
+enum Running<T> {
+    Task(JoinHandle<T>),
+    Thread {
+        result: oneshot::Receiver<T>,
+        handle: Option<thread::JoinHandle<()>>,
+        /// Dropped with the rest, which stops the thread where it waits.
+        _stop: oneshot::Sender<Infallible>,
+    },
+    Inline(BoxFuture<'static, Result<T, QueryError>>),
+}
+
+impl<T: Send + 'static> Running<T> {
+    /// Runs `work` on a thread of its own: reads of local files then need no runtime and hold up none.
+    fn on_thread(work: BoxFuture<'static, T>) -> Self {
+        let (sender, result) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+        let own = Arc::clone(&shared);
+        let take = |shared: &std::sync::Mutex<Option<BoxFuture<'static, T>>>| {
+            shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+        };
+        let run = move || {
+            let Some(work) = take(&own) else { return };
+            let stopped = pin!(stopped);
+            if let Either::Left((value, _)) = futures_executor::block_on(select(work, stopped)) {
+                // Nobody is there to take it when the stream was dropped meanwhile.
+                drop(sender.send(value));
+            }
+        };
+        match thread::Builder::new().name("zvf-stream".into()).spawn(run) {
+            Ok(handle) => Self::Thread { result, handle: Some(handle), _stop: stop },
+            // No thread to be had: the work is done by whoever waits for it.
+            Err(_) => match take(&shared) {
+                Some(work) => Self::Inline(work.map(Ok).boxed()),
+                None => Self::Inline(async { Err(stopped_early()) }.boxed()),
+            },
+        }
+    }
+
+    /// Waits for the result. May be dropped and called again until it gave one.
+    async fn finish(&mut self) -> Result<T, QueryError> {
+        match self {
+            Self::Task(task) => match task.await {
+                Ok(value) => Ok(value),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => Err(stopped_early()),
+            },
+            Self::Thread { result, handle, .. } => match result.await {
+                Ok(value) => Ok(value),
+                Err(_) => match handle.take().map(thread::JoinHandle::join) {
+                    Some(Err(panic)) => std::panic::resume_unwind(panic),
+                    Some(Ok(())) | None => Err(stopped_early()),
+                },
+            },
+            Self::Inline(work) => work.await,
+        }
+    }
+
+    /// Whether the result is there, so that nobody has to wait for it.
+    fn is_finished(&self) -> bool {
+        match self {
+            Self::Task(task) => task.is_finished(),
+            Self::Thread { handle, .. } => handle.as_ref().is_some_and(|one| one.is_finished()),
+            Self::Inline(_) => false,
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        if let Self::Task(task) = self {
+            task.abort();
+        }
+    }
+}
+
+/// Work that whoever ran it gave up: a runtime that was shut down.
+fn stopped_early() -> QueryError {
+    let expected = Expected::Rule("a runtime that runs until the stream ends");
+    ModelError::refused(Class::Cancelled, "stream", expected, "one that was shut down").into()
+}
+
+/// Waves that are answered ahead of whoever takes them.
+const WAVES_AHEAD: usize = 3;
+/// The same for graphs, skeletons and meshes.
+const WAVES_AHEAD_WITH_LINKS: usize = 2;

@@ -1,0 +1,191 @@
+//! Queries that are dropped, or left alone for a while: they hold nothing that others wait for.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fault_store::{Fault, FaultStore};
+use futures_util::StreamExt as _;
+use object_store::path::Path;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use zvf_model::{Bounds, Kind};
+use zvf_query::{Mode, Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
+use crate::made::{Data, Files, store};
+
+/// Vertices from 0 on, 8 to a chunk, in objects of 16 or with an edge from each to the next.
+fn line(kind: Kind, n: usize) -> Files {
+    let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
+    if kind.has_links() {
+        data = data.one_object();
+        data.elements = (1..n).map(|i| vec![i, i - 1]).collect();
+    } else if kind != Kind::PointCloud {
+        data = data.objects((0..n / 16).map(|i| (16 * i..16 * (i + 1)).collect()).collect());
+    }
+    store(&[data])
+}
+
+const KINDS: [Kind; 5] =
+    [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
+
+/// A handle on which one request may be under way, each of which takes a while.
+async fn slow(files: &Files) -> Reader {
+    let faults = FaultStore::new();
+    for (path, bytes) in files {
+        faults.insert(path, bytes).await;
+    }
+    faults.always(Some(Fault::Delay(Duration::from_millis(5))));
+    let options = OpenOptions {
+        requests_in_flight: 1,
+        budget_bytes: 24 << 10,
+        cache_bytes: 8 << 10,
+        ..OpenOptions::default()
+    };
+    let store = Store::from_object_store(Arc::new(faults), &Path::default(), options).await;
+    Reader::new(store.unwrap())
+}
+
+/// The clock of tests goes on by itself when nothing else can happen: a query that hangs meets its end.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+async fn vertices(reader: &Reader, query: &Query, said: &str) -> usize {
+    let answer = timeout(FOR_EVER, reader.run(query)).await;
+    answer.unwrap_or_else(|_| panic!("{said} hangs")).unwrap().batch.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_between_two_batches_is_answered() {
+    let bounds = Bounds::new(&[20.5, -1.0], &[110.0, 1.0]).unwrap();
+    for kind in KINDS {
+        let reader = slow(&line(kind, 128)).await;
+        let mut batches = reader.stream(Query::all());
+        let mut seen = 0;
+        while let Some(batch) = batches.next().await {
+            seen += batch.unwrap().len();
+            for query in
+                [Query::all(), Query::within(bounds), Query::within(bounds).mode(Mode::Cells)]
+            {
+                assert!(vertices(&reader, &query, &format!("{kind} {query:?}")).await > 0);
+            }
+        }
+        assert!(seen >= 128, "{kind} {seen}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_nobody_waits_for_any_more_holds_nothing() {
+    for kind in KINDS {
+        let reader = slow(&line(kind, 128)).await;
+        let mut batches = reader.stream(Query::all());
+        let mut seen = 0;
+        loop {
+            // Gives up after every millisecond, and asks something else before it looks again.
+            match timeout(Duration::from_millis(1), batches.next()).await {
+                Ok(None) => break,
+                Ok(Some(batch)) => seen += batch.unwrap().len(),
+                Err(_) => assert_eq!(vertices(&reader, &Query::all(), kind.token()).await, 128),
+            }
+        }
+        assert!(seen >= 128, "{kind} {seen}");
+    }
+}
+
+#[test]
+fn files_of_this_machine_are_streamed_beside_other_queries() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in KINDS {
+        let root = folder.path().join(kind.token());
+        for (path, bytes) in line(kind, 128) {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let ask = async || {
+            let options = OpenOptions {
+                requests_in_flight: 1,
+                budget_bytes: 24 << 10,
+                cache_bytes: 8 << 10,
+                ..OpenOptions::default()
+            };
+            let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
+            let reader = Reader::new(store);
+            let mut batches = reader.stream(Query::all());
+            let mut seen = 0;
+            while let Some(batch) = batches.next().await {
+                seen += batch.unwrap().len();
+                assert_eq!(reader.run(&Query::all()).await.unwrap().batch.len(), 128);
+            }
+            seen
+        };
+        let inside = Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(inside.block_on(ask()) >= 128, "{kind} inside a runtime");
+        assert!(futures_executor::block_on(ask()) >= 128, "{kind} without one");
+    }
+}
+
+/// The result of `future` when it is there after so many polls.
+async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_dropped_at_any_await_leaves_nothing_behind() {
+    let bounds = Bounds::new(&[4.5, -1.0], &[18.0, 1.0]).unwrap();
+    let mut awaits = 0;
+    for kind in KINDS {
+        let files = line(kind, 32);
+        for query in [Query::within(bounds), Query::all().with_owners()] {
+            for polls in 1.. {
+                let reader = slow(&files).await;
+                let free = reader.store().budget().free_bytes();
+                let said = format!("{kind} {polls} {query:?}");
+                let done = polled(reader.run(&query), polls).await;
+                assert_eq!(reader.store().budget().free_bytes(), free, "{said}");
+                assert!(vertices(&reader, &query, &said).await > 0);
+                if done.is_some() {
+                    break;
+                }
+                awaits += 1;
+            }
+        }
+    }
+    assert!(awaits > 100, "{awaits}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_dropped_at_any_await_leaves_nothing_behind() {
+    let mut awaits = 0;
+    for kind in KINDS {
+        let files = line(kind, 32);
+        for step in 0.. {
+            let reader = slow(&files).await;
+            let free = reader.store().budget().free_bytes();
+            let said = format!("{kind} {step}");
+            let mut batches = reader.stream(Query::all());
+            // Tasks do the work; each of their requests takes five milliseconds.
+            let read = async { while batches.next().await.is_some() {} };
+            let done = timeout(Duration::from_millis(5 * step + 2), read).await;
+            drop(batches);
+            assert_eq!(vertices(&reader, &Query::all(), &said).await, 32);
+            // Tasks that were aborted are gone by now.
+            assert_eq!(reader.store().budget().free_bytes(), free, "{said}");
+            if done.is_ok() {
+                break;
+            }
+            awaits += 1;
+        }
+    }
+    assert!(awaits > 50, "{awaits}");
+}

@@ -1,0 +1,185 @@
+//! Counts without answers, statistics, and conditions on axes.
+
+use zvf_model::{Bounds, Kind, Level, ObjectId, Value};
+use zvf_query::predicate::Scope;
+use zvf_query::{Columns, Mode, Order, Query, Summary};
+
+use crate::made::{Data, Made};
+use crate::modes::{Random, numbers, parts, random};
+
+fn filtered(condition: &str) -> Query {
+    Query::all().filter(condition.parse().unwrap())
+}
+
+#[test]
+fn counts_are_those_of_the_answer() {
+    let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
+    for seed in 0..6 {
+        let mut numbers_of = Random::new(seed + 31);
+        for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+            let data = random(kind, 2, &mut numbers_of);
+            let made = data.made();
+            let mut queries = vec![
+                Query::all(),
+                filtered("v >= 3"),
+                filtered("x > 2 and label != \"a\""),
+                Query::within(bounds),
+                Query::within(bounds).mode(Mode::Cells).with_places(),
+                Query::all().limit(4),
+                Query::all().limit(100_000),
+            ];
+            if !data.objects.is_empty() {
+                queries.push(Query::objects([ObjectId(0), ObjectId(77)]).with_owners());
+                queries.push(filtered("object.size > 2"));
+            }
+            for query in queries {
+                let said = format!("{kind} {query:?} {data:?}");
+                let answer = made.run(&query.clone().columns(Columns::None)).unwrap();
+                let counts = made.wait(made.reader.count(&query)).unwrap();
+                let batch = &answer.batch;
+                assert_eq!(counts.vertices, batch.len() as u64, "{said}");
+                assert_eq!(counts.parts, batch.parts().len() as u64, "{said}");
+                let elements = batch.elements().map(|all| all.len() as u64);
+                assert_eq!(counts.elements, elements.or(kind.has_links().then_some(0)), "{said}");
+                assert_eq!(counts.truncated, answer.truncated, "{said}");
+                assert_eq!(counts.complete, answer.complete, "{said}");
+                assert_eq!(counts.unknown_objects, answer.unknown_objects, "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn counting_points_reads_no_positions() {
+    let points = (0..64).map(|i| vec![i as f32, 0.0]).collect();
+    let made = Data::new(Kind::PointCloud, 8.0, points).made();
+    let counts = made.wait(made.reader.count(&Query::all())).unwrap();
+    assert_eq!((counts.vertices, counts.complete), (64, true));
+    let before = made.reader.store().io_stats().bytes_read;
+    assert_eq!(made.run(&Query::all()).unwrap().batch.len(), 64);
+    let read = made.reader.store().io_stats().bytes_read - before;
+    assert!(read >= 64 * 8, "positions were not there yet: {read}");
+}
+
+fn told(summary: &Summary) -> (u64, u64, Option<String>, Option<String>, Option<f64>) {
+    let text = |value: &Option<Value>| value.as_ref().map(ToString::to_string);
+    (summary.count, summary.nulls, text(&summary.min), text(&summary.max), summary.mean())
+}
+
+#[test]
+fn statistics_are_those_of_the_stored_values() {
+    let some = |text: &str| Some(text.to_owned());
+    for kind in [Kind::PointCloud, Kind::Graph, Kind::Polyline] {
+        let points = (0..12).map(|i| vec![i as f32, -2.0]).collect();
+        let mut data = Data::new(kind, 4.0, points);
+        data = data.objects(vec![(0..8).collect(), (8..12).collect()]);
+        if kind == Kind::Graph {
+            data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
+        }
+        let made = data.made();
+        let all = made.wait(made.reader.statistics(Level(0), None)).unwrap();
+        assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
+        assert_eq!(told(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
+        assert_eq!(told(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
+        let names: Vec<(Scope, &str)> =
+            all.attributes.iter().map(|one| (one.scope, one.name.as_str())).collect();
+        let (vertex, object) = (Scope::Vertex, Scope::Object);
+        assert_eq!(
+            names,
+            [(vertex, "at"), (vertex, "label"), (vertex, "v"), (object, "mass"), (object, "size")]
+        );
+        let of = |at: usize| told(&all.attributes[at].components[0]);
+        assert_eq!(of(1), (12, 0, some("a"), some("c"), None));
+        assert_eq!(of(2), (12, 0, some("0"), some("11"), Some(5.5)));
+        assert_eq!(of(3), (2, 0, some("0"), some("10"), Some(5.0)));
+        assert_eq!(of(4), (2, 0, some("4"), some("8"), Some(6.0)));
+    }
+    let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).made();
+    let all = empty.wait(empty.reader.statistics(Level(0), None)).unwrap();
+    assert_eq!(told(&all.axes[1]), (0, 1, None, None, None), "NaN is no value");
+    assert!(empty.wait(empty.reader.statistics(Level(3), None)).is_err());
+    assert!(empty.wait(empty.reader.statistics(Level(0), Some(Kind::Mesh))).is_err());
+}
+
+/// What chunks a question looks into.
+fn cells(made: &Made, query: &Query) -> u64 {
+    made.wait(made.reader.plan(query)).unwrap().cells
+}
+
+#[test]
+fn conditions_on_axes_narrow_what_is_read() {
+    let points = (0..32).map(|i| vec![i as f32, 0.0]).collect();
+    let data = Data::new(Kind::PointCloud, 4.0, points);
+    let made = data.made();
+    #[rustfmt::skip]
+    let table: [(&str, std::ops::Range<usize>, u64); 14] = [
+        ("x >= 10 and x < 13", 10..13, 2),
+        ("3 < x <= 6", 4..7, 2),
+        ("x > 3.5 and x < 8", 4..8, 3), // bounds are closed: 8 lies in a chunk that is looked into
+        ("y > -3", 0..32, 8),
+        ("y > 5", 0..0, 0),
+        ("x = 5", 5..6, 1),
+        ("x in (5, 6.5, 9)", 5..6, 2),
+        ("x > 20 and x < 10", 0..0, 0),
+        ("x > 5.5 and x < 5.2", 0..0, 1),
+        ("x > 10 and v < 12", 11..12, 6),
+        ("x < 2 or x > 40", 0..2, 8),     // nothing that holds for all
+        ("not x >= 2", 0..2, 8),
+        ("x = 'text'", 0..0, 8),
+        ("x < 9223372036854775807", 0..32, 8),
+    ];
+    for (condition, rows, looked_into) in table {
+        let query = filtered(condition);
+        let found = numbers(&made.run(&query).unwrap().batch);
+        if condition.starts_with("x in") {
+            assert_eq!(found, [5, 9]);
+        } else {
+            assert_eq!(found, rows.collect::<Vec<_>>(), "{condition}");
+        }
+        assert_eq!(cells(&made, &query), looked_into, "{condition}");
+    }
+    let bounds = Bounds::new(&[0.0, -100.0], &[14.0, 100.0]).unwrap();
+    let both = Query::within(bounds).filter("x > 9".parse().unwrap());
+    assert_eq!(numbers(&made.run(&both).unwrap().batch), [10, 11, 12, 13, 14]);
+    assert_eq!(cells(&made, &both), 2);
+    let error = made.run(&filtered("x[1] > 3")).unwrap_err();
+    assert_eq!(error.to_string(), "InvalidArgument: x has 1 values a row: there is no value 1");
+}
+
+/// Whatever else is asked, narrowing by axes leaves nothing out.
+#[test]
+fn axes_are_columns_like_others() {
+    for seed in 0..16 {
+        let mut all = Random::new(seed + 900);
+        for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+            let data = random(kind, 2, &mut all);
+            let made = data.made();
+            let at = all.whole(-10, 20);
+            let (low, high) = (all.whole(-10, 10) as f64, all.whole(10, 25) as f64);
+            let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
+            let mut queries = vec![Query::all()];
+            queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+            if !data.objects.is_empty() {
+                queries.push(Query::all().with_owners());
+                queries.push(Query::objects([ObjectId(0), ObjectId(1)]));
+            }
+            if !kind.has_links() {
+                queries.push(Query::all().order(Order::Storage));
+            }
+            for query in queries {
+                // `at` holds the first coordinate as an attribute, which narrows nothing.
+                let by = |name: &str| {
+                    let condition = format!("{name} >= {at} and {name} < {}", at + 9);
+                    made.run(&query.clone().filter(condition.parse().unwrap())).unwrap().batch
+                };
+                let (axis, attribute) = (by("x"), by("at"));
+                let said = format!("{at} {query:?} {data:?}");
+                assert_eq!(axis.positions(), attribute.positions(), "{said}");
+                assert_eq!(parts(&axis), parts(&attribute), "{said}");
+                if kind.has_links() {
+                    assert_eq!(axis.elements(), attribute.elements(), "{said}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Fragments that share rows, links to rows that are not there, and edges that the order of rows implies.
+
+use zvf_format::Class;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_model::{Bounds, Kind, ObjectId};
+use zvf_query::{Mode, Order, Query};
+
+use crate::made::{Data, Files, Made, store};
+use crate::modes::{elements, numbers};
+
+/// The files with the payload of a cell replaced.
+fn with_cell(files: &Files, path: &str, payload: &[u8]) -> Files {
+    let mut files = files.clone();
+    let cell = files.iter_mut().find(|(name, _)| name == path);
+    let (_, bytes) = cell.unwrap_or_else(|| panic!("no {path}"));
+    *bytes = [&1_u32.to_le_bytes()[..], &(payload.len() as u32).to_le_bytes(), payload].concat();
+    files
+}
+
+fn with_document(files: &Files, path: &str, from: &str, to: &str) -> Files {
+    let mut files = files.clone();
+    let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    assert!(text.contains(from), "{text}");
+    *bytes = text.replace(from, to).into_bytes();
+    files
+}
+
+fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut builder = FragmentIndexBuilder::new();
+    ranges.iter().for_each(|(start, count)| builder.range(*start, *count).unwrap());
+    builder.encode()
+}
+
+/// Six vertices in one chunk, and three in the next.
+fn nine(kind: Kind) -> Data {
+    let points = (0..9).map(|i| vec![i as f32, 0.0]).collect();
+    Data::new(kind, 6.0, points)
+}
+
+#[test]
+fn a_row_that_several_fragments_name_comes_once() {
+    let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
+    for kind in [Kind::PointCloud, Kind::Graph, Kind::Mesh] {
+        let mut data = nine(kind);
+        if kind.has_links() {
+            data.elements = vec![vec![0, 1], vec![2, 3], vec![5, 6]];
+        }
+        let shared = fragments(&[(2, 3), (0, 4), (3, 3)]);
+        let made = Made::of(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+        let by_fragment = [2, 3, 4, 0, 1, 5, 6, 7, 8];
+        for query in [
+            Query::all(),
+            Query::within(bounds),
+            Query::within(bounds).mode(Mode::Cells),
+            Query::all().with_places(),
+            Query::all().filter("x >= 0".parse().unwrap()),
+        ] {
+            let batch = made.run(&query).unwrap().batch;
+            assert_eq!(numbers(&batch), by_fragment, "{kind} {query:?}");
+            if kind.has_links() {
+                assert_eq!(elements(&batch).len(), 3, "{kind} {query:?}");
+            }
+            let counts = made.wait(made.reader.count(&query)).unwrap();
+            assert_eq!(counts.vertices, 9, "{kind} {query:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
+    let data = nine(Kind::PointCloud).objects(vec![vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]);
+    let shared = fragments(&[(0, 4), (2, 4)]);
+    let made = Made::of(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+    for (ids, storage, by_object) in [
+        (vec![0], vec![0, 1, 2, 3], vec![0, 1, 2, 3]),
+        (vec![1], vec![2, 3, 4, 5], vec![2, 3, 4, 5]),
+        (vec![1, 0], vec![0, 1, 2, 3, 4, 5], vec![2, 3, 4, 5, 0, 1, 2, 3]),
+    ] {
+        let query = Query::objects(ids.iter().copied().map(ObjectId));
+        let stored = made.run(&query.clone().order(Order::Storage)).unwrap().batch;
+        assert_eq!(numbers(&stored), storage, "{ids:?}");
+        assert_eq!(numbers(&made.run(&query).unwrap().batch), by_object, "{ids:?}");
+    }
+}
+
+#[test]
+fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
+    let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
+    for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+        let mut data = nine(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
+        data.elements = match kind {
+            Kind::Skeleton => vec![vec![5, 2]],
+            _ => vec![vec![0, 1]],
+        };
+        let whole = store(&[data]);
+        for row in [6_i64, 77, 1 << 33, i64::MAX] {
+            let links: Vec<u8> = [1, row].iter().flat_map(|n| n.to_le_bytes()).collect();
+            let made = Made::of(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
+            for query in [
+                Query::all(),
+                Query::within(near),
+                Query::within(near).mode(Mode::Clip),
+                Query::within(near).mode(Mode::Cells),
+                Query::within(near).mode(Mode::Inside),
+                Query::objects([ObjectId(0)]),
+                Query::all().with_owners(),
+                Query::all().filter("v < 4".parse().unwrap()),
+            ] {
+                let error = made.run(&query).unwrap_err();
+                assert_eq!(error.class(), Class::OutOfBounds, "{kind} {row} {query:?} {error}");
+                assert!(made.wait(made.reader.count(&query)).is_err(), "{kind} {row} {query:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_convention_says_whether_rows_follow_each_other() {
+    let mut data = nine(Kind::Graph).objects(vec![(0..6).collect(), (6..9).collect()]);
+    data.elements = vec![vec![0, 3], vec![5, 6]];
+    let files = store(&[data]);
+    let words = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
+    for (word, edges) in words.into_iter().zip([2, 2, 9]) {
+        let to = format!("\"links_convention\":\"{word}\"");
+        let made =
+            Made::of(&with_document(&files, "zarr.json", "\"links_convention\":\"explicit\"", &to));
+        let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
+        for query in [Query::all(), Query::within(bounds)] {
+            assert_eq!(elements(&made.run(&query).unwrap().batch).len(), edges, "{word} {query:?}");
+        }
+    }
+}
+
+#[test]
+fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
+    for kind in [Kind::PointCloud, Kind::Graph] {
+        let mut files = store(&[nine(kind)]);
+        files.retain(|(path, _)| path != "0/vertices/c/1/0");
+        let gone = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
+        let made = Made::of(&gone);
+        let far = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
+        for query in
+            [Query::all(), Query::within(far), Query::all().filter("x > 1".parse().unwrap())]
+        {
+            let error = made.run(&query).unwrap_err();
+            assert_eq!(error.class(), Class::OutOfBounds, "{kind} {query:?}");
+            assert!(error.to_string().contains("1.0"), "{error}");
+            let answer = made.run(&query.allow_missing()).unwrap();
+            assert!(!answer.complete && answer.missing.len() == 1, "{kind}");
+        }
+        let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
+        assert_eq!(numbers(&made.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
+        // An index without fragments says nothing.
+        let empty = with_cell(&gone, "0/vertex_fragments/c/1/0", &fragments(&[]));
+        assert_eq!(Made::of(&empty).run(&Query::all()).unwrap().batch.len(), 6);
+    }
+}
+
+#[test]
+fn empty_answers_have_the_columns_of_others() {
+    let nowhere = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
+    for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+        let mut data = nine(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
+        data.elements = match kind {
+            Kind::Mesh => vec![vec![0, 1, 2]],
+            Kind::Skeleton => vec![vec![5, 2], vec![6, 5]],
+            Kind::Graph => vec![vec![0, 1], vec![5, 6]],
+            _ => Vec::new(),
+        };
+        let made = data.made();
+        let ask = |query: Query| made.run(&query.with_owners().with_places()).unwrap().batch;
+        let some = ask(Query::all());
+        for query in [
+            Query::within(nowhere),
+            Query::within(nowhere).mode(Mode::Cells),
+            Query::all().filter("v > 1000".parse().unwrap()),
+            Query::all().filter("x > 1000".parse().unwrap()),
+            Query::objects([ObjectId(55)]),
+        ] {
+            let none = ask(query.clone());
+            let columns = |batch: &zvf_model::Batch| -> Vec<_> {
+                let fields = batch
+                    .fields()
+                    .iter()
+                    .chain(batch.elements().into_iter().flat_map(|all| all.fields()));
+                fields
+                    .map(|one| (one.name.clone(), one.column.dtype(), one.column.width()))
+                    .collect()
+            };
+            assert!(none.is_empty(), "{kind} {query:?}");
+            assert_eq!(columns(&none), columns(&some), "{kind} {query:?}");
+            assert_eq!(none.positions().dtype(), some.positions().dtype());
+            assert_eq!(
+                none.elements().map(zvf_model::Elements::width),
+                some.elements().map(zvf_model::Elements::width),
+                "{kind} {query:?}"
+            );
+            assert!(none.vertex_objects().is_some(), "{kind} {query:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_do_not_exist_have_no_relatives() {
+    let made = nine(Kind::PointCloud).made();
+    let row = |chunk: i64, row| zvf_model::VertexRow {
+        chunk: zvf_format::key::ChunkKey::new(&[chunk, 0]).unwrap(),
+        row,
+    };
+    let level = zvf_model::Level;
+    for (rows, message) in [
+        (vec![row(0, 5), row(1, 2)], None),
+        (vec![row(0, 6)], Some("InvalidArgument: there is no row 6 in chunk 0.0")),
+        (vec![row(0, 0), row(7, 0)], Some("InvalidArgument: there is no row 0 in chunk 7.0")),
+        (
+            vec![row(1, u64::MAX)],
+            Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
+        ),
+    ] {
+        let found = made.wait(made.reader.related(level(0), level(1), &rows));
+        assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
+    }
+}

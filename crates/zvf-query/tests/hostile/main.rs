@@ -1,0 +1,281 @@
+//! Stores that lie about themselves, asked in every way: each question is answered or refused, in memory
+//! that follows what is there and not what is claimed.
+
+#[path = "../answers/made.rs"]
+#[expect(dead_code, reason = "other tests make more of it")]
+mod made;
+
+use futures_util::StreamExt as _;
+use made::{Data, Files, Made, store};
+use object_store::path::Path;
+use peak_alloc::PeakAlloc;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_model::{Bounds, Kind, Level, ObjectId};
+use zvf_query::{Mode, Order, Query, Reader, UnknownIds};
+use zvf_store::{OpenOptions, Store};
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// What a question to a store of some kilobytes may take on top.
+const MAX_BYTES: usize = 48 << 20;
+
+/// A store with everything in it: 24 vertices in six chunks, two objects, a group of both.
+fn whole(kind: Kind) -> Files {
+    let points = (0..24).map(|i| vec![i as f32, (i % 5) as f32]).collect();
+    let mut data = Data::new(kind, 4.0, points);
+    data = data.objects(vec![(0..14).collect(), (14..24).collect()]);
+    data.groups = vec![vec![0, 1], vec![1]];
+    data.elements = match kind {
+        Kind::Mesh => (2..24).map(|i| vec![i - 2, i - 1, i]).collect(),
+        Kind::Graph | Kind::Skeleton => (1..24).map(|i| vec![i, i - 1]).collect(),
+        _ => Vec::new(),
+    };
+    store(&[data])
+}
+
+fn queries() -> Vec<Query> {
+    let bounds = Bounds::new(&[2.5, -1.0], &[17.0, 9.0]).unwrap();
+    let filtered = |text: &str| Query::all().filter(text.parse().unwrap());
+    let mut all = vec![
+        Query::all(),
+        Query::all().limit(3),
+        Query::all().order(Order::Storage),
+        Query::all().order(Order::Objects),
+        Query::all().with_owners().with_places(),
+        Query::all().allow_missing(),
+        Query::objects([0, 1, 77, 1 << 62].map(ObjectId)),
+        Query::objects([ObjectId(1)]).unknown_ids(UnknownIds::Error),
+        Query::all().in_groups([0, 1]),
+        filtered("v > 3 and x < 20"),
+        filtered("fragment.code >= 0"),
+        filtered("object.size > 2"),
+        filtered("group.name = 'g0'"),
+        filtered("y >= 1"),
+        filtered("label != 'a' and link.w > 1"),
+        Query::within(bounds).filter("v > 3".parse().unwrap()),
+        Query::within(bounds).with_owners(),
+    ];
+    all.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+    all
+}
+
+/// Asks everything that can be asked; how many questions were answered.
+async fn ask(reader: &Reader) -> usize {
+    let mut answered = 0;
+    for query in queries() {
+        answered += usize::from(reader.run(&query).await.is_ok());
+        answered += usize::from(reader.plan(&query).await.is_ok());
+        answered += usize::from(reader.count(&query).await.is_ok());
+        let mut batches = reader.stream(query);
+        while let Some(batch) = batches.next().await {
+            answered += usize::from(batch.is_ok());
+        }
+    }
+    answered += usize::from(reader.statistics(Level(0), None).await.is_ok());
+    for id in [0, 1, 5] {
+        answered += usize::from(reader.rows_of(Level(0), ObjectId(id)).await.is_ok());
+    }
+    answered
+}
+
+fn edit(files: &mut Files, path: &str, change: impl Fn(&mut Value)) {
+    let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { return };
+    let mut document: Value = serde_json::from_slice(bytes).unwrap();
+    change(&mut document);
+    *bytes = serde_json::to_vec(&document).unwrap();
+}
+
+fn put(files: &mut Files, path: &str, payloads: &[Vec<u8>]) {
+    let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { return };
+    *bytes = (payloads.len() as u32).to_le_bytes().to_vec();
+    for payload in payloads {
+        bytes.extend((payload.len() as u32).to_le_bytes());
+        bytes.extend(payload);
+    }
+}
+
+fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut builder = FragmentIndexBuilder::new();
+    ranges.iter().for_each(|(start, count)| builder.range(*start, *count).unwrap());
+    builder.encode()
+}
+
+fn int64s(all: &[i64]) -> Vec<u8> {
+    all.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+
+type Lie = (&'static str, Box<dyn Fn(&mut Files)>);
+
+fn lies() -> Vec<Lie> {
+    let mut all: Vec<Lie> = Vec::new();
+    let mut add = |name, lie: Box<dyn Fn(&mut Files)>| all.push((name, lie));
+    for (name, ranges) in [
+        ("a range of 2^62 rows", vec![(0, 1 << 62)]),
+        ("a range of 2^63 - 2 rows", vec![(1, (1 << 63) - 2)]),
+        ("a range far away", vec![(1 << 40, 1)]),
+        ("a range that ends at 2^32", vec![((1 << 32) - 1, 1)]),
+        ("a range of 2^31 rows", vec![(0, 1 << 31)]),
+        ("two of 2^31", vec![(0, 1 << 31), (1 << 31, (1 << 31) - 2)]),
+        ("one row too many", vec![(0, 5)]),
+        ("the same again and again", vec![(0, 4); 20_000]),
+        ("the same, and one that is too long", [vec![(0, 4); 5_000], vec![(0, 1 << 30)]].concat()),
+    ] {
+        let blob = fragments(&ranges);
+        add(
+            name,
+            Box::new(move |files| {
+                for chunk in 0..6 {
+                    let path = format!("0/vertex_fragments/c/{chunk}/0");
+                    put(files, &path, std::slice::from_ref(&blob));
+                }
+            }),
+        );
+    }
+    add(
+        "a list of rows that are not there",
+        Box::new(|files| {
+            let mut builder = FragmentIndexBuilder::new();
+            builder.rows(&[0, 1 << 40]).unwrap();
+            put(files, "0/vertex_fragments/c/1/0", &[builder.encode()]);
+        }),
+    );
+    add(
+        "lists of rows named by objects again and again",
+        Box::new(|files| {
+            let mut builder = FragmentIndexBuilder::new();
+            builder.rows(&[0, 2, 1, 3].repeat(500)).unwrap();
+            put(files, "0/vertex_fragments/c/0/0", &[builder.encode()]);
+            let mut manifest = ManifestBuilder::new(2).unwrap();
+            (0..40_000).for_each(|_| manifest.single(&[0, 0], 0).unwrap());
+            let manifest = manifest.encode();
+            put(files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
+        }),
+    );
+    for row in [24_i64, 1 << 31, 1 << 32, 1 << 62, -1] {
+        add(
+            "a link to a row that is not there",
+            Box::new(move |files| {
+                let width = if files.iter().any(|(path, _)| path.starts_with("0/links/0/0.0.0")) {
+                    3
+                } else {
+                    2
+                };
+                let rows = vec![row; width];
+                for path in ["0/links/0/0.0/c/0/0", "0/links/0/0.0.0/c/0/0"] {
+                    put(files, path, &[int64s(&rows)]);
+                }
+            }),
+        );
+    }
+    for count in [25_u64, 1 << 32, 1 << 62] {
+        add(
+            "more objects than there are",
+            Box::new(move |files| {
+                edit(files, "0/object_index/zarr.json", |doc| {
+                    doc["attributes"]["num_objects"] = json!(count);
+                });
+                for array in ["object_index/manifests", "object_index/object_ids"] {
+                    edit(files, &format!("0/{array}/zarr.json"), |doc| {
+                        doc["shape"] = json!([count])
+                    });
+                }
+            }),
+        );
+        add(
+            "more groups than there are",
+            Box::new(move |files| {
+                edit(files, "0/groups/zarr.json", |doc| {
+                    doc["attributes"]["num_groups"] = json!(count);
+                    doc["shape"] = json!([count]);
+                });
+            }),
+        );
+    }
+    for count in [-1_i64, 0, 1 << 62] {
+        add(
+            "another number of vertices",
+            Box::new(move |files| {
+                edit(files, "0/zarr.json", |doc| {
+                    doc["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(count);
+                });
+            }),
+        );
+    }
+    for bytes in [0, 3, 4, 20] {
+        add(
+            "values for other rows",
+            Box::new(move |files| {
+                for chunk in 0..6 {
+                    for array in [
+                        "vertex_attributes/v",
+                        "vertex_attributes/label",
+                        "fragment_attributes/code",
+                    ] {
+                        put(files, &format!("0/{array}/c/{chunk}/0"), &[vec![1; bytes]]);
+                    }
+                }
+            }),
+        );
+        add(
+            "positions of other rows",
+            Box::new(move |files| {
+                (0..6).for_each(|chunk| {
+                    put(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]])
+                });
+            }),
+        );
+    }
+    add(
+        "chunks at the ends of the world",
+        Box::new(|files| {
+            for array in ["vertices", "vertex_fragments"] {
+                edit(files, &format!("0/{array}/zarr.json"), |doc| {
+                    doc["attributes"]["nonempty_chunks"] =
+                        json!([format!("{}.{}", i64::MIN, i64::MAX), format!("{}.0", i64::MAX)]);
+                    doc["attributes"]["chunk_grid_origin"] = json!([i64::MIN, 0]);
+                    doc["shape"] = json!([u64::MAX, u64::MAX]);
+                });
+            }
+        }),
+    );
+    add(
+        "a group of all ids",
+        Box::new(|files| {
+            put(files, "0/groups/c/0", &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])])
+        }),
+    );
+    all
+}
+
+#[test]
+fn every_question_to_a_store_that_lies_is_answered_or_refused() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
+    for kind in kinds {
+        let files = whole(kind);
+        let made = Made::of(&files);
+        assert!(made.wait(ask(&made.reader)) > 50, "{kind}: without a lie");
+        drop(made);
+        for (name, lie) in lies() {
+            let mut files = files.clone();
+            lie(&mut files);
+            let before = HEAP.current_usage();
+            HEAP.reset_peak_usage();
+            runtime.block_on(async {
+                let memory = archives::in_memory(&files).await;
+                let root = Path::default();
+                let options = OpenOptions::default();
+                let Ok(store) = Store::from_object_store(memory, &root, options).await else {
+                    return;
+                };
+                ask(&Reader::new(store)).await;
+            });
+            let peak = HEAP.peak_usage().saturating_sub(before);
+            assert!(peak < MAX_BYTES, "{kind}, {name}: {peak} bytes");
+        }
+    }
+}

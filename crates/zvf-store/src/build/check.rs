@@ -1,0 +1,163 @@
+//! Whether the documents of a store fit what lies beside them, asked of every store in a directory of this machine right
+//! before it gets its name.
+//!
+//! ```text
+//! each document              is of a node that was written or taken over by this build
+//! each level of the root     has a document
+//! arrays_present             names what is there
+//! nonempty_chunks            lists cells of which each has its object
+//! ```
+//!
+//! It costs one look at each folder and at each object that a list names; no cell is read.
+//!
+//! Not here: what is in a cell (`zvf-validate`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, Family, Level, Node, Root};
+
+use super::local::DOCUMENT;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+/// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
+/// that have a document.
+pub(super) fn check_store(
+    store: &Path,
+    root: &[u8],
+    is_known: &dyn Fn(&Key) -> bool,
+) -> Result<(), StoreError> {
+    // One array alone, or a store of another sort, is its own business.
+    let Ok(root) = Root::parse(root) else { return Ok(()) };
+    let Ok(Family::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
+        if !store.join(&dataset.path).join(DOCUMENT).is_file() {
+            let key = Key::root().below(&dataset.path)?;
+            return Err(refused(&key, "levels of the root", "a document for each", "none"));
+        }
+    }
+    let mut folders = vec![Key::root()];
+    while let Some(folder) = folders.pop() {
+        let own = store.join(folder.as_str());
+        let document = match fs::read(own.join(DOCUMENT)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => Some(text.map_err(|error| StoreError::io(Op::Read, error).with_key(&folder))?),
+        };
+        if !folder.is_root()
+            && let Some(text) = &document
+        {
+            if !is_known(&folder) {
+                return Err(refused(&folder, "nodes", "those of this build", "another one"));
+            }
+            match Node::parse(text) {
+                Ok(Node::Array(doc)) => {
+                    check_array(&own, &folder, &doc)?;
+                    continue;
+                }
+                _ => check_level(&own, &folder, text)?,
+            }
+        }
+        for entry in fs::read_dir(&own).map_err(|error| StoreError::io(Op::List, error))? {
+            let entry = entry.map_err(|error| StoreError::io(Op::List, error))?;
+            // A name that is no key is no node: a file of somebody that was carried over.
+            if entry.path().is_dir()
+                && let Ok(key) = folder.child(&entry.file_name().to_string_lossy())
+            {
+                folders.push(key);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a level says is there.
+fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
+    let Ok(level) = Level::parse(text) else { return Ok(()) }; // a group of another sort
+    for name in &level.arrays_present {
+        if !own.join(name).is_dir() {
+            return Err(refused(key, "arrays_present", "what is there", name));
+        }
+    }
+    Ok(())
+}
+
+/// The object of each chunk that an array lists.
+fn check_array(own: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+    let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)
+    else {
+        return Ok(());
+    };
+    let origin = match doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array()) {
+        Some(list) => list.iter().filter_map(serde_json::Value::as_i64).collect(),
+        None => vec![0; doc.rank()],
+    };
+    let mut objects = BTreeSet::new();
+    for text in listed.iter() {
+        let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
+        let chunk = ChunkKey::parse(text).map_err(about)?;
+        let place = ChunkPath::of(&chunk, &origin).map_err(about)?;
+        let cells = place.index().iter().zip(&doc.chunk_shape);
+        // An array over cells has chunks of one cell, or of as many as a shard holds.
+        let object: Vec<u64> = cells.map(|(at, cells)| at / (*cells).max(1)).collect();
+        if objects.insert(object.clone()) {
+            let names = object.iter().map(u64::to_string);
+            let path = names.fold(own.join("c"), |path, name| path.join(name));
+            let len = fs::metadata(&path).map(|about| about.len());
+            if len.is_err() {
+                return Err(refused(key, "nonempty_chunks", "chunks that are stored", text));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
+    let (class, expected) = (Class::CountMismatch, Expected::Rule(rule));
+    StoreError::refused(class, Op::Publish, what, expected, found).with_key(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a sound store.
+    type Damage = fn(&Path);
+
+    #[test]
+    fn what_does_not_fit_its_documents_is_refused() {
+        #[rustfmt::skip]
+        let table: [(&str, Damage, &str); 5] = [
+            ("sound", |_| (), ""),
+            ("a level without vertices", |store| fs::remove_dir_all(store.join("0/vertices")).unwrap(),
+                "CountMismatch in 0, arrays_present: expected what is there, found \"vertices\""),
+            ("cells are gone", |store| fs::remove_dir_all(store.join("0/vertices/c")).unwrap(),
+                "CountMismatch in 0/vertices, nonempty_chunks: expected chunks that are stored, found"),
+            ("a level without a document", |store| fs::remove_file(store.join("0/zarr.json")).unwrap(),
+                "CountMismatch in 0, levels of the root: expected a document for each, found \"none\""),
+            ("an array of an older store", |store| {
+                fs::create_dir_all(store.join("0/vertex_attributes/old")).unwrap();
+                fs::copy(store.join("0/vertices/zarr.json"), store.join("0/vertex_attributes/old/zarr.json")).unwrap();
+            }, "CountMismatch in 0/vertex_attributes/old, nodes: expected those of this build, found \"another one\""),
+        ];
+        for (what, damage, message) in table {
+            let unpacked = archives::Unpacked::new("pc3_basic");
+            damage(unpacked.path());
+            let root = fs::read(unpacked.path().join(DOCUMENT)).unwrap();
+            let known = |key: &Key| !key.as_str().ends_with("/old");
+            match check_store(unpacked.path(), &root, &known) {
+                Ok(()) => assert_eq!(message, "", "{what}"),
+                Err(error) => {
+                    assert!(
+                        !message.is_empty() && error.to_string().starts_with(message),
+                        "{what}: {error}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A store in a directory of this machine as `zvf_publish` sees it: a folder that is known by its root document.
+//!
+//! Not here: how folders appear under their names at once (`zvf_publish`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use zvf_format::{Class, Expected};
+use zvf_metadata::Node;
+use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock};
+
+use super::BuildOptions;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+/// How the store is published.
+fn staging_options(options: &BuildOptions) -> StagingOptions {
+    StagingOptions {
+        replace: options.replace,
+        sync: options.sync,
+        gate: options.gate.clone(),
+        find_foreign,
+        ..StagingOptions::new(DOCUMENT)
+    }
+}
+
+/// Scratch beside the store at `target`, after what the dead left was removed.
+pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir, StoreError> {
+    let lock = match &options.lock {
+        Some(lock) if lock.is_of(target) => lock.clone(),
+        _ => TargetLock::acquire(&options.disk, target)?,
+    };
+    let staging = staging_options(options);
+    check_target(lock.target(), &staging)?;
+    Ok(StagingDir::begin(lock, staging)?)
+}
+
+/// Takes part in building the store at `target` in the folder `work`.
+pub(super) fn join(
+    target: &Path,
+    work: &Path,
+    options: &BuildOptions,
+) -> Result<SharedStagingDir, StoreError> {
+    let staging = staging_options(options);
+    let check = staging.clone();
+    SharedStagingDir::join(target, work, options.disk.clone(), staging, |target| {
+        check_target(target, &check)
+    })
+}
+
+/// Refuses a name that is taken, and a store with a journal.
+fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreError> {
+    options.check_target(target)?;
+    if target.join(DOCUMENT).is_file() && has_journal(target).map_err(write)? {
+        let expected =
+            Expected::Rule("one without a journal: its edits would be applied to the new one");
+        let (class, found) = (Class::InvalidArgument, "NAME.zvf beside it");
+        return Err(StoreError::refused(class, Op::Open, "store to replace", expected, found));
+    }
+    Ok(())
+}
+
+/// Whether edits of the store are kept beside it. Documents that a repair replaced are not edits.
+fn has_journal(target: &Path) -> io::Result<bool> {
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".zvf");
+    let entries = match fs::read_dir(beside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with("repair-") && name != "lock" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Writes the object under `key`, which must not be there yet.
+pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
+    Ok(staging.put(key.as_str(), parts)?)
+}
+
+/// The keys of these paths.
+pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>, StoreError> {
+    paths.iter().map(|path| Key::root().below(path)).collect()
+}
+
+/// Files of the folder of a store that belong to no node of it. Below an array everything is taken for a chunk.
+fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut folders, mut foreign) = (vec![PathBuf::new()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let document = match fs::read(store.join(&folder).join(DOCUMENT)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => Some(text?),
+        };
+        if document.as_deref().is_some_and(|text| matches!(Node::parse(text), Ok(Node::Array(_)))) {
+            continue;
+        }
+        // Groups of old versions have no documents: their folders are known by what lies below them.
+        let is_group = document.is_some() || has_document_below(&store.join(&folder))?;
+        for entry in fs::read_dir(store.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if store.join(&path).is_dir() {
+                folders.push(path);
+            } else if !(is_group && is_own_name(&entry.file_name().to_string_lossy())) {
+                foreign.push(path);
+            }
+        }
+    }
+    foreign.sort();
+    Ok(foreign)
+}
+
+/// Names that the files of a group have: documents of any version, and what an interrupted write left.
+fn is_own_name(name: &str) -> bool {
+    name == DOCUMENT
+        || matches!(name, ".zattrs" | ".zgroup" | ".zmetadata")
+        || name.starts_with(".tmp-")
+}
+
+fn has_document_below(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && (path.join(DOCUMENT).is_file() || has_document_below(&path)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn write(error: io::Error) -> StoreError {
+    StoreError::io(Op::Write, error)
+}
+
+/// The file by which the folder of a store is known.
+pub(super) const DOCUMENT: &str = "zarr.json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_nobody_are_told_from_those_of_the_store() {
+        let here = tempfile::tempdir().unwrap();
+        let group = r#"{"zarr_format":3,"node_type":"group","attributes":{}}"#;
+        let array = include_str!("../../testdata/three.zarrvectors/0/vertices/zarr.json");
+        #[rustfmt::skip]
+        let files = [
+            ("zarr.json", group), ("notes.txt", ""), (".zattrs", ""), ("0/zarr.json", group), ("0/.tmp-repair-1", ""),
+            ("0/letter", ""), ("0/vertices/zarr.json", array), ("0/vertices/c/0/0/0", ""), ("1/old/zarr.json", array),
+            ("1/old/0.0", ""), ("backup/a/b.txt", ""),
+        ];
+        for (name, text) in files {
+            let path = here.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let foreign = find_foreign(here.path()).unwrap();
+        assert_eq!(foreign, ["0/letter", "backup/a/b.txt", "notes.txt"].map(PathBuf::from));
+    }
+}

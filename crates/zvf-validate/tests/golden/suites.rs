@@ -1,0 +1,120 @@
+//! Stores that the test suites of other writers leave behind: what each breaks, and nothing that it does not.
+
+use std::collections::BTreeSet;
+
+use super::{report, report_of};
+use zvf_validate::{Options, Report};
+
+/// The verdicts on each store, by severity and rule, once each.
+#[rustfmt::skip]
+const VERDICTS: [(&str, &[&str]); 26] = [
+    // The type and the cells of a column are missing, and its reader says what it takes instead.
+    ("attr_no_cells",         &["error C22"]),
+    ("nodtype",               &["warning C22", "warning M20"]),
+    ("nodtype06",             &["warning M20", "warning M22"]),
+    // Labels of padded bytes are text; a directed family has its ends in either order.
+    ("bytes_label",           &["warning C8"]),
+    ("skel_ingest",           &["warning C8", "warning M21"]),
+    ("skel_small",            &["warning C8", "warning M21"]),
+    // Found, though the reference is silent.
+    ("c27",                   &["error C27", "warning C25", "warning C8"]),
+    ("g2_second_kind",        &["error G2", "warning C1", "warning C8"]),
+    ("dangling",              &["error C18"]),
+    ("graph_branches",        &["error C14", "error C19", "error G2"]),
+    ("frag_without_vertices", &["error C35", "error G2", "warning C1"]),
+    ("overlap",               &["error G2", "warning C8"]),
+    // Points that boxes lose.
+    ("coarse_misplaced",      &["error C34", "warning C8"]),
+    ("memstore_misplaced",    &["error C34"]),
+    // An empty index of fragments, a cell of zero length, bins larger than chunks: no faults.
+    ("c35",                   &["warning C8", "warning M21"]),
+    ("c28_familyA",           &[]),
+    ("m8",                    &["warning M8"]),
+    // The other levels are sound.
+    ("level_removed",         &["warning C17", "warning M16"]),
+    // Empty families between chunks, and counts that are those between chunks alone.
+    ("mesh06",                &[]),
+    ("mesh06_refused",        &[]),
+    ("mesh07",                &[]),
+    ("quad07",                &[]),
+    ("info_links06",          &[]),
+    ("parametric06",          &["warning C1"]),
+    // A leading axis without an attribute.
+    ("rechunk_group",         &["warning C8"]),
+    ("rechunk_group06",       &["warning C8"]),
+];
+
+fn verdicts(report: &Report) -> BTreeSet<String> {
+    report.findings.iter().map(|f| format!("{} {}", f.severity, f.rule.id)).collect()
+}
+
+#[tokio::test]
+async fn stores_of_other_writers_have_these_verdicts_and_no_others() {
+    let mut wrong = Vec::new();
+    for (name, expected) in VERDICTS {
+        let report = report(&format!("suites/{name}"), &Options::default()).await;
+        let expected: BTreeSet<String> = expected.iter().map(|text| text.to_string()).collect();
+        if verdicts(&report) != expected {
+            wrong.push(format!("{name}: {:#?}", report.findings));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The files of a store, with the text `from` in one of them replaced.
+fn replaced(id: &str, path: &str, from: &str, to: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files = archives::files(id);
+    let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    assert!(text.contains(from), "{from} in {text}");
+    *bytes = text.replacen(from, to, 1).into_bytes();
+    files
+}
+
+async fn errors(files: &[(String, Vec<u8>)]) -> Vec<String> {
+    let report = report_of(files, &Options::default()).await;
+    let errors = report.findings.iter().filter(|f| f.severity == zvf_validate::Severity::Error);
+    errors.map(super::short).collect()
+}
+
+#[tokio::test]
+async fn a_level_without_attributes_is_an_error() {
+    let mut files = archives::files("pc3_basic");
+    files.retain(|(path, _)| path != "0/zarr.json");
+    let group = br#"{"zarr_format": 3, "node_type": "group"}"#;
+    files.push(("0/zarr.json".to_owned(), group.to_vec()));
+    assert_eq!(errors(&files).await, ["error S7 0/zarr.json"]);
+}
+
+#[tokio::test]
+async fn chunks_that_are_named_otherwise_are_an_error() {
+    let id = "suites/memstore_misplaced";
+    let path = "0/vertices/zarr.json";
+    let dotted = replaced(id, path, r#""name": "default""#, r#""name": "v2""#);
+    let found = errors(&dotted).await;
+    assert!(found.contains(&"error S20 0/vertices".to_owned()), "{found:#?}");
+    // The document says what is usual, and the files are named otherwise.
+    let mut files = archives::files(id);
+    for (path, _) in &mut files {
+        if let Some(chunk) = path.strip_prefix("0/vertices/c/") {
+            *path = format!("0/vertices/{}", chunk.replace('/', "."));
+        }
+    }
+    let found = errors(&files).await;
+    assert!(found.contains(&"error S20 0/vertices/0.0.0".to_owned()), "{found:#?}");
+}
+
+#[tokio::test]
+async fn counts_of_parametric_objects_are_compared() {
+    let id = "broken/_base_parametric";
+    let path = "parametric/objects/zarr.json";
+    let files = archives::files(id);
+    let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
+    let doc: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+    let mut other = doc;
+    other["attributes"]["num_objects"] = 77.into();
+    let mut files = files;
+    files.retain(|(name, _)| name != path);
+    files.push((path.to_owned(), other.to_string().into_bytes()));
+    assert_eq!(errors(&files).await, ["error C43 parametric/objects"]);
+}

@@ -1,0 +1,241 @@
+//! Everything that commands may leave beside a store, or in it: listed, and removed.
+//!
+//! ```text
+//! .NAME.zvf-build-ID, .NAME.zvf-new-ID, .NAME.zvf-lock    what was being made, and the lock     crate zvf_publish
+//! .NAME.zvf-ingest                                        a plan and what its tasks left        goes on
+//! .NAME.zvf-pyramid                                       levels that were made                 goes on
+//! .tmp-*, .zvf-*.tmp                                      files of earlier versions, here and in the store
+//! ```
+//!
+//! What somebody uses stays. What another command can go on with stays as well, unless all is to go.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
+use zvf_store::{Build, Op, StoreError};
+
+use crate::Error;
+
+/// One thing that is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What may be done with it.
+    pub state: State,
+}
+
+/// What may be done with something that is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Nobody needs it.
+    Unused,
+    /// The command that began it goes on with it.
+    Resumable,
+    /// A command that is running uses it, or may.
+    InUse,
+}
+
+impl State {
+    /// The word for it in a message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Resumable => "resumable",
+            Self::InUse => "in use",
+        }
+    }
+}
+
+/// What lies beside the store at `address` and in it. Nothing is changed; below a URL nothing is found.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("zvf-clean-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// use zvf::clean::{State, list, remove};
+///
+/// let scratch = dir.join(".a.zarrvectors.zvf-build-0123456789abcdef");
+/// std::fs::create_dir(&scratch)?;
+/// let store = dir.join("a.zarrvectors").to_str().unwrap().to_owned();
+/// assert_eq!(list(&store)?[0].state, State::Unused);
+/// assert_eq!(remove(&store, false)?.len(), 1);
+/// assert!(list(&store)?.is_empty() && !scratch.exists());
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When `address` is none, or a folder cannot be listed.
+pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
+    let mut found = Vec::new();
+    for one in Build::list_leftovers(address)? {
+        let state = if one.in_use { State::InUse } else { State::Unused };
+        found.push(Leftover { path: one.path, state });
+    }
+    for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
+        let Some(folder) = Build::beside(address, word)?.filter(|folder| folder.is_dir()) else {
+            continue;
+        };
+        let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));
+        let state = if locks.iter().any(held) {
+            State::InUse
+        } else if word == INGEST && Build::is_built_in(address, &folder)? {
+            State::Unused
+        } else {
+            State::Resumable
+        };
+        found.push(Leftover { path: folder, state });
+    }
+    if let Some(target) = target_of(address)? {
+        let mut old = Vec::new();
+        if let Some(parent) = target.parent() {
+            list_old(parent, false, &mut old).map_err(failed)?;
+        }
+        if target.is_dir() {
+            list_old(&target, true, &mut old).map_err(failed)?;
+        }
+        found.extend(old);
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Removes what nobody needs, with `all` also what a command could go on with; returns what was removed.
+///
+/// # Errors
+///
+/// When `address` is none, or something can be neither listed nor removed.
+pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
+    let found = list(address)?;
+    let Some(target) = target_of(address)? else { return Ok(Vec::new()) };
+    Build::clear_beside(address)?;
+    for one in &found {
+        let goes = one.state == State::Unused || (all && one.state == State::Resumable);
+        if goes && one.path.exists() {
+            remove_one(&target, &one.path).map_err(failed)?;
+        }
+    }
+    Ok(found.into_iter().filter(|one| one.state != State::InUse && !one.path.exists()).collect())
+}
+
+/// The folder of this machine that `address` names.
+fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
+    // A name beside it is only given where there is a folder to be beside.
+    if Build::beside(address, PYRAMID)?.is_none() {
+        return Ok(None);
+    }
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    Ok(Some(resolve_target(Path::new(path)).map_err(failed)?))
+}
+
+/// A folder that a command could go on with loses its name first: half of one must never be taken for all of it.
+fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
+    if !path.is_dir() {
+        return fs::remove_file(path);
+    }
+    let scratch = hidden_sibling(target, &format!("build-clean-{}", std::process::id()));
+    let scratch = scratch.unwrap_or_else(|| path.to_owned());
+    fs::rename(path, &scratch)?;
+    fs::remove_dir_all(scratch)
+}
+
+/// Temporary files of earlier versions, which had no locks: those that nobody has written to for a day.
+fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let kind = entry.file_type()?;
+        if inside && kind.is_dir() {
+            list_old(&entry.path(), true, found)?;
+        } else if kind.is_file() && is_old_name(&name, inside) {
+            let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
+            let old = age.is_ok_and(|age| age > GRACE);
+            let state = if old { State::Unused } else { State::InUse };
+            found.push(Leftover { path: entry.path(), state });
+        }
+    }
+    Ok(())
+}
+
+fn is_old_name(name: &str, inside: bool) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let temporary = name.strip_prefix(".tmp-");
+    let numbered = temporary.and_then(|rest| rest.split_once('-'));
+    let packed = numbered.is_some_and(|(process, number)| is_number(process) && is_number(number));
+    let answered = name.strip_prefix(".zvf-").is_some_and(|rest| rest.ends_with(".tmp"));
+    if inside { temporary.is_some() } else { packed || answered }
+}
+
+fn failed(error: io::Error) -> StoreError {
+    StoreError::io(Op::Write, error)
+}
+
+const INGEST: &str = "ingest";
+const PYRAMID: &str = "pyramid";
+/// Nothing younger is taken for a dead process's.
+const GRACE: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_has_its_state() {
+        let here = std::env::temp_dir().join(format!("zvf-clean-names-{}", std::process::id()));
+        let here = {
+            fs::create_dir_all(&here).unwrap();
+            here.canonicalize().unwrap()
+        };
+        let ago = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
+        #[rustfmt::skip]
+        let table = [
+            (".a.zvf-build-1/lock",    false, Some((".a.zvf-build-1", State::Unused))),
+            (".a.zvf-new-1",           false, Some((".a.zvf-new-1", State::Unused))),
+            (".a.zvf-lock",            false, Some((".a.zvf-lock", State::Unused))),
+            (".a.zvf-ingest/plan.json", false, Some((".a.zvf-ingest", State::Resumable))),
+            (".a.zvf-pyramid/recipe",  false, Some((".a.zvf-pyramid", State::Resumable))),
+            (".tmp-17-0",              true,  Some((".tmp-17-0", State::Unused))),
+            (".tmp-18-0",              false, Some((".tmp-18-0", State::InUse))),
+            (".tmp-mine",              true,  None),
+            (".zvf-x7.tmp",            true,  Some((".zvf-x7.tmp", State::Unused))),
+            ("a/0/.tmp-repair-1",      true,  Some(("a/0/.tmp-repair-1", State::Unused))),
+            ("a/0/zarr.json",          true,  None),
+            ("a.zvf/repair-1/x",       true,  None),
+            (".b.zvf-build-1/lock",    true,  None),
+        ];
+        for (name, old, _) in table {
+            let path = here.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = fs::File::create(&path).unwrap();
+            if old {
+                file.set_modified(ago).unwrap();
+            }
+        }
+        let address = here.join("a").to_str().unwrap().to_owned();
+        let mut wanted: Vec<_> = table.iter().filter_map(|(.., wanted)| *wanted).collect();
+        wanted.sort_by_key(|(name, _)| here.join(name));
+        let found = list(&address).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.path.strip_prefix(&here).unwrap().to_str().unwrap(), one.state))
+            .collect();
+        assert_eq!(found, wanted);
+        assert_eq!(remove(&address, false).unwrap().len(), 6);
+        let left: Vec<State> = list(&address).unwrap().iter().map(|one| one.state).collect();
+        assert_eq!(left, [State::Resumable, State::Resumable, State::InUse]);
+        assert_eq!(remove(&address, true).unwrap().len(), 2);
+        assert!(here.join("a/0/zarr.json").exists() && here.join("a.zvf/repair-1/x").exists());
+        fs::remove_dir_all(&here).unwrap();
+    }
+}
