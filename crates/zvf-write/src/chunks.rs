@@ -224,7 +224,7 @@ mod tests {
         }
         for (shard, most, fits) in [
             (vec![4, 4], 110, Some(vec![4, 4])),
-            (vec![4, 4], 109, Some(vec![4, 1])), // 4 x 2 and 2 x 2 hold the first three
+            (vec![4, 4], 109, Some(vec![2, 1])), // 4 x 2 and 2 x 2 hold the first three
             (vec![2, 2], 100, Some(vec![2, 1])),
             (vec![2, 2], 99, None),
             (vec![8, 8], 110, Some(vec![8, 4])),
