@@ -43,7 +43,8 @@ impl Sigbus {
         let mut refused = 0;
         for n in 0..self.n {
             let path = dir.path().join(n.to_string());
-            report.count(one(&path, &mut random, &mut refused).map_err(|why| format!("{n}: {why}")));
+            report
+                .count(one(&path, &mut random, &mut refused).map_err(|why| format!("{n}: {why}")));
             fs::remove_file(&path)?;
             let whole = still.read(0, still.len())?;
             report.count(match whole.iter().all(|byte| *byte == 9) {

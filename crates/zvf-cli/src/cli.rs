@@ -81,16 +81,24 @@ impl Common {
             cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
             storage_options: self.storage.clone(),
             timeouts,
-            on_retry: (!self.quiet).then(|| RetryHook::new(tell_of_retry)),
+            on_retry: (!self.quiet).then(|| {
+                RetryHook::new(if self.json { report_retry_as_json } else { report_retry })
+            }),
             ..defaults
         }
     }
 }
 
-/// Says on standard error what a remote store does not answer.
-fn tell_of_retry(retrying: &Retrying) {
+/// Reports on standard error what a remote store does not answer.
+fn report_retry(retrying: &Retrying) {
     // Nobody reads it when that cannot be written.
-    drop(writeln!(io::stderr().lock(), "note: {retrying}"));
+    drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
+}
+
+/// The same as a line of JSON.
+fn report_retry_as_json(retrying: &Retrying) {
+    let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 #[derive(Debug, Subcommand)]

@@ -71,7 +71,7 @@ impl Progress {
         let line = json!({
             "type": "progress",
             "task": self.task,
-            "message": message.trim_end(),
+            "message": message.trim_end_matches(": "),
             "done": share.map(|(done, _, _)| done),
             "total": share.map(|(_, total, _)| total),
             "seconds": self.started.elapsed().as_secs_f64(),

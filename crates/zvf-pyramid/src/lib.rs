@@ -28,7 +28,7 @@ mod shape;
 pub use build::build;
 pub use error::PyramidError;
 pub use ladder::{Ladder, Step};
-pub use options::{Method, OfKind, Options, Strategy};
+pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 pub use reference::{Reference, build_reference};
 pub use report::LevelReport;
 pub use rule::Rule;

@@ -29,6 +29,7 @@ use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
 use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::options::RowsHook;
 use crate::reference::Fast;
 use crate::shape::Made;
 
@@ -59,12 +60,20 @@ pub(crate) struct Taking {
     parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
     folder: Option<PairFolder>,
     renamed: Option<Objects>, // where objects get other ids
+    rows: u64,                // of the level below, so far
+    on_rows: Option<RowsHook>,
 }
 
 impl Taking {
-    pub(crate) fn new(writer: LevelWriter, folder: Option<&PairFolder>, kind: Kind) -> Self {
+    pub(crate) fn new(
+        writer: LevelWriter,
+        folder: Option<&PairFolder>,
+        kind: Kind,
+        on_rows: Option<&RowsHook>,
+    ) -> Self {
         let writer = if folder.is_some() { writer.placing() } else { writer };
-        Self { writer, kind, parents: Vec::new(), folder: folder.cloned(), renamed: None }
+        let (folder, on_rows) = (folder.cloned(), on_rows.cloned());
+        Self { writer, kind, parents: Vec::new(), folder, renamed: None, rows: 0, on_rows }
     }
 
     /// Goes on with another kind.
@@ -81,6 +90,10 @@ impl Taking {
 
     /// Takes what was made of vertices at `places`; gives the running number of the first.
     pub(crate) fn take(&mut self, made: &Made, places: &[u64]) -> Result<u64, PyramidError> {
+        self.rows += to_u64(made.of.len());
+        if let Some(on_rows) = &self.on_rows {
+            on_rows.call(self.rows);
+        }
         let first = self.own()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
             for (of, place) in made.of.iter().zip(places).filter(|(of, _)| **of != NONE) {

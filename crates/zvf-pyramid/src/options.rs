@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
@@ -70,6 +71,43 @@ pub struct Options {
     /// About how many bytes of a level may be held until it is written; half as many at most are for
     /// reading the level below.
     pub memory: u64,
+    /// What is called while a level is made; it changes nothing of the result.
+    pub on_rows: Option<RowsHook>,
+}
+
+/// What is called with the number of vertices that were read so far of the level below.
+///
+/// ```
+/// use zvf_pyramid::{Options, RowsHook};
+///
+/// let on_rows = Some(RowsHook::new(|rows| eprintln!("{rows} vertices")));
+/// assert_ne!(Options { on_rows, ..Options::default() }, Options::default());
+/// ```
+#[derive(Clone)]
+pub struct RowsHook(Arc<dyn Fn(u64) + Send + Sync>);
+
+impl RowsHook {
+    /// A hook that calls `on_rows`, on the thread that makes the level.
+    #[must_use]
+    pub fn new(on_rows: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(on_rows))
+    }
+
+    pub(crate) fn call(&self, rows: u64) {
+        (self.0)(rows);
+    }
+}
+
+impl fmt::Debug for RowsHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RowsHook")
+    }
+}
+
+impl PartialEq for RowsHook {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
 }
 
 impl Default for Options {
@@ -94,6 +132,7 @@ impl Default for Options {
             depth: 1,
             rules: Vec::new(),
             memory: 512 << 20,
+            on_rows: None,
         }
     }
 }

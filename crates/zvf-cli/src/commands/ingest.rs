@@ -261,5 +261,5 @@ fn flow(session: &Session, stop: &AtomicBool) -> ControlFlow<()> {
 const EXAMPLES: &str = "Examples:
   zvf ingest plan part-*.csv points.zarrvectors --shares 16
   zvf ingest run points.zarrvectors --task $SLURM_ARRAY_TASK_ID
-  zvf ingest finish points.zarrvectors
-  zvf ingest run points.zarrvectors --all";
+  zvf ingest run points.zarrvectors --all
+  zvf ingest finish points.zarrvectors";

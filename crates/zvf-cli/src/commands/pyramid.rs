@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -11,7 +12,7 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Ladder, LevelReport, Method, OfKind, Options, Reference, Rule, Step, Strategy, build,
+    Ladder, LevelReport, Method, OfKind, Options, Reference, RowsHook, Rule, Step, Strategy, build,
     build_reference,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
@@ -19,6 +20,7 @@ use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 use crate::cli::size;
 use crate::commands::nested;
 use crate::outcome::{Outcome, Usage};
+use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::{self, count};
 
@@ -149,14 +151,21 @@ impl Pyramid {
         };
         let gate = session.interrupt().gate().clone();
         let how = BuildOptions { gate, ..BuildOptions::default() };
-        let progress = session.progress("building levels");
-        let told = |report: &LevelReport| progress.set(report.to_string());
+        let progress = Arc::new(session.progress("building levels"));
+        let vertices = self.count_vertices(session, address).await?;
+        let below = Arc::new(Mutex::new((1, vertices))); // the level being made, vertices of the one below
+        let options =
+            Options { on_rows: Some(self.on_rows(&progress, &below)), ..self.options(session) };
+        let told = |report: &LevelReport| {
+            let mut below = below.lock().unwrap_or_else(PoisonError::into_inner);
+            *below = (report.level + 1, report.vertices);
+        };
         let built = if self.reference.is_empty() {
-            build(address, &self.options(session), &how, told).await
+            build(address, &options, &how, told).await
         } else {
             build_reference(address, &self.as_reference(), &how).await
         };
-        drop(progress);
+        drop((progress, options));
         let built = built.map_err(zvf::Error::from);
         let built = built.with_context(|| format!("cannot build levels of {address}"))?;
         // What has nothing to add is one level, like any other.
@@ -187,6 +196,25 @@ impl Pyramid {
         Ok(Outcome::Clean)
     }
 
+    /// The vertices of level 0, of all kinds, as its documents count them.
+    async fn count_vertices(&self, session: &Session, address: &str) -> anyhow::Result<u64> {
+        let store = session.store(address).await?;
+        let levels = session.kinds(&store, 0, None).await?;
+        // A count below zero is a fault that validation reports; here it is only about progress.
+        let counts = levels.iter().map(|level| level.node().meta().vertex_count);
+        Ok(counts.filter_map(|count| u64::try_from(count).ok()).sum())
+    }
+
+    /// What reports how many vertices of the level below were read.
+    fn on_rows(&self, progress: &Arc<Progress>, below: &Arc<Mutex<(u32, u64)>>) -> RowsHook {
+        let (progress, below) = (Arc::clone(progress), Arc::clone(below));
+        let of = self.levels.map(|levels| format!(" of {levels}")).unwrap_or_default();
+        RowsHook::new(move |rows| {
+            let (level, total) = *below.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.advance(&format!("level {level}{of}: "), rows, total, "vertices");
+        })
+    }
+
     /// Copies the store to `new`, which is then given the levels.
     async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<()> {
         if new == self.store {
@@ -201,6 +229,7 @@ impl Pyramid {
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::Batch),
+            gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
         let build = Build::begin(new, options).await.map_err(zvf::Error::from);
@@ -254,6 +283,7 @@ impl Pyramid {
             depth: self.depth,
             rules: self.rules.clone(),
             memory: session.memory_limit().unwrap_or(defaults.memory),
+            on_rows: None,
         }
     }
 

@@ -75,7 +75,7 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
     let each: Vec<(&Making<'_>, &Lot)> = all.iter().zip(&lots).collect();
     let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);
-    let mut taking = Taking::new(writer, first.folder, first.ladder.kind);
+    let mut taking = Taking::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
     let objects: Vec<&Objects> = lots.iter().filter_map(|lot| lot.objects.as_ref()).collect();
     if let Some(lot) = lots.first().filter(|_| !objects.is_empty()) {
         groups::carry(std::slice::from_ref(&lot.below), &objects, taking.writer.writer()).await?;

@@ -173,13 +173,12 @@ fn run(shell: &Shell, line: &str) -> anyhow::Result<()> {
 }
 
 /// Which demo stores the documentation knows under other names.
-const DEMO_STORES: [(&str, &[&str]); 6] = [
+const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("point_cloud", &["scan"]),
     ("polyline", &["roads"]),
     ("streamline", &["brain", "tracts"]),
     ("graph", &["net"]),
     ("skeleton", &["neurons"]),
-    ("mesh", &["surface"]),
 ];
 
 /// Archived stores that pages show the answers of.
