@@ -96,7 +96,7 @@ impl Counts {
 pub struct Statistics {
     /// The level.
     pub level: Level,
-    /// Vertices, each stored row once.
+    /// Vertices: the rows that fragments name.
     pub vertices: u64,
     /// The coordinates, axis by axis.
     pub axes: Vec<Summary>,

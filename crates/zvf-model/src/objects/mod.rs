@@ -125,6 +125,11 @@ impl ObjectIndex {
                 Ids::Column { ids, table: OnceCell::new() }
             }
         };
+        // Whoever goes through all objects takes time by their number, which nothing stored bears out.
+        if slots > MAX_OBJECTS {
+            let (what, expected) = ("num_objects", Expected::AtMost(MAX_OBJECTS.into()));
+            return Err(place(ModelError::refused(Class::LimitExceeded, what, expected, slots)));
+        }
         let cap = level.index_cap();
         Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))
     }
@@ -380,6 +385,8 @@ const MANIFESTS: &str = "object_index/manifests";
 const OBJECT_IDS: &str = "object_index/object_ids";
 const SPANS: &str = "object_index/manifest_spans";
 const BLOCKS: &str = "object_index/manifest_blocks";
+/// Objects that a level may have.
+const MAX_OBJECTS: u64 = 1 << 27;
 /// Rows that are read at a time: as many as writers put in one Zarr chunk.
 const BATCH: u64 = 16_384;
 

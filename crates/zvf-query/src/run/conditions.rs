@@ -196,6 +196,13 @@ impl Context {
         }
         let level = &self.warm.level;
         let Some(groups) = level.groups().await? else { return Ok(Some(Vec::new())) };
+        if groups.len() > MAX_GROUPS {
+            return Err(QueryError::limit(
+                "groups that conditions look at",
+                MAX_GROUPS,
+                groups.len(),
+            ));
+        }
         let mut values: Vec<(&ColumnRef, RowValues)> = Vec::new();
         let mut named: Vec<&ColumnRef> = Vec::new();
         for column in conditions.iter().flat_map(Predicate::columns) {
@@ -300,5 +307,7 @@ fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
     Err(BadQuery::NoSuchValue { name: column.name.clone(), width, index: column.index })
 }
 
+/// Groups that conditions look at, one by one.
+const MAX_GROUPS: u64 = 1 << 22;
 /// Rows of the object index whose values are held at once.
 const OBJECTS_AT_A_TIME: usize = 1 << 16;

@@ -3,6 +3,8 @@
 //! A vertex at which elements of several waves end comes with each of them. The whole has it once, in the
 //! order of storage, and the elements in the order that one wave would have given them.
 
+use std::collections::HashMap;
+
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::{Context, Purpose, Wave, check_caps, elements::Keyed, join};
@@ -26,10 +28,13 @@ pub(super) async fn collect_elements(
             all.push(keyed);
         }
     }
-    merged(context, &all)
+    merged(context, &all, &context.cell_order().await?)
 }
 
-fn merged(context: &Context, waves: &[Keyed]) -> Result<Batch, QueryError> {
+/// The place of each link cell in the order of elements, by segment and cell.
+type CellOrder = HashMap<(u64, u64), u64>;
+
+fn merged(context: &Context, waves: &[Keyed], order: &CellOrder) -> Result<Batch, QueryError> {
     let Some(first) = waves.first() else { return context.empty() };
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
     for (wave, keyed) in waves.iter().enumerate() {
@@ -75,7 +80,7 @@ fn merged(context: &Context, waves: &[Keyed]) -> Result<Batch, QueryError> {
         };
         batch = batch.with_vertex_objects(rows.iter().map(owner).collect())?;
     }
-    Ok(batch.with_elements(elements(context, waves, &numbers)?)?)
+    Ok(batch.with_elements(elements(context, waves, &numbers, order)?)?)
 }
 
 /// The elements of all waves, whose vertices have these numbers.
@@ -83,6 +88,7 @@ fn elements(
     context: &Context,
     waves: &[Keyed],
     numbers: &[Vec<usize>],
+    order: &CellOrder,
 ) -> Result<Elements, QueryError> {
     let none = context.no_elements()?;
     let mut all = Vec::new();
@@ -93,8 +99,9 @@ fn elements(
                 element.iter().filter_map(|row| numbers.get(*row).copied()).collect();
             // Those of a skeleton come in the order of their children.
             let key = match context.kind {
-                Kind::Skeleton => (to_u64(ends.first().copied().unwrap_or(0)), 0, 0),
-                _ => *key,
+                Kind::Skeleton => (ends.first().map(|child| to_u64(*child)), 0),
+                // Those that are no records come behind.
+                _ => (Some(order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX)), key.2),
             };
             all.push((key, wave, at, ends));
         }
@@ -116,6 +123,14 @@ fn elements(
 }
 
 impl Context {
+    async fn cell_order(&self) -> Result<CellOrder, QueryError> {
+        let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
+        let chunks = self.places_asked(self.candidates()).await?;
+        let cells = self.link_cells(&family, &chunks).await?;
+        let cells = cells.into_iter().map(|(segment, cell)| (to_u64(segment), to_u64(cell)));
+        Ok(cells.zip(0..).collect())
+    }
+
     /// Whether the work is so much that it is done in parts: by what documents say, and where that is not
     /// little, by what fragment indexes do.
     pub(super) async fn is_large(&self, places: &[u32]) -> bool {

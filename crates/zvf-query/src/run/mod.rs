@@ -126,7 +126,8 @@ impl Context {
             None => None,
             Some(region) => {
                 let bbox = candidates::bounding_box(region.hull())?;
-                let searched = searched(&warm, &bbox)?;
+                // In the mode for whole cells the chunks that meet the region are the answer itself.
+                let searched = if mode == Mode::Cells { bbox } else { searched(&warm, &bbox)? };
                 let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
                 Some((bbox, range))
             }

@@ -56,11 +56,8 @@ pub(crate) struct Chunks {
 impl Context {
     /// The object index.
     pub(crate) async fn index(&self) -> Result<ObjectIndex, QueryError> {
-        let index = self.warm.level.objects().await?.ok_or(BadQuery::NoObjects)?;
-        if index.slots() > MAX_OBJECTS {
-            return Err(QueryError::limit("objects of a level", MAX_OBJECTS, index.slots()));
-        }
-        Ok(index)
+        let index = self.warm.level.objects().await?;
+        index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
     /// The rows of the index that are asked for by id, in the order asked; what is not there is told.
@@ -439,7 +436,5 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     Ok((chunks, parted))
 }
 
-/// Objects that a level may have; their rows are numbers of 32 bits.
-const MAX_OBJECTS: u64 = 1 << 27;
 /// How often, for each byte of fragment indexes, rows in lists may be named.
 const REPEATS: usize = 4;

@@ -1,4 +1,4 @@
-//! Statistics of the attributes of a level: read chunk by chunk, each stored row once, nothing kept.
+//! Statistics of the attributes of a level: read chunk by chunk, nothing kept.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(crate) async fn statistics(
         add(&mut all, &batch)?;
     }
     if let Some(index) = warm.level.objects().await? {
+        let slots = index.slots();
         for name in warm.level.object_attribute_names().await?.names {
             let attribute = warm.of_objects(&name).await?;
             let mut own = AttributeStatistics::new(
@@ -44,9 +45,12 @@ pub(crate) async fn statistics(
                 attribute.dtype(),
                 attribute.width(),
             );
+            // Objects behind the end of the column have no value.
+            let stored = slots.min(attribute.len());
+            own.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
             let mut start = 0;
-            while start < index.slots() {
-                let end = index.slots().min(start + OBJECT_BATCH_ROWS);
+            while start < stored {
+                let end = stored.min(start + OBJECT_BATCH_ROWS);
                 let rows: Vec<u64> = (start..end).collect();
                 let values = attribute.rows(&rows).await?;
                 for (component, summary) in own.components.iter_mut().enumerate() {

@@ -17,7 +17,7 @@ use super::Context;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::num::{narrow, to_u64, wide};
 use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};
@@ -68,10 +68,8 @@ impl Context {
             let batch = self.gathered(&pieces, &positions, &columns)?;
             return self.with_beside(batch, &keys, &pieces.list, None).await;
         }
-        // All at once would take memory twice, and fresh memory costs the system more than reading.
-        let room = self.warm.level.store().budget().max_bytes().checked_div(self.row_bytes());
-        let rows = if self.tests_rows() { 0 } else { asked.min(room.unwrap_or(0)) };
-        let rows = to_usize(rows).min(limit);
+        // The columns grow with what was read: what fragments claim was not compared with the chunks yet.
+        let rows = 0;
         let level = &self.warm.level;
         let axes = narrow(to_u64(level.axes()));
         let mut positions = Gathered::new(level.dtype(), axes, rows)?;
@@ -98,12 +96,6 @@ impl Context {
             batch = batch.with_field(field.field(column.finish()?))?;
         }
         self.with_beside(batch, &keys, &pieces.list, None).await
-    }
-
-    /// Whether rows are looked at one by one, so that nobody knows beforehand how many are left.
-    fn tests_rows(&self) -> bool {
-        let by_region = self.query.region.is_some() && self.mode != Mode::Cells;
-        by_region || !self.conditions.rows.is_empty()
     }
 
     /// The chunks at `places` with the rows of them that can matter.
@@ -133,7 +125,6 @@ impl Context {
                 let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
                 runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
             }
-            let runs = runs.without_repeats();
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: view.extent() })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Kind, Level};
+use zvf_model::Level;
 
 use super::elements::Work;
 use super::{Context, MOST_CELLS_OF_A_WAVE, Purpose, Wave};
@@ -91,7 +91,7 @@ impl Context {
                 let source = listed.source(cell.1).or_else(|| between.first().copied());
                 let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX);
                 by_source.entry(source).or_default().cells.push(*cell);
-                if self.kind != Kind::Skeleton {
+                if !self.follows_rows() {
                     continue;
                 }
                 // Whose parents these records tell must be known where the rest of a chunk is.

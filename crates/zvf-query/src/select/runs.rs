@@ -1,9 +1,9 @@
 //! The rows of a chunk that its fragments name, as runs in logical order.
 //!
 //! A chunk whose fragments tile it is one run. Otherwise runs follow the fragments, so that rows no
-//! fragment names never appear. A row that several fragments name belongs to the first of them that is
-//! asked for: in the order of storage each stored row comes once. Object by object it comes with each
-//! object that names it.
+//! fragment names never appear. Where fragments overlap, the rows of points and chains come with each
+//! fragment that names them, as the reference has it; graphs, skeletons and meshes have each stored row once,
+//! because their elements name rows.
 //!
 //! Nothing here is sized by what a fragment claims: a range of any length is one run. Whoever reads the
 //! rows compares their end with those that are there.
@@ -11,8 +11,6 @@
 //! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that was
 //! written from points without objects. Everywhere else the number of a fragment says nothing about
 //! where its rows are.
-
-use std::collections::BTreeMap;
 
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::grid::BinRange;
@@ -61,27 +59,6 @@ impl Runs {
         }
     }
 
-    /// The same with each row once: where an earlier run has it.
-    pub(crate) fn without_repeats(self) -> Self {
-        let mut end = 0;
-        let ascending = self.list.iter().all(|run| {
-            let follows = run.start >= end;
-            end = run.end();
-            follows
-        });
-        if ascending {
-            return self;
-        }
-        let mut taken = Intervals::default();
-        let mut left = Self::default();
-        for run in &self.list {
-            taken.add(run.start, run.end(), |start, end| {
-                left.push(start.into(), (end - start).into(), run.fragment);
-            });
-        }
-        left
-    }
-
     /// The row behind the last one that is named.
     pub(crate) fn end(&self) -> u64 {
         self.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0)
@@ -99,34 +76,6 @@ impl Runs {
             Fragment::Range { start, count } => self.push(start, count, number),
             Fragment::Rows(_) => fragment.rows().for_each(|row| self.push(row, 1, number)),
         }
-    }
-}
-
-/// Rows that were seen: intervals that are apart, by their start.
-#[derive(Default)]
-struct Intervals(BTreeMap<u32, u32>);
-
-impl Intervals {
-    /// Adds the rows from `start` to `end`, and shows those that are new, in intervals ascending.
-    fn add(&mut self, start: u32, end: u32, mut new: impl FnMut(u32, u32)) {
-        let (mut low, mut high) = (start, end);
-        let before = self.0.range(..start).next_back().map(|(from, to)| (*from, *to));
-        let first = before.filter(|(_, to)| *to >= start).map_or(start, |(from, _)| from);
-        let met: Vec<(u32, u32)> =
-            self.0.range(first..=end).map(|(from, to)| (*from, *to)).collect();
-        let mut at = start;
-        for (from, to) in met {
-            if from > at {
-                new(at, from.min(end));
-            }
-            at = at.max(to);
-            (low, high) = (low.min(from), high.max(to));
-            self.0.remove(&from);
-        }
-        if at < end {
-            new(at, end);
-        }
-        self.0.insert(low, high);
     }
 }
 
@@ -192,34 +141,7 @@ mod tests {
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
         let told = runs(&index, None, true).unwrap();
         assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
-        let once = told.without_repeats();
-        assert_eq!(
-            (flat(&once), once.rows, once.end()),
-            (vec![(0, 2, 0), (2, 3, 1), (9, 2, 3)], 7, 11)
-        );
-    }
-
-    #[test]
-    fn rows_that_are_named_again_belong_to_the_first_fragment() {
-        #[rustfmt::skip]
-        let table: [(&[(u64, u64)], &[(u32, u32, u32)]); 6] = [
-            (&[(0, 3), (1, 3)], &[(0, 3, 0), (3, 1, 1)]),
-            (&[(2, 2), (0, 6)], &[(2, 2, 0), (0, 2, 1), (4, 2, 1)]),
-            (&[(0, 1), (2, 1), (4, 1), (0, 5)], &[(0, 1, 0), (2, 1, 1), (4, 1, 2), (1, 1, 3), (3, 1, 3)]),
-            (&[(3, 2), (3, 2)], &[(3, 2, 0)]),
-            (&[(4, 2), (2, 2), (3, 2)], &[(4, 2, 0), (2, 2, 1)]),
-            (&[(0, 1 << 31), (0, 1 << 31)], &[(0, 1 << 31, 0)]),
-        ];
-        for (fragments, expected) in table {
-            let mut all = Runs::default();
-            for (number, (start, len)) in (0..).zip(fragments) {
-                all.push(*start, *len, number);
-            }
-            let once = all.without_repeats();
-            let found: Vec<_> =
-                once.list.iter().map(|run| (run.start, run.len, run.fragment)).collect();
-            assert_eq!(found, expected, "{fragments:?}");
-        }
+        assert_eq!(told.end(), 11);
     }
 
     #[test]

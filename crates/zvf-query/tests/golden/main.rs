@@ -5,4 +5,5 @@ mod boxes;
 mod elements;
 mod kinds;
 mod objects;
+mod suites;
 mod told;

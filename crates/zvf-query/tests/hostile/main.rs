@@ -255,6 +255,7 @@ fn lies() -> Vec<Lie> {
 fn every_question_to_a_store_that_lies_is_answered_or_refused() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
+    let mut greedy = Vec::new();
     for kind in kinds {
         let files = whole(kind);
         let made = Made::of(&files);
@@ -275,7 +276,10 @@ fn every_question_to_a_store_that_lies_is_answered_or_refused() {
                 ask(&Reader::new(store)).await;
             });
             let peak = HEAP.peak_usage().saturating_sub(before);
-            assert!(peak < MAX_BYTES, "{kind}, {name}: {peak} bytes");
+            if peak > MAX_BYTES {
+                greedy.push(format!("{kind}, {name}: {peak} bytes"));
+            }
         }
     }
+    assert!(greedy.is_empty(), "{}", greedy.join("\n"));
 }

@@ -88,6 +88,27 @@ impl Build {
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
+    /// Whether a store at `address` was finished in the folder `work` and has gone since, from there and from
+    /// `address`: what tasks left in `work` is of no use any more. Below a URL the answer is no.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// let work = dir.path().join("work");
+    /// assert!(!zvf_store::Build::is_gone_from(&address, &work)?, "nothing was finished there");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or cannot be looked at.
+    pub fn is_gone_from(address: &str, work: &Path) -> Result<bool, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
+        let look = resolve_target(&path)
+            .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
+        look.map_err(|error| StoreError::io(Op::Open, error))
+    }
+
     /// Removes them, and tells which; an old store that one of them left without a name gets it back.
     ///
     /// # Errors
@@ -117,9 +138,10 @@ mod tests {
         fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
         assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
+        assert!(Build::clear_beside(&address).unwrap().is_empty(), "somebody changes the store");
+        drop(alive);
         assert_eq!(Build::clear_beside(&address).unwrap(), [dead]);
         assert!(Build::clear_beside(&address).unwrap().is_empty());
-        drop(alive);
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
         assert!(Build::left_beside("no/such/folder/a.zv").unwrap().is_empty());
         assert!(Build::left_beside("memory:///a.zv").unwrap().is_empty());

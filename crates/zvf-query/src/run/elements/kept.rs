@@ -117,10 +117,8 @@ impl Context {
         let mut test =
             Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
         let directed = family.is_some_and(|family| family.policy().is_directed());
-        let first_rows = match self.kind {
-            Kind::Skeleton if directed => first_rows(chunks),
-            _ => HashSet::new(),
-        };
+        let first_rows =
+            if directed && self.follows_rows() { first_rows(chunks) } else { HashSet::new() };
         // In a directed family a record takes no implied edge away.
         let mut children = HashSet::new();
         let mut ends = Vec::new();
@@ -138,7 +136,7 @@ impl Context {
                 ends.extend(part.records.ends(i).filter_map(|(place, row)| {
                     Some(Place { cell: *part.chunks.get(place)?, row: narrow(row) })
                 }));
-                if self.kind == Kind::Skeleton {
+                if self.follows_rows() {
                     if directed {
                         child_first(&mut ends, &first_rows, across);
                     } else {
@@ -158,14 +156,19 @@ impl Context {
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
     pub(super) fn implies_parents(&self) -> bool {
+        self.follows_rows() && self.conditions.link_holds(&[], 0)
+    }
+
+    /// Whether the convention says that rows of a fragment follow each other, but for those that a record
+    /// gives another parent.
+    pub(in crate::run) fn follows_rows(&self) -> bool {
         let convention = self.warm.level.links_convention().known();
-        let by_order = match self.kind {
+        match self.kind {
             Kind::Skeleton => convention != Some(LinksConvention::Explicit),
             // Without a word about it, a graph has the edges that are stored.
             Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
             _ => false,
-        };
-        by_order && self.conditions.link_holds(&[], 0)
+        }
     }
 }
 
