@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::house::{House, say};
-use crate::{Command, clippy, conformance, deny, docs, features, fixtures, no_std, test, tidy};
+use crate::{
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, test, tidy, torture,
+};
 
 pub(crate) const COMMAND: Command = Command {
     name: "ci",
@@ -52,7 +54,7 @@ fn summary(times: &[(&str, Duration, bool)]) {
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -78,4 +80,5 @@ const STEPS: [Step; 12] = [
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::of(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
     Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
+    Step { name: "torture", run: torture::run_bounded },
 ];

@@ -16,15 +16,41 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB]
        cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
+       cargo xtask torture race-remote [--loops N] [--writers N] [--seed S]
+       cargo xtask torture faults [--every N] [--then-random N] [--writer build|join] [--seed S]
+       cargo xtask torture cancel [--every N]
+       cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
+       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--verbose]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    if args.peek("--what") {
-        // The command that `kill9` kills lies beside the program.
+    // The command that these kill and measure lies beside the program.
+    if ["--what", "rerun", "memory"].iter().any(|word| args.peek(word)) {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
     }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
 }
+
+/// What CI runs: a bounded part of each, on programs that were built for the tests.
+pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
+    // The command that some of these kill and measure lies beside the program.
+    house
+        .cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"])
+        .run()?;
+    for words in BOUNDED {
+        let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
+        house.cargo(&torture).args(words).run()?;
+    }
+    Ok(())
+}
+
+const BOUNDED: [&[&str]; 5] = [
+    &["race-remote", "--loops", "200"],
+    &["faults", "--every", "3", "--then-random", "300"],
+    &["cancel", "--every", "2"],
+    &["rerun", "--loops", "2"],
+    &["memory", "--size", "300000"],
+];

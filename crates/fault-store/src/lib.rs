@@ -4,12 +4,13 @@
 //! nth of them happens once; everything else is passed on. Every operation is also written down, so
 //! that a test can assert what was asked and how often.
 //!
-//! Nothing here takes real time: a fault that never answers sleeps on tokio's clock, which tests pause.
+//! Nothing here takes real time: a fault that never answers sleeps on tokio's clock, which tests pause, and
+//! objects are as old as that clock says.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +23,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions,
     PutOptions, PutPayload, PutResult, Result,
 };
+use tokio::time::Instant;
 
 /// What happens to one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,21 @@ pub enum Fault {
     AnswerLate,
     /// Whatever condition there is, it is not looked at.
     Unconditional,
+    /// The list is older than the last so many puts.
+    OldList(usize),
+}
+
+impl Fault {
+    /// The error of a request that is refused before it has an effect.
+    fn refusal(&self, path: &Path) -> Option<Error> {
+        match self {
+            Self::Status(status) => Some(status_error(*status, path)),
+            Self::Reset => Some(reset()),
+            Self::Missing => Some(status_error(404, path)),
+            Self::NotSupported => Some(Error::NotSupported { source: "not here".into() }),
+            _ => None,
+        }
+    }
 }
 
 /// One operation that reached the store.
@@ -96,16 +113,61 @@ pub struct Asked {
 #[derive(Debug, Default)]
 pub struct FaultStore {
     inner: InMemory,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    begun: Option<Instant>,
+    /// When each object was put; objects put again are in it again.
+    puts: Vec<(Path, Instant)>,
     asked: Vec<Asked>,
     planned: BTreeMap<usize, Fault>,
     always: Option<Fault>,
+    is_blind: bool,
     in_flight: usize,
     most_in_flight: usize,
+    denied_deletes: usize,
+    /// What is deleted without an answer.
+    unanswered: Vec<(Path, Fault)>,
+}
+
+impl State {
+    fn of(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(
+        &mut self,
+        what: &'static str,
+        path: &Path,
+        options: Option<&GetOptions>,
+    ) -> Option<Fault> {
+        let nth = self.asked.len();
+        let range = options.and_then(|options| options.range.as_ref());
+        self.asked.push(Asked {
+            what,
+            path: path.to_string(),
+            range: range.map(GetRange::to_string),
+            conditional: options.is_some_and(|options| options.if_match.is_some()),
+        });
+        self.planned.remove(&nth).or_else(|| self.always.clone())
+    }
+
+    fn put(&mut self, path: &Path) {
+        let now = Instant::now();
+        self.begun.get_or_insert(now);
+        self.puts.push((path.clone(), now));
+    }
+
+    /// How long after the first put the last one of `path` was.
+    fn age_at_put(&self, path: &Path) -> Duration {
+        let put = self.puts.iter().rev().find(|(one, _)| one == path);
+        match (self.begun, put) {
+            (Some(begun), Some((_, put))) => put.saturating_duration_since(begun),
+            _ => Duration::ZERO,
+        }
+    }
 }
 
 impl FaultStore {
@@ -122,8 +184,10 @@ impl FaultStore {
     /// When `path` is not a path of the store.
     pub async fn insert(&self, path: &str, bytes: &[u8]) {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
-        let put = self.inner.put(&Path::parse(path).unwrap_or_default(), payload).await;
+        let path = Path::parse(path).unwrap_or_default();
+        let put = self.inner.put(&path, payload).await;
         assert!(put.is_ok(), "{put:?}");
+        self.state().put(&path);
     }
 
     /// Lets the `nth` operation from now on fail.
@@ -138,10 +202,21 @@ impl FaultStore {
         self.state().always = fault;
     }
 
+    /// Whether the store takes conditions of puts and ignores them, whatever else is planned.
+    pub fn ignore_conditions(&self, is_blind: bool) {
+        self.state().is_blind = is_blind;
+    }
+
     /// What was asked so far, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.state().asked.clone()
+    }
+
+    /// How many deletes were answered with "not found" and not done, since the store was made.
+    #[must_use]
+    pub fn denied_deletes(&self) -> usize {
+        self.state().denied_deletes
     }
 
     /// Forgets what was asked, and what was planned for it.
@@ -159,27 +234,16 @@ impl FaultStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        State::of(&self.state)
     }
 
     /// Writes an operation down and says what shall happen to it.
     fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
-        let mut state = self.state();
-        let nth = state.asked.len();
-        let range = options.and_then(|options| options.range.as_ref());
-        state.asked.push(Asked {
-            what,
-            path: path.to_string(),
-            range: range.map(GetRange::to_string),
-            conditional: options.is_some_and(|options| options.if_match.is_some()),
-        });
-        state.planned.remove(&nth).or_else(|| state.always.clone())
+        self.state().note(what, path, options)
     }
 
     async fn before(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
         match fault {
-            Some(Fault::Status(status)) => Err(status_error(*status, path)),
-            Some(Fault::Reset) => Err(reset()),
             Some(Fault::Silence) => {
                 tokio::time::sleep(FOR_EVER).await;
                 Err(status_error(504, path))
@@ -188,12 +252,11 @@ impl FaultStore {
                 tokio::time::sleep(*time).await;
                 Ok(())
             }
-            Some(Fault::Missing) => Err(status_error(404, path)),
-            Some(Fault::NotSupported) => Err(Error::NotSupported { source: "not here".into() }),
             Some(Fault::Changed(bytes) | Fault::ChangedUnseen(bytes)) => {
                 self.inner.put(path, PutPayload::from(bytes.clone())).await.map(drop)
             }
-            _ => Ok(()),
+            Some(fault) => fault.refusal(path).map_or(Ok(()), Err),
+            None => Ok(()),
         }
     }
 
@@ -204,7 +267,10 @@ impl FaultStore {
         if matches!(fault, Some(Fault::ChangedUnseen(_))) {
             (options.if_match, options.if_none_match) = (None, None);
         }
-        let reply = self.inner.get_opts(path, options).await?;
+        let mut reply = self.inner.get_opts(path, options).await?;
+        // The beginning of time, and how long after it the object was put.
+        reply.meta.last_modified = Default::default();
+        reply.meta.last_modified += self.state().age_at_put(path);
         let Some(fault) = fault else { return Ok(reply) };
         let (meta, range) = (reply.meta.clone(), reply.range.clone());
         let (attributes, extensions) = (reply.attributes.clone(), reply.extensions.clone());
@@ -240,6 +306,21 @@ impl ObjectStore for FaultStore {
             }
             Some(Fault::Silence) => stream::pending().boxed(),
             Some(Fault::Missing) => stream::iter([Err(status_error(404, &path))]).boxed(),
+            Some(Fault::OldList(count)) => {
+                let late: Vec<Path> = self
+                    .state()
+                    .puts
+                    .iter()
+                    .rev()
+                    .take(count)
+                    .map(|(path, _)| path.clone())
+                    .collect();
+                let is_listed = move |meta: &Result<ObjectMeta>| {
+                    let is_late = meta.as_ref().is_ok_and(|meta| late.contains(&meta.location));
+                    std::future::ready(!is_late)
+                };
+                self.inner.list(prefix).filter(is_listed).boxed()
+            }
             _ => self.inner.list(prefix),
         }
     }
@@ -259,10 +340,13 @@ impl ObjectStore for FaultStore {
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
         self.before(fault.as_ref(), location).await?;
-        if fault == Some(Fault::Unconditional) {
+        if fault == Some(Fault::Unconditional) || self.state().is_blind {
             opts.mode = PutMode::Overwrite;
         }
         let done = self.inner.put_opts(location, payload, opts).await;
+        if done.is_ok() {
+            self.state().put(location);
+        }
         match fault {
             Some(Fault::AnswerLost) => Err(reset()),
             Some(Fault::AnswerLate) => {
@@ -287,7 +371,47 @@ impl ObjectStore for FaultStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let (before, after) = (Arc::clone(&self.state), Arc::clone(&self.state));
+        let asked = locations.then(move |location| {
+            let state = Arc::clone(&before);
+            async move {
+                let location = location?;
+                let fault = State::of(&state).note("delete", &location, None);
+                let Some(fault) = fault else { return Ok(location) };
+                match &fault {
+                    Fault::Silence => tokio::time::sleep(FOR_EVER).await,
+                    Fault::Delay(time) => tokio::time::sleep(*time).await,
+                    Fault::Missing | Fault::Status(404) => {
+                        State::of(&state).denied_deletes += 1;
+                    }
+                    Fault::AnswerLost | Fault::AnswerLate => {
+                        State::of(&state).unanswered.push((location.clone(), fault.clone()));
+                    }
+                    _ => {}
+                }
+                fault.refusal(&location).map_or(Ok(location), Err)
+            }
+        });
+        let answers = self.inner.delete_stream(asked.boxed()).then(move |deleted| {
+            let state = Arc::clone(&after);
+            async move {
+                let location = deleted?;
+                let fault = {
+                    let mut state = State::of(&state);
+                    let at = state.unanswered.iter().position(|(path, _)| *path == location);
+                    at.map(|at| state.unanswered.swap_remove(at).1)
+                };
+                match fault {
+                    Some(Fault::AnswerLate) => {
+                        tokio::time::sleep(FOR_EVER).await;
+                        Err(status_error(504, &location))
+                    }
+                    Some(_) => Err(reset()),
+                    None => Ok(location),
+                }
+            }
+        });
+        answers.boxed()
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {

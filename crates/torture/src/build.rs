@@ -10,7 +10,7 @@ use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
-    Build, BuildOptions, Caching, CellPlan, Codecs, OpenOptions, RowPlan, Store, StoreError,
+    Build, BuildOptions, Caching, CellPlan, Codecs, Key, OpenOptions, RowPlan, Store, StoreError,
 };
 
 /// Builds the store of generation `g`, and publishes it.
@@ -44,21 +44,29 @@ pub(crate) async fn share(
 
 /// What the last of several processes does; all cells must be there.
 pub(crate) async fn finish(build: Build, g: u64, cells: i64) -> Result<(), String> {
-    let told = |error: StoreError| error.to_string();
-    if build.is_published().await.map_err(told)? {
+    publish_shared(build, g, cells).await.map_err(|error| error.to_string())
+}
+
+/// [`finish`], with the error as it is.
+pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+    if build.is_published().await? {
         return Ok(());
     }
     let keys: Vec<Box<str>> = (0..cells).map(|cell| cell.to_string().into()).collect();
     for (path, plan) in plans(cells) {
-        let sink = build.cells(path, plan).map_err(told)?;
-        let missing = sink.missing(&keys).await.map_err(told)?;
-        if !missing.is_empty() {
-            return Err(format!("{path}: {missing:?} were on the disk"));
+        let sink = build.cells(path, plan)?;
+        let missing = sink.missing(&keys).await?;
+        if let Some(key) = missing.first() {
+            return Err(StoreError::absent(
+                &Key::root().below(path)?,
+                "the processes that wrote it",
+            )
+            .with_key(&Key::root().child(key)?));
         }
-        sink.elsewhere(&keys).map_err(told)?;
-        sink.finish(|_| ()).await.map_err(told)?;
+        sink.elsewhere(&keys)?;
+        sink.finish(|_| ()).await?;
     }
-    rest(build, g, cells).await.map_err(told)
+    rest(build, g, cells).await
 }
 
 /// All but the cells.
@@ -88,7 +96,12 @@ pub(crate) fn options(sync: bool) -> BuildOptions {
 pub(crate) async fn read(path: &Path, cells: i64) -> Result<u64, String> {
     let told = |error: StoreError| error.to_string();
     let address = path.to_str().unwrap_or_default();
-    let store = Store::open(address, OpenOptions::default()).await.map_err(told)?;
+    read_store(&Store::open(address, OpenOptions::default()).await.map_err(told)?, cells).await
+}
+
+/// The generation of `store`, read whole.
+pub(crate) async fn read_store(store: &Store, cells: i64) -> Result<u64, String> {
+    let told = |error: StoreError| error.to_string();
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
     let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
     let level = store.level(0).await.map_err(told)?;

@@ -8,17 +8,21 @@
 //! slow, from the description of the format and not from the library.
 
 mod build;
+mod commands;
 mod compare;
 mod diskfull;
 mod edit;
 mod exhaust;
 mod kill9;
+mod memory;
 mod more;
 mod mutate;
 mod naive;
 mod powerloss;
 mod race;
 mod random;
+mod remote;
+mod rerun;
 #[cfg(unix)]
 mod sigbus;
 mod stores;
@@ -63,6 +67,16 @@ enum Command {
     Sigbus(sigbus::Sigbus),
     /// One random damage to good stores, as the validator sees it.
     Stores(stores::Stores),
+    /// Builders of one prefix of an object store at the same time.
+    RaceRemote(remote::race::Race),
+    /// Every request of every writer of object stores fails once, in each way.
+    Faults(remote::faults::Faults),
+    /// Every writer of object stores is dropped at every await.
+    Cancel(remote::cancel::Cancel),
+    /// Each command that writes, killed where it publishes and run again.
+    Rerun(rerun::Rerun),
+    /// What every command holds under a limit.
+    Memory(memory::Memory),
 }
 
 /// What a subcommand found.
@@ -75,6 +89,11 @@ struct Report {
 }
 
 impl Report {
+    /// Says something that is no failure.
+    fn say(&self, text: &str) {
+        drop(writeln!(io::stderr(), "{}: {text}", self.name));
+    }
+
     /// Counts one try, and says what went wrong with it.
     fn count(&mut self, tried: Result<(), String>) {
         self.n += 1;
@@ -99,6 +118,11 @@ fn main() -> anyhow::Result<ExitCode> {
         #[cfg(unix)]
         Command::Sigbus(sigbus) => sigbus.run()?,
         Command::Stores(stores) => stores.run()?,
+        Command::RaceRemote(race) => race.run()?,
+        Command::Faults(faults) => faults.run()?,
+        Command::Cancel(cancel) => cancel.run()?,
+        Command::Rerun(rerun) => rerun.run()?,
+        Command::Memory(memory) => memory.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

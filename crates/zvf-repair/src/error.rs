@@ -12,8 +12,8 @@ use zvf_store::StoreError;
 /// use zvf_repair::RepairError;
 ///
 /// let error = RepairError::Changed { path: "0/zarr.json".into() };
-/// assert_eq!(error.class(), Class::FileChanged);
-/// assert_eq!(error.to_string(), "FileChanged in 0/zarr.json, it is no longer what the plan was made from");
+/// assert_eq!(error.class(), Class::Conflict);
+/// assert_eq!(error.to_string(), "Conflict in 0/zarr.json, it is no longer what the plan was made from");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub enum RepairError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An object is no longer what it was when the plan was made.
-    #[error("FileChanged in {path}, it is no longer what the plan was made from")]
+    #[error("Conflict in {path}, it is no longer what the plan was made from")]
     Changed {
         /// The object.
         path: String,
@@ -69,7 +69,7 @@ impl RepairError {
     pub fn class(&self) -> Class {
         match self {
             Self::Store(error) => error.class(),
-            Self::Changed { .. } => Class::FileChanged,
+            Self::Changed { .. } => Class::Conflict,
             Self::NoConditionalPut { .. } => Class::Unsupported,
             Self::NothingBeside => Class::InvalidArgument,
             Self::Io { .. } => Class::Io,

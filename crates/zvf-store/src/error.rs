@@ -99,6 +99,14 @@ impl StoreError {
         Self::new(Op::Publish, Fault::Unknown { source: Box::new(error) })
     }
 
+    /// The fault behind a request that may have been carried out, where nothing depends on whether it was.
+    pub(crate) fn into_cause(self) -> Self {
+        match self.fault() {
+            Fault::Unknown { source } => Self::clone(source),
+            _ => self,
+        }
+    }
+
     /// The object is not the one that was read before, or its bytes do not fit what was announced.
     pub(crate) fn changed(change: Change) -> Self {
         Self::new(Op::Read, Fault::Changed { change })

@@ -86,7 +86,7 @@ impl Build {
     #[cfg(feature = "local")]
     pub async fn lend(&self, path: &str, folder: &std::path::Path) -> Result<(), StoreError> {
         let Site::Local(own) = &self.0.place else { return Err(elsewhere()) };
-        self.groups_between()?;
+        self.groups_between().await?;
         self.check()?;
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;
@@ -128,7 +128,7 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; when a write failed; when it cannot be opened.
     pub async fn preview(&self, root: &Root) -> Result<Store, StoreError> {
-        self.groups_between()?;
+        self.groups_between().await?;
         self.check()?;
         let path = self.preview_path(root.print()).await?;
         Store::open(&path, crate::OpenOptions::default()).await

@@ -117,9 +117,10 @@ mod tests {
         fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
         assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
+        assert!(Build::clear_beside(&address).unwrap().is_empty(), "somebody changes the store");
+        drop(alive);
         assert_eq!(Build::clear_beside(&address).unwrap(), [dead]);
         assert!(Build::clear_beside(&address).unwrap().is_empty());
-        drop(alive);
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
         assert!(Build::left_beside("no/such/folder/a.zv").unwrap().is_empty());
         assert!(Build::left_beside("memory:///a.zv").unwrap().is_empty());

@@ -21,12 +21,14 @@
 mod cells;
 #[cfg(feature = "local")]
 mod check;
+mod claim;
 mod dense;
 mod keep;
 #[cfg(feature = "local")]
 mod left;
 #[cfg(feature = "local")]
 mod local;
+mod process;
 mod rearrange;
 mod room;
 mod rows;
@@ -105,8 +107,13 @@ impl Default for BuildOptions {
 /// A store being built: nothing of it is to be seen until [`publish`](Self::publish).
 ///
 /// Cheap to clone; clones build the same store. Local builds need no runtime. On object stores the calls
-/// that hand bytes over wait for room, so they belong on threads that do not drive the runtime; on a
-/// runtime of one thread they never wait, and what is on its way is not bounded.
+/// that hand bytes over wait for room; on a runtime of many threads that hands the other tasks of the thread
+/// to another one (so not from a `LocalSet`), on a runtime of one thread they never wait, and what is on its
+/// way is not bounded.
+///
+/// Below a prefix of an object store one build is at work at a time. Another one is refused with
+/// [`Class::Conflict`], until the first is done or dead: its process, of this machine, has ended, or it was
+/// not heard of for ten minutes (a day for [`join`](Self::join)). What a dead build left is removed then.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -243,7 +250,7 @@ impl Build {
             }
             Place::Remote(scheme, url, path) => {
                 let store = url::build(scheme, &url, &options.store)?;
-                Self::join_object_store(store, path.as_ref(), work, &options)
+                Self::join_object_store(store, path.as_ref(), work, &options).await
             }
         }
     }
@@ -254,7 +261,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`join`](Self::join).
-    pub fn join_object_store(
+    pub async fn join_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
         work: &std::path::Path,
@@ -264,7 +271,7 @@ impl Build {
             return Err(cannot_replace());
         }
         let remote = Self::remote(store, prefix, options)?;
-        let uploads = Uploads::join(remote, work)?;
+        let uploads = Uploads::join(remote, work).await?;
         let may_wait = uploads.may_wait();
         Ok(Self::at(Site::Remote(uploads), options, may_wait))
     }
@@ -459,7 +466,7 @@ impl Build {
     /// When `path` is no path or is taken, or the document cannot be written.
     pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<(), StoreError> {
         let key = self.claim(path, State::Group)?;
-        self.object(document(&key)?, vec![doc.print().into()])
+        self.object_later(document(&key)?, vec![doc.print().into()]).await
     }
 
     /// The document of the group at `path` as it is given, not a byte changed.
@@ -470,7 +477,7 @@ impl Build {
     pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<(), StoreError> {
         let key = self.claim(path, State::Group)?;
         GroupDoc::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))?;
-        self.object(document(&key)?, vec![text])
+        self.object_later(document(&key)?, vec![text]).await
     }
 
     /// Says that there is a group at `path` without a document, as versions before 0.9 have them: it gets none.
@@ -525,7 +532,7 @@ impl Build {
     /// As [`publish`](Self::publish).
     pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
         self.finished()?;
-        self.groups_between()?;
+        self.groups_between().await?;
         self.check()?;
         let (key, root) = (document(&Key::root())?, Bytes::from(root));
         match &self.0.place {
@@ -588,6 +595,20 @@ impl Build {
             Site::Common(work) => work.put(key.as_str(), &parts).map_err(StoreError::from),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
+        self.note(put)
+    }
+
+    /// [`object`](Self::object) for a task, which waits for room without its thread.
+    async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
+        if let Site::Remote(uploads) = &self.0.place {
+            let put = uploads.put_later(key, parts, &self.0.room).await;
+            return self.note(put);
+        }
+        self.object(key, parts)
+    }
+
+    /// Keeps the fault of a write.
+    fn note(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
         put.inspect_err(|error| {
             locked(&self.0.failure).get_or_insert_with(|| error.clone());
         })
@@ -696,7 +717,7 @@ impl Build {
     }
 
     /// Writes the documents of groups that are only implied by what lies below them.
-    fn groups_between(&self) -> Result<(), StoreError> {
+    async fn groups_between(&self) -> Result<(), StoreError> {
         let nodes: Vec<Key> = locked(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
             for key in above(&node)? {
@@ -704,7 +725,7 @@ impl Build {
                     continue;
                 }
                 let doc = GroupDoc::default();
-                self.object(document(&key)?, vec![doc.print().into()])?;
+                self.object_later(document(&key)?, vec![doc.print().into()]).await?;
                 locked(&self.0.nodes).insert(key, State::Group);
             }
         }

@@ -1,12 +1,16 @@
 //! How much memory a build may hold: cells that wait for their shard, and objects on their way.
 //!
-//! What is on its way gives its room back by itself, so a thread that wants room waits for it. What is
-//! kept until the caller does something would be waited for in vain: then there is an error.
+//! What is on its way gives its room back by itself, so whoever wants room waits for it: a task without
+//! its thread, a thread after it gave the tasks of its runtime to another one. What is kept until the
+//! caller does something would be waited for in vain: then there is an error.
 //!
-//! Where the only thread of a runtime may be the one that wants room, nobody waits, and what is on its
-//! way is not bounded.
+//! Where the only thread of a runtime may be the one that wants room, no thread waits, and what is on its
+//! way is not bounded; tasks wait there too.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Notify;
 
 use crate::error::{Op, StoreError};
 use crate::num::to_u64;
@@ -21,6 +25,7 @@ struct Shared {
     waits: bool,
     state: Mutex<State>,
     freed: Condvar,
+    freed_for_tasks: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -31,8 +36,8 @@ struct State {
 
 impl Room {
     pub(crate) fn new(cap: u64, waits: bool) -> Self {
-        let state = Mutex::default();
-        Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new() }))
+        let (state, freed_for_tasks) = (Mutex::default(), Notify::new());
+        Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
     }
 
     /// Room for `bytes` that stay until the caller does something.
@@ -42,27 +47,45 @@ impl Room {
     /// When there is no more, and none will be by itself.
     pub(crate) fn keep(&self, bytes: u64) -> Result<Kept, StoreError> {
         let mut state = self.0.state();
-        while state.held.saturating_add(bytes) > self.0.cap {
+        while state.held + bytes > self.0.cap {
             if state.leaving == 0 || !self.0.waits {
-                let found = state.held.saturating_add(bytes);
+                let found = state.held + bytes;
                 return Err(StoreError::limit(Op::Write, "bytes held", self.0.cap, found));
             }
-            state = self.0.wait(state);
+            drop(state);
+            state = self.0.wait(|state| state.leaving > 0 && state.held + bytes > self.0.cap);
         }
-        state.held = state.held.saturating_add(bytes);
+        state.held += bytes;
         Ok(Kept { room: Arc::clone(&self.0), bytes, leaving: false })
     }
 
     /// Room for `bytes` that leave by themselves; more than there is gets through alone.
     #[must_use]
     pub(crate) fn pass(&self, bytes: u64) -> Kept {
-        let mut state = self.0.state();
-        while self.0.waits && state.leaving > 0 && state.held.saturating_add(bytes) > self.0.cap {
-            state = self.0.wait(state);
+        if !self.0.waits {
+            return self.0.enter(self.0.state(), bytes);
         }
-        state.held = state.held.saturating_add(bytes);
-        state.leaving = state.leaving.saturating_add(bytes);
-        Kept { room: Arc::clone(&self.0), bytes, leaving: true }
+        loop {
+            let state = self.0.wait(|state| state.is_full(bytes, self.0.cap));
+            // Another thread may have been faster.
+            if !state.is_full(bytes, self.0.cap) {
+                return self.0.enter(state, bytes);
+            }
+        }
+    }
+
+    /// [`pass`](Self::pass) for a task: its thread does other work until there is room.
+    pub(crate) async fn pass_later(&self, bytes: u64) -> Kept {
+        loop {
+            let freed = self.0.freed_for_tasks.notified();
+            {
+                let state = self.0.state();
+                if !state.is_full(bytes, self.0.cap) {
+                    return self.0.enter(state, bytes);
+                }
+            }
+            freed.await;
+        }
     }
 
     /// Bytes held now.
@@ -76,9 +99,46 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.freed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    /// Waits on this thread for as long as `is_full`.
+    fn wait(&self, is_full: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.state();
+        if !is_full(&state) {
+            return state;
+        }
+        drop(state);
+        let wait = || {
+            let mut state = self.state();
+            while is_full(&state) {
+                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        // What is on its way may need this very thread: another one takes its tasks over.
+        if tokio::task::try_id().is_some() && is_worker() {
+            tokio::task::block_in_place(wait);
+        } else {
+            wait();
+        }
+        self.state()
     }
+
+    fn enter(self: &Arc<Self>, mut state: MutexGuard<'_, State>, bytes: u64) -> Kept {
+        state.held += bytes;
+        state.leaving += bytes;
+        Kept { room: Arc::clone(self), bytes, leaving: true }
+    }
+}
+
+impl State {
+    /// Whether `bytes` that leave by themselves have to wait for others that do.
+    const fn is_full(&self, bytes: u64, cap: u64) -> bool {
+        self.leaving > 0 && self.held + bytes > cap
+    }
+}
+
+/// Whether this thread may be one of several that a runtime's tasks run on.
+fn is_worker() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// Bytes that are held until this is dropped.
@@ -123,12 +183,13 @@ impl Growing {
 impl Drop for Kept {
     fn drop(&mut self) {
         let mut state = self.room.state();
-        state.held = state.held.saturating_sub(self.bytes);
+        state.held -= self.bytes;
         if self.leaving {
-            state.leaving = state.leaving.saturating_sub(self.bytes);
+            state.leaving -= self.bytes;
         }
         drop(state);
         self.room.freed.notify_all();
+        self.room.freed_for_tasks.notify_waiters();
     }
 }
 
@@ -158,6 +219,34 @@ mod tests {
         assert_eq!(room.held(), 60);
         drop(kept);
         drop(room.pass(1000));
+        assert_eq!(room.held(), 0);
+    }
+
+    #[test]
+    fn waiting_on_the_only_worker_lets_its_tasks_run() {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        let runtime = threads.worker_threads(1).build().unwrap();
+        let room = Room::new(100, true);
+        let (leaving, other) = (room.pass(80), room.clone());
+        let waits = runtime.spawn(async move {
+            tokio::spawn(async move { drop(leaving) });
+            let first = other.pass(90);
+            tokio::spawn(async move { drop(first) });
+            other.keep(60).map(drop)
+        });
+        runtime.block_on(waits).unwrap().unwrap();
+        assert_eq!(room.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn tasks_wait_where_threads_do_not() {
+        let room = Room::new(100, false);
+        let (first, other) = (room.pass(80), room.clone());
+        let waits = tokio::spawn(async move { other.pass_later(30).await });
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished());
+        drop(first);
+        drop(waits.await.unwrap());
         assert_eq!(room.held(), 0);
     }
 

@@ -369,6 +369,7 @@ async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_wa
     let source = Store::open(address, Default::default()).await.unwrap();
     let other = begin(&here.path().join("b")).await.unwrap();
     other.check_source(&source).unwrap();
+    drop(other);
     let build = Build::begin(address, replacing()).await.unwrap();
     build.check_source(&source).unwrap();
     small(&build, b"new").await;

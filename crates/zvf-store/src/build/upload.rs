@@ -3,26 +3,39 @@
 //! Uploads run as tasks of the caller's runtime; whoever hands an object over goes on at once, unless the
 //! room is taken. The first fault is kept and told to whoever comes next; nothing is sent after it.
 //!
-//! A prefix is only built in when nothing lies below it. The root document goes last and is created only
-//! where there is none, so that a store without one is nobody's.
+//! ```text
+//! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that goes
+//! put        every object is created, none is replaced
+//! publish    the claim is still there, so are all objects and no others; then the root document is
+//!            created, where there is none; then the claim goes
+//! abandon    what was sent goes, and nothing else; then the claim
+//! ```
 //!
-//! Where many processes build one store, whoever creates the root document first writes it down in their
-//! folder. Killed before it knew the answer, the next one compares what it wrote down with what is there.
+//! The root document goes last and is created only where there is none, so that a store without one is
+//! nobody's.
 //!
-//! Not here: single requests and when they are sent again (`source::remote`).
+//! Where many processes build one store, they share a claim by its name in their folder, and whoever
+//! creates the root document first writes it down there. Killed before it knew the answer, the next one
+//! compares what it wrote down with what is there.
+//!
+//! Not here: who may build (`claim`); single requests and when they are sent again (`source::remote`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, Found};
 
+use super::claim::Claim;
 use super::room::{Kept, Room};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::num::to_u64;
 use crate::source::remote::Created;
 use crate::source::{Get, Remote};
 
@@ -32,6 +45,7 @@ pub(crate) struct Uploads {
     remote: Remote,
     runtime: Handle,
     shared: Arc<Shared>,
+    claim: Option<Claim>, // none when a store that many processes build was there already
     intent: Option<PathBuf>, // others build the same store: where its root document is written down first
 }
 
@@ -39,33 +53,62 @@ pub(crate) struct Uploads {
 struct Shared {
     state: Mutex<State>,
     settled: Notify,
+    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
     failure: Option<StoreError>,
-    begun: bool, // whether anything was sent
+    /// The name and length of each object that may have arrived, hashed, and whether it has.
+    sent: HashMap<u64, bool>,
     done: bool,
 }
 
 impl Uploads {
-    /// Uploads to `remote`, below which nothing may lie.
+    /// Uploads to `remote`, below which nothing may lie but what is left of a dead build.
     pub(crate) async fn begin(remote: Remote) -> Result<Self, StoreError> {
         let runtime = runtime()?;
-        if !remote.is_empty().await? {
-            let expected = Expected::Rule("a prefix with nothing below it");
-            let (class, found) = (Class::AlreadyExists, "objects");
-            return Err(StoreError::refused(class, Op::Open, "store", expected, found));
+        if remote.read(&root_document()?).await?.is_some() {
+            return Err(occupied());
         }
-        Ok(Self { remote, runtime, shared: Arc::default(), intent: None })
+        let (claim, is_inherited) = Claim::take(&remote, &runtime, &new_id(), false).await?;
+        let prepared = prepare(&remote, is_inherited).await;
+        if let Err(error) = prepared {
+            if is_inherited {
+                claim.bequeath().await;
+            } else {
+                // Whatever becomes of that, the error is why nothing is built.
+                let _released = claim.release().await;
+            }
+            return Err(error);
+        }
+        Ok(Self { remote, runtime, shared: Arc::default(), claim: Some(claim), intent: None })
     }
 
     /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
     /// folder `work`.
-    pub(crate) fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
-        let intent = Some(work.join(INTENT));
-        Ok(Self { remote, runtime: runtime()?, shared: Arc::default(), intent })
+    pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
+        let (runtime, intent) = (runtime()?, Some(work.join(INTENT)));
+        let id = shared_id(work).map_err(|error| StoreError::io(Op::Open, error))?;
+        let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, intent };
+        if joined.is_published().await? {
+            // Whoever published it may not have known, and have left the claim there.
+            Claim::remove_of(&joined.remote, &id).await?;
+            return Ok(joined);
+        }
+        let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
+        // It may have been published, and its claim removed, in the meantime.
+        if joined.is_published().await? {
+            claim.release().await?;
+            return Ok(joined);
+        }
+        if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
+            claim.bequeath().await;
+            return Err(error);
+        }
+        joined.claim = Some(claim);
+        Ok(joined)
     }
 
     /// Whether other processes build the same store.
@@ -117,21 +160,50 @@ impl Uploads {
     /// Hands the object under `key` over, once there is room for it.
     pub(crate) fn put(&self, key: Key, parts: Vec<Bytes>, room: &Room) -> Result<(), StoreError> {
         let kept = room.pass(crate::codec::len(&parts));
+        self.send(key, parts, kept)
+    }
+
+    /// [`put`](Self::put) for a task, which waits for room without its thread.
+    pub(crate) async fn put_later(
+        &self,
+        key: Key,
+        parts: Vec<Bytes>,
+        room: &Room,
+    ) -> Result<(), StoreError> {
+        let kept = room.pass_later(crate::codec::len(&parts)).await;
+        self.send(key, parts, kept)
+    }
+
+    fn send(&self, key: Key, parts: Vec<Bytes>, kept: Kept) -> Result<(), StoreError> {
         {
             let mut state = self.shared.state();
+            if let Some(claim) = &self.claim
+                && claim.is_lost()
+            {
+                state.failure.get_or_insert_with(|| claim.lost());
+            }
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
             }
-            state.under_way = state.under_way.saturating_add(1);
-            state.begun = true;
+            state.under_way += 1;
         }
         let upload = Upload { shared: Arc::clone(&self.shared), _kept: kept };
         let remote = self.remote.clone();
         self.runtime.spawn(async move {
-            if upload.shared.state().failure.is_none()
-                && let Err(error) = remote.put(&key, &parts).await
-            {
-                upload.shared.state().failure.get_or_insert(error);
+            if upload.shared.state().failure.is_none() {
+                let sent = upload.shared.hash(key.as_str(), crate::codec::len(&parts));
+                upload.shared.state().sent.insert(sent, false);
+                let put = remote.put_new(&key, &parts).await;
+                let mut state = upload.shared.state();
+                match put {
+                    Ok(()) => drop(state.sent.insert(sent, true)),
+                    Err(error) => {
+                        if error.class() == Class::Conflict {
+                            state.sent.remove(&sent); // another's, which stays
+                        }
+                        state.failure.get_or_insert(error);
+                    }
+                }
             }
             drop((parts, upload));
         });
@@ -148,46 +220,117 @@ impl Uploads {
     /// Creates the root document, after everything else has arrived.
     pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
         self.settle().await?;
+        let Some(claim) = &self.claim else { return Err(taken()) };
+        claim.verify().await?;
+        if !self.is_shared() {
+            self.check_objects().await?;
+        }
         if let Some(intent) = &self.intent {
             write_down(intent, root).map_err(|error| StoreError::io(Op::Publish, error))?;
         }
         // From here on what lies there may be a store, also when nobody waits for the answer.
         self.shared.state().done = true;
-        let created = self.remote.create(key, root).await;
-        if let Err(error) = &created
-            && error.class() != Class::CommitUnknown
-        {
-            self.shared.state().done = error.class() == Class::AlreadyExists;
-            // Nothing of ours is there, and what somebody else put there later is not ours.
-            let _left = self.intent.as_ref().map(std::fs::remove_file);
-        }
-        created
+        let created = match self.remote.create(key, root).await {
+            Ok(created) => created,
+            Err(error) if error.class() == Class::CommitUnknown => {
+                claim.leave();
+                return Err(error);
+            }
+            Err(error) => {
+                self.shared.state().done = error.class() == Class::AlreadyExists;
+                // Nothing of ours is there, and what somebody else put there later is not ours.
+                let _left = self.intent.as_ref().map(std::fs::remove_file);
+                return Err(error);
+            }
+        };
+        self.confirm(claim, key, root, created).await?;
+        // One that stays is found to be dead by whoever cares, and no reader does.
+        let _released = claim.release().await;
+        Ok(created)
     }
 
-    /// Removes what was sent, unless it is published.
+    /// Makes sure that the prefix was still claimed when the root document came into being.
+    async fn confirm(
+        &self,
+        claim: &Claim,
+        key: &Key,
+        root: &Bytes,
+        created: Created,
+    ) -> Result<(), StoreError> {
+        let confirmed = match claim.verify().await {
+            Ok(()) if created == Created::Looked => match self.remote.read(key).await? {
+                Some(found) if found == *root => Ok(()),
+                _ => Err(taken()),
+            },
+            // Who asks for nothing else cannot have lost it.
+            Err(error) if error.class() != Class::Conflict && claim.is_fresh() => Ok(()),
+            confirmed => confirmed,
+        };
+        confirmed.map_err(|error| {
+            claim.leave();
+            StoreError::unknown(error)
+        })
+    }
+
+    /// Compares what lies below the prefix with what was sent.
+    async fn check_objects(&self) -> Result<(), StoreError> {
+        let mut tries = 0;
+        loop {
+            let mut found = 0;
+            for (name, len) in self.remote.list_all(&Key::root()).await? {
+                let is_sent = self.shared.was_sent(&name, len);
+                found += usize::from(is_sent);
+                if !is_sent && is_of_a_store(&name) {
+                    let expected = Expected::Rule("nothing but what this build put there");
+                    let (class, what) = (Class::Conflict, "objects");
+                    let error =
+                        StoreError::refused(class, Op::Publish, what, expected, "another's");
+                    return Err(error.with_key(&Key::root().below(&name)?));
+                }
+            }
+            let sent = self.shared.state().sent.len();
+            if found == sent {
+                return Ok(());
+            }
+            tries += 1;
+            if tries == LISTS {
+                let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
+                let what = "objects of this build below the prefix";
+                let found = Found::from(found);
+                return Err(StoreError::refused(class, Op::Publish, what, expected, found));
+            }
+            // A list may be older than what was put.
+            self.remote.sleep(LIST_PAUSE).await;
+        }
+    }
+
+    /// Removes what was sent, unless it is published, and lets others build here.
     pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
-        if !self.give_up() {
+        self.fail();
+        let Some(claim) = self.claim.as_ref().filter(|_| !self.is_shared()) else {
             return Ok(());
-        }
-        remove(&self.remote, &self.shared).await
+        };
+        remove(&self.remote, &self.shared, claim).await
     }
 
-    /// Lets nothing be sent any more; whether there is something to remove.
-    fn give_up(&self) -> bool {
-        let mut state = self.shared.state();
+    /// Lets nothing be sent any more.
+    fn fail(&self) {
         let expected = Expected::Rule("a build that goes on");
-        state.failure.get_or_insert_with(|| {
+        self.shared.state().failure.get_or_insert_with(|| {
             StoreError::refused(Class::Cancelled, Op::Write, "build", expected, "an abandoned one")
         });
-        state.begun && self.intent.is_none() && !std::mem::replace(&mut state.done, true)
     }
 }
 
 impl Drop for Uploads {
     fn drop(&mut self) {
-        if self.give_up() {
+        self.fail();
+        if self.is_shared() {
+            return;
+        }
+        if let Some(claim) = self.claim.take() {
             let (remote, shared) = (self.remote.clone(), Arc::clone(&self.shared));
-            self.runtime.spawn(async move { remove(&remote, &shared).await });
+            self.runtime.spawn(async move { remove(&remote, &shared, &claim).await });
         }
     }
 }
@@ -209,11 +352,133 @@ fn runtime() -> Result<Handle, StoreError> {
     })
 }
 
-/// Removes what lies below the prefix once nothing is under way, unless it is a store by now.
-async fn remove(remote: &Remote, shared: &Shared) -> Result<(), StoreError> {
+/// Removes what was sent once nothing is under way, unless it is a store by now or another build has the
+/// prefix; then gives the prefix back. What cannot be removed is left to the next build.
+async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
     shared.quiet().await;
-    let root = crate::docs::document(&Key::root())?;
-    if remote.read(&root).await?.is_some() { Ok(()) } else { remote.clear().await }
+    let (is_asked, is_empty) = {
+        let state = shared.state();
+        (state.done, state.sent.is_empty())
+    };
+    if is_asked {
+        // The root document may be on its way. Whoever finds the claim dead one day finds out.
+        return match remote.read(&root_document()?).await {
+            Ok(Some(_)) => claim.release().await,
+            missing => {
+                claim.leave();
+                missing.map(drop)
+            }
+        };
+    }
+    if !is_empty && let Err(error) = remove_sent(remote, shared, claim).await {
+        claim.bequeath().await;
+        return Err(error);
+    }
+    claim.release().await
+}
+
+async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
+    claim.verify().await?;
+    if remote.read(&root_document()?).await?.is_some() {
+        return Ok(());
+    }
+    for _ in 0..LISTS {
+        let mut keys = Vec::new();
+        let mut hashes = Vec::new();
+        for (name, len) in remote.list_all(&Key::root()).await? {
+            if shared.was_sent(&name, len) {
+                keys.push(Key::root().below(&name)?);
+                hashes.push(shared.hash(&name, len));
+            }
+        }
+        if keys.is_empty() {
+            if shared.forget(&hashes) {
+                return Ok(());
+            }
+            // A list may be older than what was put.
+            remote.sleep(LIST_PAUSE).await;
+            continue;
+        }
+        remote.remove(&keys).await?;
+        shared.forget(&hashes);
+    }
+    let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
+    Err(StoreError::refused(class, Op::List, "objects to remove", expected, "fewer"))
+}
+
+/// Refuses a prefix with something below it; what a dead build left is removed.
+async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> {
+    let listed = remote.list_all(&Key::root()).await?;
+    let names: Vec<String> =
+        listed.into_iter().map(|(name, _)| name).filter(|name| !Claim::is_name(name)).collect();
+    let is_left = |name: &String| is_inherited && is_of_a_store(name) && name != ROOT;
+    if !names.iter().all(is_left) {
+        return Err(occupied());
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let keys: Result<Vec<Key>, StoreError> =
+        names.iter().map(|name| Key::root().below(name)).collect();
+    remote.remove(&keys?).await
+}
+
+fn occupied() -> StoreError {
+    let expected = Expected::Rule("a prefix with nothing below it");
+    let (class, found) = (Class::AlreadyExists, "objects");
+    StoreError::refused(class, Op::Open, "store", expected, found)
+}
+
+/// Whether an object of a store can have this name: a document, or a chunk by its numbers.
+fn is_of_a_store(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let is_number = |text: &str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    DOCUMENTS.contains(&last) || last.split('.').all(|part| part == "c" || is_number(part))
+}
+
+fn root_document() -> Result<Key, StoreError> {
+    crate::docs::document(&Key::root())
+}
+
+fn taken() -> StoreError {
+    let (class, expected) = (Class::AlreadyExists, Expected::Rule("none yet"));
+    StoreError::refused(class, Op::Open, "store", expected, "another one")
+}
+
+/// A name that no other build has.
+fn new_id() -> String {
+    // Each state is seeded anew by the system.
+    let half = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", half(), half())
+}
+
+/// The name that all processes with this folder have.
+fn shared_id(work: &Path) -> std::io::Result<String> {
+    let path = work.join(ID);
+    loop {
+        match std::fs::read_to_string(&path) {
+            Ok(id) => return Ok(id),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        std::fs::create_dir_all(work)?;
+        let id = new_id();
+        let fresh = work.join(format!("{ID}.tmp-{id}"));
+        std::fs::write(&fresh, &id)?;
+        std::fs::File::open(&fresh)?.sync_all()?;
+        // A link does not replace the name of another process.
+        let linked = std::fs::hard_link(&fresh, &path);
+        let linked = linked.or_else(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Ok(()),
+            _ if path.exists() => Ok(()),
+            _ => std::fs::rename(&fresh, &path),
+        });
+        let _left = std::fs::remove_file(&fresh);
+        linked?;
+    }
 }
 
 impl Shared {
@@ -226,6 +491,25 @@ impl Shared {
             }
             settled.await;
         }
+    }
+
+    /// What stands for an object of this name and length.
+    fn hash(&self, name: &str, len: u64) -> u64 {
+        self.hasher.hash_one((name, len))
+    }
+
+    /// Notes that these are removed; whether nothing that has arrived is left.
+    fn forget(&self, hashes: &[u64]) -> bool {
+        let mut state = self.state();
+        for hash in hashes {
+            state.sent.insert(*hash, false);
+        }
+        !state.sent.values().any(|has_arrived| *has_arrived)
+    }
+
+    fn was_sent(&self, name: &str, len: u64) -> bool {
+        let hash = self.hash(name, len);
+        self.state().sent.contains_key(&hash)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -242,7 +526,7 @@ struct Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        state.under_way = state.under_way.saturating_sub(1);
+        state.under_way -= 1;
         drop(state);
         self.shared.settled.notify_waiters();
     }
@@ -250,3 +534,10 @@ impl Drop for Upload {
 
 /// The root document, as it is about to be created.
 const INTENT: &str = "root.json";
+/// The name of a build, where many processes do it.
+const ID: &str = "store.id";
+const ROOT: &str = "zarr.json";
+const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
+/// How often it is listed what was put, and the time between.
+const LISTS: u32 = 5;
+const LIST_PAUSE: Duration = Duration::from_secs(2);

@@ -63,7 +63,9 @@ async fn every_fault_at_every_operation() {
         let backend = Arc::new(FaultStore::new());
         assert_eq!(build(&backend).await.unwrap(), []);
         let asked = backend.asked();
-        assert_eq!(asked.last().unwrap().path, "s/zarr.json", "the root goes last");
+        let last = asked.iter().rfind(|one| one.what == "put").unwrap();
+        assert_eq!(last.path, "s/zarr.json", "the root goes last");
+        assert_eq!(asked.last().unwrap().path, "s/.tmp-build/claim", "the claim is given back");
         assert!(check(&backend).await);
         asked.len()
     };
@@ -78,6 +80,7 @@ async fn every_fault_at_every_operation() {
         Fault::Silence,
         Fault::AnswerLost,
         Fault::AnswerLate,
+        Fault::OldList(2),
     ];
     let mut outcomes = [0; 3];
     for nth in 0..count {
@@ -113,43 +116,196 @@ async fn a_store_that_is_down_ends_the_build() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_conditional_puts_the_store_is_looked_for() {
-    // The last operation asks for the same again, the one before it creates.
-    let last = {
+async fn without_conditional_puts_others_are_looked_for() {
+    for fault in [Fault::NotSupported, Fault::Unconditional] {
         let backend = Arc::new(FaultStore::new());
-        build(&backend).await.unwrap();
-        backend.asked().len() - 1
-    };
-    let backend = Arc::new(FaultStore::new());
-    backend.plan(last - 1, Fault::NotSupported);
-    assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
-    assert!(check(&backend).await);
+        // Only puts have conditions.
+        let asked = {
+            build(&backend).await.unwrap();
+            let asked = backend.asked();
+            (0..asked.len()).filter(|n| asked[*n].path.ends_with("s/zarr.json")).collect::<Vec<_>>()
+        };
+        assert!(asked.len() > 2, "{asked:?}");
+        let backend = Arc::new(FaultStore::new());
+        backend.always(Some(Fault::Unconditional));
+        if fault == Fault::NotSupported {
+            backend.always(None);
+            // The root document: looked for, put, put once more.
+            backend.plan(asked[asked.len() - 2], fault);
+        }
+        assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
+        assert!(check(&backend).await);
+        assert_eq!(claims(&backend).await, [""; 0]);
+    }
+}
 
-    let backend = Arc::new(FaultStore::new());
-    backend.always(Some(Fault::Unconditional));
-    assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
-    assert!(check(&backend).await);
-    let store: Arc<dyn ObjectStore> = backend.clone();
-    let late = Build::in_object_store(store, "s2", BuildOptions::default()).await.unwrap();
-    let store: Arc<dyn ObjectStore> = backend.clone();
-    let first = Build::in_object_store(store, "s2", BuildOptions::default()).await.unwrap();
-    first.publish(&root()).await.unwrap();
-    assert_eq!(late.publish(&root()).await.unwrap_err().class(), Class::AlreadyExists);
+fn dynamic(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
+    backend.clone()
+}
+
+async fn begin(backend: &Arc<FaultStore>) -> Result<Build, StoreError> {
+    Build::in_object_store(dynamic(backend), "s", BuildOptions::default()).await
+}
+
+/// The names below the folder of claims.
+async fn claims(backend: &FaultStore) -> Vec<String> {
+    let names = names(backend).await;
+    names.into_iter().filter(|name| name.starts_with("s/.tmp-build/")).collect()
+}
+
+async fn names(backend: &FaultStore) -> Vec<String> {
+    let listed: Vec<_> = futures_util::StreamExt::collect(backend.list(None)).await;
+    listed.into_iter().map(|meta| meta.unwrap().location.to_string()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_first_wins() {
+async fn a_prefix_has_one_builder() {
     let backend = Arc::new(FaultStore::new());
-    let store: Arc<dyn ObjectStore> = backend.clone();
-    let late = Build::in_object_store(store, "s", BuildOptions::default()).await.unwrap();
+    let first = begin(&backend).await.unwrap();
+    first.group("0", &Default::default()).await.unwrap();
+    first.settle().await.unwrap();
+    let error = begin(&backend).await.unwrap_err();
+    assert_eq!(error.class(), Class::Conflict);
+    let text = error.to_string();
+    assert!(
+        text.starts_with(
+            "Conflict in .tmp-build/claim, claim: expected a prefix that no other build has: wait \
+             for it, or, if it is dead, for ten minutes, found \"build "
+        ),
+        "{text}"
+    );
+    // Renewed while it lives, however long that is.
+    tokio::time::sleep(std::time::Duration::from_secs(3 * 3600)).await;
+    assert_eq!(begin(&backend).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(
+        names(&backend).await,
+        ["s/.tmp-build/claim", "s/0/zarr.json"],
+        "the loser left nothing"
+    );
+    first.publish(&root()).await.unwrap();
+    assert_eq!(begin(&backend).await.unwrap_err().class(), Class::AlreadyExists);
+    assert_eq!(names(&backend).await, ["s/0/zarr.json", "s/zarr.json"]);
+}
+
+/// A build of a process that was killed, so far that it has sent one object.
+async fn killed(backend: &Arc<FaultStore>, record: &[u8]) {
+    backend.insert("s/.tmp-build/claim", record).await;
+    backend.insert("s/0/vertices/c/1", b"a cell of the dead").await;
+    backend.insert("s/0/elsewhere/zarr.json", b"{}").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_build_is_taken_over() {
+    let record = br#"{"build":"dead","beat":7,"lease_seconds":600}"#;
+    for (record, lease) in [(record.as_slice(), 600), (b"what is this", 24 * 3600)] {
+        let backend = Arc::new(FaultStore::new());
+        killed(&backend, record).await;
+        tokio::time::sleep(std::time::Duration::from_secs(lease - 1)).await;
+        assert_eq!(begin(&backend).await.unwrap_err().class(), Class::Conflict, "{lease}");
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        build(&backend).await.unwrap();
+        assert!(check(&backend).await);
+        let names = names(&backend).await;
+        assert!(!names.iter().any(|name| name.contains("elsewhere")), "{names:?}");
+        assert_eq!(claims(&backend).await, [""; 0]);
+    }
+    // Somebody's own object is in the way, and is named by nobody but stays.
+    let backend = Arc::new(FaultStore::new());
+    killed(&backend, record).await;
+    backend.insert("s/notes.txt", b"mine").await;
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert_eq!(begin(&backend).await.unwrap_err().class(), Class::AlreadyExists);
+    assert_eq!(
+        names(&backend).await,
+        ["s/.tmp-build/claim", "s/0/elsewhere/zarr.json", "s/0/vertices/c/1", "s/notes.txt"],
+    );
+    // Without it the next build takes over, at once.
+    object_store::ObjectStoreExt::delete(&*backend, &"s/notes.txt".into()).await.unwrap();
     build(&backend).await.unwrap();
-    let error = late.publish(&root()).await.unwrap_err();
+    assert!(check(&backend).await);
+    assert_eq!(claims(&backend).await, [""; 0]);
+}
+
+/// A build that was taken for dead and is not.
+#[tokio::test(start_paused = true)]
+async fn a_build_that_was_taken_over_publishes_nothing() {
+    for unconditional in [false, true] {
+        let backend = Arc::new(FaultStore::new());
+        backend.always(unconditional.then_some(Fault::Unconditional));
+        let slow = begin(&backend).await.unwrap();
+        slow.group("0", &Default::default()).await.unwrap();
+        slow.settle().await.unwrap();
+        // As if its machine had stood still.
+        for name in claims(&backend).await {
+            backend.insert(&name, br#"{"build":"dead","beat":7,"lease_seconds":0}"#).await;
+        }
+        let fast = begin(&backend).await.unwrap();
+        fast.group("0", &Default::default()).await.unwrap();
+        fast.settle().await.unwrap();
+        assert_eq!(slow.publish(&root()).await.unwrap_err().class(), Class::Conflict);
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        let names = names(&backend).await;
+        assert!(names.contains(&"s/0/zarr.json".to_owned()), "not another's: {names:?}");
+        fast.publish(&root()).await.unwrap();
+        assert_eq!(claims(&backend).await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_puts_is_found_before_the_root() {
+    let backend = Arc::new(FaultStore::new());
+    let build = begin(&backend).await.unwrap();
+    backend.insert("s/0/vertices/c/9", b"another's").await;
+    let error = build.publish(&root()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "AlreadyExists in zarr.json, store: expected none yet, found \"another one\"",
+        "Conflict in 0/vertices/c/9, objects: expected nothing but what this build put there, \
+         found \"another's\"",
     );
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-    assert!(check(&backend).await, "the loser removes nothing of the winner");
+    let build = {
+        let other = Arc::new(FaultStore::new());
+        let build = begin(&other).await.unwrap();
+        other.insert("s/0/zarr.json", b"another's").await;
+        build.group("0", &Default::default()).await.unwrap();
+        build
+    };
+    let error = build.settle().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Conflict in 0/zarr.json, object: expected none, or the one of this build, \
+         found \"one of another writer\"",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn builders_at_the_same_time_are_told_apart() {
+    for unconditional in [false, true] {
+        for delay in [0, 1, 20, 400] {
+            let backend = Arc::new(FaultStore::new());
+            backend.always(unconditional.then_some(Fault::Unconditional));
+            let tries = (0..8_u64).map(|n| {
+                let backend = Arc::clone(&backend);
+                tokio::spawn(async move {
+                    tokio::time::sleep(std::time::Duration::from_millis(n * delay)).await;
+                    build(&backend).await
+                })
+            });
+            let mut won = 0;
+            for tried in tries.collect::<Vec<_>>() {
+                match tried.await.unwrap() {
+                    Ok(_) => won += 1,
+                    Err(error) => assert!(
+                        [Class::Conflict, Class::AlreadyExists].contains(&error.class()),
+                        "{error}"
+                    ),
+                }
+            }
+            assert_eq!(won, 1, "{unconditional} {delay}");
+            tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+            assert!(check(&backend).await);
+            assert_eq!(claims(&backend).await, [""; 0]);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,4 +328,16 @@ async fn what_is_given_up_is_removed() {
         let left: Vec<_> = futures_util::StreamExt::collect(backend.list(None)).await;
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_build_without_conditions_leaves_nothing() {
+    let backend = Arc::new(FaultStore::new());
+    backend.ignore_conditions(true);
+    backend.plan(12, Fault::Status(403));
+    build(&backend).await.unwrap_err();
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(names(&backend).await, [""; 0]);
+    build(&backend).await.unwrap();
+    assert_eq!(claims(&backend).await, [""; 0]);
 }

@@ -346,7 +346,7 @@ impl Tasks {
         Ok(match &self.place {
             Place::Address(address) => Build::join(address, &self.folder, options).await?,
             Place::Backend(store, prefix) => {
-                Build::join_object_store(Arc::clone(store), prefix, &self.folder, &options)?
+                Build::join_object_store(Arc::clone(store), prefix, &self.folder, &options).await?
             }
         })
     }

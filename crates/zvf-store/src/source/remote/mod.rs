@@ -61,6 +61,7 @@ struct Shared {
     /// What the backend was found not to do.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
+    no_conditions: AtomicBool,
     /// The runtime was found to have none.
     no_timers: AtomicBool,
     reports: Option<Reports>,
@@ -89,6 +90,7 @@ impl Remote {
             retry: Retry::new(Policy::of(options.timeouts), seed),
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
+            no_conditions: AtomicBool::new(false),
             no_timers: AtomicBool::new(false),
             reports: options.on_retry.clone().map(Reports::new),
             requests: AtomicU64::new(0),

@@ -6,6 +6,9 @@
 //! object is looked for before as well: some backends cannot put conditionally, or take the condition and
 //! ignore it, and then the caller is told.
 //!
+//! An object of a build is new as well: one that is there is the same, from an earlier try, or somebody
+//! else's, and then it stays.
+//!
 //! Not here: what is written, and when.
 
 use std::sync::atomic::Ordering;
@@ -13,15 +16,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use object_store::{PutMode, PutOptions, PutPayload};
+use object_store::{
+    GetOptions, ObjectMeta, ObjectStore as _, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 use zvf_format::{Class, Expected};
 
-use super::super::Get;
+use super::super::{Get, LISTED};
 use super::tries::{Miss, Tries};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::num::to_u64;
 
 /// How surely an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +39,107 @@ pub(crate) enum Created {
 }
 
 impl Remote {
-    /// Puts an object under a name that nobody else writes.
+    /// Puts an object where there is none, or the same one.
+    pub(crate) async fn put_new(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
+        let put = self.put_new_once(key, parts).await;
+        put.map_err(|error| error.with_key(key))
+    }
+
+    async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        loop {
+            let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
+            let mode = if is_blind { PutMode::Overwrite } else { PutMode::Create };
+            let miss = match self.0.send(key, parts, mode, &tries).await {
+                Ok(()) => return Ok(()),
+                Err(miss) => miss,
+            };
+            let class = miss.class();
+            if class == Some(Class::Unsupported) && !is_blind {
+                self.0.no_conditions.store(true, Ordering::Relaxed);
+                continue;
+            }
+            let is_taken = matches!(class, Some(Class::AlreadyExists | Class::FileChanged));
+            if is_taken
+                && !is_blind
+                && let Some(found) = self.read(key).await?
+            {
+                let expected = Expected::Rule("none, or the one of this build");
+                let (class, found_words) = (Class::Conflict, "one of another writer");
+                let error = StoreError::refused(class, Op::Write, "object", expected, found_words);
+                return if is_same(&found, parts) { Ok(()) } else { Err(error) };
+            }
+            // A refusal without an object behind it is a race that the other one lost, too.
+            let miss = if is_taken { RACE } else { miss };
+            tries.again(&self.0, miss).await?;
+        }
+    }
+
+    /// Puts an object, whatever is there.
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
         let mut tries = Tries::new(&self.0, Op::Write, key, None);
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &tries).await {
                 Ok(()) => return Ok(()),
+                Err(miss) => {
+                    let again = tries.again(&self.0, miss).await;
+                    again.map_err(|error| error.with_key(key))?;
+                }
+            }
+        }
+    }
+
+    /// Replaces the object under `key` if it still is the one that was `seen`.
+    ///
+    /// After an answer that leaves it open whether it was done, the object is read: these bytes must then
+    /// be nobody else's.
+    pub(crate) async fn replace(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        seen: &ObjectMeta,
+    ) -> Result<(), StoreError> {
+        let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
+        let parts = std::slice::from_ref(bytes);
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        let mut is_open = false; // whether an earlier try may have arrived
+        loop {
+            let mode = PutMode::Update(version.clone());
+            let miss = match self.0.send(key, parts, mode, &tries).await {
+                Ok(()) => return Ok(()),
+                Err(miss) => miss,
+            };
+            is_open |= miss.passing();
+            if is_open && self.read(key).await?.as_ref() == Some(bytes) {
+                return Ok(());
+            }
+            let again = tries.again(&self.0, miss).await;
+            again.map_err(|error| error.with_key(key))?;
+        }
+    }
+
+    /// Waits so long; at once where there is no clock, and then this is false.
+    pub(crate) async fn sleep(&self, pause: Duration) -> bool {
+        match self.0.sleep(pause) {
+            Some(sleep) => {
+                sleep.await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the backend says of an object, if there is one.
+    pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>, StoreError> {
+        let path = self.0.path(key)?;
+        let mut tries = Tries::new(&self.0, Op::Read, key, None);
+        loop {
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            match self.0.ask(&path, options, &tries).await {
+                Ok(reply) => return Ok(Some(reply.meta)),
+                Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
+                    return Ok(None);
+                }
                 Err(miss) => {
                     let again = tries.again(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
@@ -62,7 +163,7 @@ impl Remote {
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
-                Ok(()) => return Ok(self.guarded(key, parts, &tries).await),
+                Ok(()) => return Ok(self.guarded(key, parts, &mut tries).await),
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
@@ -78,8 +179,7 @@ impl Remote {
                 Err(_unreadable) => return Err(StoreError::unknown(miss.judge(Op::Publish).0)),
             }
             // A refusal without an object behind it is a race that the other one lost, too.
-            let miss =
-                if there { Miss::Late { what: "object", after: Duration::ZERO } } else { miss };
+            let miss = if there { RACE } else { miss };
             let again = tries.again(&self.0, miss).await;
             again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
         }
@@ -89,12 +189,28 @@ impl Remote {
         self.put(key, parts).await.map(|()| Created::Looked)
     }
 
+    /// Whether the store refuses to create what is there, the same bytes.
+    pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        self.guarded(key, std::slice::from_ref(bytes), &mut tries).await
+    }
+
     /// Whether the store saw to it that an object was created and not replaced: it refuses to create the
     /// same again. One that takes the condition and ignores it does not, and no harm is done by the same bytes.
-    async fn guarded(&self, key: &Key, parts: &[Bytes], tries: &Tries) -> Created {
-        match self.0.send(key, parts, PutMode::Create, tries).await {
-            Ok(()) => Created::Looked,
-            Err(_refused) => Created::Guarded,
+    async fn guarded(&self, key: &Key, parts: &[Bytes], tries: &mut Tries) -> Created {
+        loop {
+            match self.0.send(key, parts, PutMode::Create, tries).await {
+                Ok(()) => return Created::Looked,
+                Err(miss) => {
+                    if matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged)) {
+                        return Created::Guarded;
+                    }
+                    // What cannot be found out is not relied on.
+                    if tries.again(&self.0, miss).await.is_err() {
+                        return Created::Looked;
+                    }
+                }
+            }
         }
     }
 
@@ -104,34 +220,40 @@ impl Remote {
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 
-    /// Whether anything lies below the root.
-    pub(crate) async fn is_empty(&self) -> Result<bool, StoreError> {
-        let below = (!self.0.root.as_ref().is_empty()).then_some(&self.0.root);
-        let mut tries = Tries::new(&self.0, Op::List, &Key::root(), None);
+    /// The names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
+    pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>, StoreError> {
+        let path = self.0.path(prefix)?;
+        let listed = match self.0.list(prefix, &path).await {
+            Err(error) if error.class() == Class::NotFound => Vec::new(),
+            listed => listed.map_err(|error| error.with_key(prefix))?,
+        };
+        if listed.len() >= LISTED {
+            let limit = to_u64(LISTED) - 1;
+            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(LISTED)));
+        }
+        Ok(listed)
+    }
+
+    /// Removes these objects, as far as they are there.
+    pub(crate) async fn remove(&self, keys: &[Key]) -> Result<(), StoreError> {
+        let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
+        let paths = paths?;
+        let mut tries = Tries::new(&self.0, Op::Write, &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
-            let first = async { self.0.store.list(below).next().await.transpose() };
-            match tries.within(&self.0, "list", tries.first_byte, first).await {
-                Ok(first) => return Ok(first.is_none()),
-                Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
-                    return Ok(true);
-                }
+            let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
+            let removed = removed.filter(|one| {
+                // One that is not there is as good as removed.
+                std::future::ready(!matches!(one, Err(object_store::Error::NotFound { .. })))
+            });
+            let removed = removed.try_for_each(|_path| std::future::ready(Ok(())));
+            // The time that as many bytes take.
+            let limit = self.0.retry.policy.body(to_u64(paths.len()) << 10);
+            match tries.within(&self.0, "answer", limit, removed).await {
+                Ok(()) => return Ok(()),
                 Err(miss) => tries.again(&self.0, miss).await?,
             }
         }
-    }
-
-    /// Removes everything below the root, as far as that works.
-    pub(crate) async fn clear(&self) -> Result<(), StoreError> {
-        let listed = self.0.list(&Key::root(), &self.0.root).await?;
-        let paths = listed.into_iter().map(|(name, _)| {
-            let key = Key::root().below(&name)?;
-            self.0.path(&key)
-        });
-        let paths: Result<Vec<_>, StoreError> = paths.collect();
-        let removed = self.0.store.delete_stream(stream::iter(paths?).map(Ok).boxed());
-        let removed = removed.try_for_each(|_path| std::future::ready(Ok(()))).await;
-        removed.map_err(|error| Miss::Fault(error).judge(Op::Write).0)
     }
 }
 
@@ -170,3 +292,19 @@ fn taken() -> StoreError {
     let expected = Expected::Rule("none yet");
     StoreError::refused(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
 }
+
+/// Whether `found` is what `parts` are together.
+fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
+    let mut rest: &[u8] = found;
+    let is_next = |part: &Bytes| match rest.split_at_checked(part.len()) {
+        Some((head, tail)) if head == part => {
+            rest = tail;
+            true
+        }
+        _ => false,
+    };
+    parts.iter().all(is_next) && rest.is_empty()
+}
+
+/// Two requests met, and neither is there.
+const RACE: Miss = Miss::Late { what: "object", after: Duration::ZERO };

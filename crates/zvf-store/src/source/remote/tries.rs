@@ -207,7 +207,7 @@ impl Batch {
 
 impl Shared {
     /// A timer, where the runtime has any.
-    fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
+    pub(super) fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
         if self.no_timers.load(Ordering::Relaxed) {
             return None;
         }

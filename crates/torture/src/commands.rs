@@ -1,0 +1,201 @@
+//! Every command that writes, with what it reads and what is there before it.
+//!
+//! Each case has a folder that is copied to the place in which the command runs; the words of the command name
+//! files of that place.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+/// A command and its surroundings.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    /// What is there before.
+    pub(crate) before: PathBuf,
+    pub(crate) words: Vec<String>,
+    /// What it makes or changes, in the place.
+    pub(crate) target: &'static str,
+    /// How it ends where its work is done already; none when it does it again.
+    pub(crate) done_code: Option<i32>,
+    /// Whether single files of the target change one by one.
+    pub(crate) is_stepwise: bool,
+}
+
+/// Every command that writes, in `place`, with stores of about `size` points; what is there before each is
+/// made in `scratch`.
+pub(crate) fn cases(
+    zvf: &Path,
+    scratch: &Path,
+    place: &Path,
+    size: u64,
+) -> anyhow::Result<Vec<Case>> {
+    let empty = folder(scratch, "empty")?;
+    let (points, chains) = (scratch.join("points.csv"), scratch.join("chains.csv"));
+    write_points(&points, size)?;
+    write_chains(&chains, size)?;
+    let [points, chains] = [points, chains].map(|path| path.display().to_string());
+    let at = |name: &str| place.join(name).display().to_string();
+    let small = (size / 40).max(1).to_string();
+    let case = |name: &str, before: &Path, words: &[&str], target, replaces: bool| Case {
+        name: name.to_owned(),
+        before: before.to_owned(),
+        words: words.iter().map(|&word| word.to_owned()).collect(),
+        target,
+        done_code: (!replaces).then_some(TAKEN),
+        is_stepwise: false,
+    };
+
+    // Stores to begin with.
+    let make = |name: &str, words: &[&str]| -> anyhow::Result<PathBuf> {
+        let before = folder(scratch, name)?;
+        let _old = fs::remove_dir_all(place);
+        fs::create_dir(place)?;
+        let ended = run(zvf, &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())?;
+        let ended = ended.wait_with_output()?;
+        ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        fs::remove_dir(&before)?;
+        fs::rename(place, &before)?;
+        Ok(before)
+    };
+    let a = at("a.zv");
+    let create = ["create", "-q", points.as_str(), a.as_str(), "--per-chunk", small.as_str()];
+    let with_points = make("points", &create)?;
+    let of_chains = ["create", "-q", &chains, &a, "--kind", "polyline", "--per-chunk", &small];
+    let with_chains = make("chains", &of_chains)?;
+    let out_of_core: Vec<&str> =
+        of_chains.iter().copied().chain(["--memory-limit", "2MiB"]).collect();
+    let overwrite: Vec<&str> = create.iter().copied().chain(["--overwrite"]).collect();
+    let out_of_core_over: Vec<&str> = out_of_core.iter().copied().chain(["--overwrite"]).collect();
+    let packed = copied(scratch, "packed", &with_points)?;
+    let tet = packed.join("a.tet").display().to_string();
+    must(zvf, &["pack", "-q", &packed.join("a.zv").display().to_string(), &tet])?;
+    let damaged = copied(scratch, "damaged", &with_points)?;
+    damage(&damaged.join("a.zv/0/zarr.json"), size)?;
+    let legacy = folder(scratch, "legacy")?;
+    for (path, bytes) in archives::files("v060_gr3") {
+        let path = legacy.join("old.zv").join(path);
+        fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+        fs::write(path, bytes)?;
+    }
+    let planned = folder(scratch, "planned")?;
+    {
+        let _old = fs::remove_dir_all(place);
+        fs::create_dir(place)?;
+        must(zvf, &["ingest", "plan", "-q", &points, &a, "--per-chunk", &small, "--shares", "2"])?;
+        must(zvf, &["ingest", "run", "-q", &a, "--all"])?;
+        fs::remove_dir(&planned)?;
+        fs::rename(place, &planned)?;
+    }
+    let (b, old, tet) = (at("b.zv"), at("old.zv"), at("a.tet"));
+    let mut all = vec![
+        case("create", &empty, &create, "a.zv", false),
+        case("create-out-of-core", &empty, &out_of_core, "a.zv", false),
+        case("create-overwrite", &with_chains, &overwrite, "a.zv", true),
+        case("create-overwrite-out-of-core", &with_points, &out_of_core_over, "a.zv", true),
+        case("ingest-finish", &planned, &["ingest", "finish", "-q", &a], "a.zv", true),
+        case("pyramid", &with_points, &["pyramid", "-q", &a, "--levels", "3"], "a.zv", true),
+        case("pyramid-chains", &with_chains, &["pyramid", "-q", &a, "--levels", "2"], "a.zv", true),
+        case("shard", &with_points, &["shard", "-q", &a, &b, "--cells", "4"], "b.zv", false),
+        case(
+            "shard-in-place",
+            &with_points,
+            &["shard", "-q", &a, "--in-place", "--cells", "4"],
+            "a.zv",
+            true,
+        ),
+        case(
+            "recompress",
+            &with_points,
+            &["recompress", "-q", &a, &b, "--codec", "zstd:3"],
+            "b.zv",
+            false,
+        ),
+        case(
+            "recompress-in-place",
+            &with_points,
+            &["recompress", "-q", &a, "--in-place", "--codec", "zstd:3"],
+            "a.zv",
+            true,
+        ),
+        case("migrate", &legacy, &["migrate", "-q", &old, &b], "b.zv", false),
+        case(
+            "migrate-overwrite",
+            &legacy,
+            &["migrate", "-q", &old, &old, "--overwrite"],
+            "old.zv",
+            true,
+        ),
+        case("repair", &damaged, &["repair", "-q", "--apply", &a], "a.zv", true),
+        case("pack", &with_points, &["pack", "-q", &a, &tet], "a.tet", false),
+        case("pack-overwrite", &packed, &["pack", "-q", &a, &tet, "--overwrite"], "a.tet", true),
+        case("unpack", &packed, &["unpack", "-q", &tet, &b], "b.zv", false),
+    ];
+    for case in &mut all {
+        case.is_stepwise = case.name == "repair";
+        if case.name == "ingest-finish" {
+            case.done_code = Some(NO_PLAN);
+        }
+    }
+    Ok(all)
+}
+
+/// Starts the command, which says nothing.
+pub(crate) fn run(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
+    let mut command = Command::new(zvf);
+    let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    child.with_context(|| format!("cannot start {}", zvf.display()))
+}
+
+fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let ended = Command::new(zvf).args(words).output()?;
+    ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    Ok(())
+}
+
+fn folder(scratch: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let folder = scratch.join("before").join(name);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn copied(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
+    let to = folder(scratch, name)?;
+    fs::remove_dir(&to)?;
+    let copied = Command::new("cp").arg("-a").arg(from).arg(&to).status()?;
+    ensure!(copied.success(), "cannot copy {}", from.display());
+    Ok(to)
+}
+
+/// Lets a document state one vertex less.
+fn damage(path: &Path, size: u64) -> anyhow::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let [right, wrong] = [size, size - 1].map(|n| format!("\"vertex_count\": {n}"));
+    ensure!(text.contains(&right), "{}: no {right}", path.display());
+    fs::write(path, text.replace(&right, &wrong))?;
+    Ok(())
+}
+
+fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
+    let mut text = String::from("x,y,n\n");
+    for n in 0..size {
+        writeln!(text, "{},{},{n}", n * 37 % 1000, n / 200)?;
+    }
+    Ok(fs::write(path, text)?)
+}
+
+fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
+    let mut text = String::from("x,y,object\n");
+    for n in 0..size {
+        writeln!(text, "{},{},{}", n * 37 % 1000, n / 60, n / 40)?;
+    }
+    Ok(fs::write(path, text)?)
+}
+
+/// How a command ends where there is something that it may not replace.
+const TAKEN: i32 = 4;
+/// How `zvf ingest finish` ends once the plan is gone.
+const NO_PLAN: i32 = 2;

@@ -1,0 +1,91 @@
+//! `memory`: what every command holds under `--memory-limit`, as the system counts it.
+//!
+//! The peak of the resident memory must stay within five quarters of the limit. It is read while the command
+//! runs, from what the system keeps of the largest value so far.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::Report;
+use crate::commands::{Case, cases, run};
+
+/// What every command holds under a limit.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Memory {
+    /// Points of the stores.
+    #[arg(long, default_value_t = 1_000_000)]
+    size: u64,
+    /// The limit, in MiB.
+    #[arg(long, default_value_t = 64)]
+    limit: u64,
+    /// The commands with this in their names; all of them without it.
+    #[arg(long)]
+    what: Option<String>,
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
+    /// Repeated in the report; nothing here is random.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Say what each command held.
+    #[arg(long)]
+    verbose: bool,
+}
+
+impl Memory {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let scratch = tempfile::tempdir()?;
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let mut report = Report { name: "memory", seed: self.seed, ..Report::default() };
+        let place = scratch.path().join("place");
+        let limit = format!("{}MiB", self.limit);
+        for case in cases(&zvf, scratch.path(), &place, self.size)? {
+            if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
+                continue;
+            }
+            if place.exists() {
+                fs::remove_dir_all(&place)?;
+            }
+            let copied = Command::new("cp").arg("-a").arg(&case.before).arg(&place).status()?;
+            ensure!(copied.success(), "cannot copy {}", case.before.display());
+            let held = peak(&zvf, &case, &limit)?;
+            if self.verbose {
+                report.say(&format!("{}: {held} KiB", case.name));
+            }
+            let most = self.limit * 1024 * 5 / 4;
+            let told = format!("{} held {held} KiB, more than {most}", case.name);
+            report.count(if held <= most { Ok(()) } else { Err(told) });
+        }
+        Ok(report)
+    }
+}
+
+/// The most that a command held, in KiB.
+fn peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<u64> {
+    let mut words = case.words.clone();
+    if let Some(at) = words.iter().position(|word| word == "--memory-limit") {
+        words.drain(at..at + 2);
+    }
+    words.extend(["--memory-limit".to_owned(), limit.to_owned()]);
+    let mut child = run(zvf, &words)?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut held = 0;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let found = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+        held = held.max(found.unwrap_or(0));
+        if child.try_wait()?.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ended = child.wait_with_output()?;
+    ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    Ok(held)
+}

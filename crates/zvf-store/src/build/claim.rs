@@ -1,0 +1,467 @@
+//! Who builds below a prefix of an object store.
+//!
+//! ```text
+//! <prefix>/.tmp-build/claim    who builds, created only if absent, renewed while the build lives
+//! <prefix>/.tmp-build/<build>  the same under a name of its own: where the backend ignores conditions, and
+//!                              to learn what time it is there
+//! ```
+//!
+//! Readers skip both names, and whoever removes the prefix removes them. A claim that was not renewed for
+//! the time it states, by the clock of the store, is of a dead build, and so is one of a process of this
+//! machine that has ended: the next build replaces it, if it still is the one that was looked at.
+//!
+//! A backend that ignores conditions cannot decide who was first. There each build lists what others
+//! claim after it wrote its own claim: of two that see each other the one with the smaller name goes on, once
+//! the other has withdrawn.
+//!
+//! A claim that was lost is found out before the root document is created, and once more after that.
+//!
+//! Not here: what is built, and what of it is removed (`upload`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::ObjectMeta;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use zvf_format::{Class, Expected};
+
+use super::process::Process;
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::source::Remote;
+use crate::source::remote::Created;
+
+/// The claim of one build.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    remote: Remote,
+    runtime: Handle,
+    key: Key,
+    own_key: Key,
+    record: Record,
+    is_shared: bool, // other processes build under the same claim: dropping it gives nothing back
+    state: Arc<State>,
+    renewal: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Debug)]
+struct State {
+    is_written: AtomicBool,     // whether `key` may be ours
+    is_own_written: AtomicBool, // whether `own_key` may be there
+    is_listed: AtomicBool,      // whether `own_key` is what counts
+    is_lost: AtomicBool,
+    renewed: Mutex<Instant>, // when the last renewal began that succeeded
+}
+
+impl Claim {
+    /// Claims the prefix of `remote` for the build `id`; whether a dead build had it before.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`] when another build has it that may be alive.
+    pub(crate) async fn take(
+        remote: &Remote,
+        runtime: &Handle,
+        id: &str,
+        is_shared: bool,
+    ) -> Result<(Self, bool), StoreError> {
+        let folder = Key::root().child(FOLDER)?;
+        let lease = if is_shared { SHARED_LEASE } else { LEASE };
+        let process = if is_shared { None } else { Process::current() };
+        let claim = Self {
+            remote: remote.clone(),
+            runtime: runtime.clone(),
+            key: folder.child(CLAIM)?,
+            own_key: folder.child(id)?,
+            record: Record { build: id.to_owned(), lease, process },
+            is_shared,
+            state: Arc::new(State {
+                is_written: AtomicBool::new(false),
+                is_own_written: AtomicBool::new(false),
+                is_listed: AtomicBool::new(false),
+                is_lost: AtomicBool::new(false),
+                renewed: Mutex::new(Instant::now()),
+            }),
+            renewal: Mutex::new(None),
+        };
+        // An answer may be lost, so the request is what counts for whoever drops this.
+        claim.state.is_written.store(true, Ordering::Relaxed);
+        match claim.take_once().await {
+            Ok(is_inherited) => {
+                claim.begin_renewal();
+                Ok((claim, is_inherited))
+            }
+            Err(error) => {
+                if !is_shared {
+                    // Whatever becomes of that, the error is why there is no claim.
+                    let _released = claim.release().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the claim of the build `id`, if there is one.
+    pub(crate) async fn remove_of(remote: &Remote, id: &str) -> Result<(), StoreError> {
+        let key = Key::root().child(FOLDER)?.child(CLAIM)?;
+        let found = remote.read(&key).await?;
+        if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
+            remote.remove(&[key]).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_once(&self) -> Result<bool, StoreError> {
+        let bytes = self.record.encode(0);
+        for _ in 0..TRIES {
+            match self.remote.create(&self.key, &bytes).await {
+                Ok(Created::Guarded) => return Ok(false),
+                Ok(Created::Looked) => return self.take_listed().await,
+                Err(error) if error.class() == Class::AlreadyExists => {}
+                Err(error) => return Err(error.into_cause()),
+            }
+            let Some((found, meta)) = self.read_claim().await? else { continue };
+            if found.build == self.record.build {
+                return Ok(false);
+            }
+            if !self.is_dead(&found, &meta).await? {
+                return Err(found.in_use(&self.key));
+            }
+            match self.remote.replace(&self.key, &bytes, &meta).await {
+                Ok(()) => {
+                    if self.remote.probe(&self.key, &bytes).await == Created::Looked {
+                        self.take_listed().await?;
+                    }
+                    return Ok(true);
+                }
+                Err(error) if LOST.contains(&error.class()) => {} // another one was faster
+                Err(error) if error.class() == Class::Unsupported => {
+                    return Err(found.in_use(&self.key));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let (class, expected) = (Class::Conflict, Expected::Rule("one that stays the same"));
+        let error = StoreError::refused(class, Op::Open, "claim", expected, "others, by turns");
+        Err(error.with_key(&self.key))
+    }
+
+    /// Claims where conditions are ignored: by a name of its own, and by looking for others.
+    async fn take_listed(&self) -> Result<bool, StoreError> {
+        self.state.is_listed.store(true, Ordering::Relaxed);
+        let mut is_inherited = false;
+        for turn in 0..TURNS {
+            self.write_own(0).await?;
+            let mut rivals = Vec::new();
+            for key in self.list_claims().await? {
+                let (Some((found, meta)), false) = (self.read_record(&key).await?, key == self.key)
+                else {
+                    continue;
+                };
+                if found.build == self.record.build {
+                    continue;
+                }
+                if self.is_dead(&found, &meta).await? {
+                    self.remote.remove(std::slice::from_ref(&key)).await?;
+                    is_inherited = true;
+                } else {
+                    rivals.push((key, found));
+                }
+            }
+            let Some((first, rival)) = rivals.into_iter().min_by(|one, other| one.0.cmp(&other.0))
+            else {
+                return Ok(is_inherited);
+            };
+            // Of two that see each other this one withdraws; the other one waits for that.
+            if first < self.own_key || turn + 1 == TURNS {
+                return Err(rival.in_use(&first));
+            }
+            self.remote.sleep(TURN).await;
+        }
+        Ok(is_inherited)
+    }
+
+    /// Whether the prefix was taken over by another build, as far as is known without asking.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody can have judged this claim dead by its age.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.state.renewed().elapsed() < self.record.lease / 2
+    }
+
+    /// Asks whether the claim is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`] when it is not.
+    pub(crate) async fn verify(&self) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        let is_listed = self.state.is_listed.load(Ordering::Relaxed);
+        let key = if is_listed { &self.own_key } else { &self.key };
+        let mut found = self.read_record(key).await?;
+        if found.is_none() {
+            // What is claimed does not vanish; an answer may be wrong once.
+            self.remote.sleep(TURN).await;
+            found = self.read_record(key).await?;
+        }
+        if found.is_some_and(|(found, _)| found.build == self.record.build) {
+            self.state.renew(begun);
+            return Ok(());
+        }
+        self.state.is_lost.store(true, Ordering::Relaxed);
+        Err(self.lost())
+    }
+
+    /// The error of a build whose prefix was taken over.
+    pub(crate) fn lost(&self) -> StoreError {
+        let expected = Expected::Rule("the one of this build");
+        let (class, found) = (Class::Conflict, "another one, or none");
+        StoreError::refused(class, Op::Publish, "claim", expected, found).with_key(&self.key)
+    }
+
+    /// Gives the prefix back.
+    pub(crate) async fn release(&self) -> Result<(), StoreError> {
+        self.end_renewal();
+        let state = Arc::clone(&self.state);
+        let keys = (self.key.clone(), self.own_key.clone());
+        release(&self.remote, &self.record.build, &keys, &state).await
+    }
+
+    /// Lets the claim lie there: what became of the build is not known.
+    pub(crate) fn leave(&self) {
+        self.end_renewal();
+        self.state.is_written.store(false, Ordering::Relaxed);
+        self.state.is_own_written.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the next build take the prefix over, with what lies there.
+    pub(crate) async fn bequeath(&self) {
+        let is_listed = self.state.is_listed.load(Ordering::Relaxed);
+        let key = if is_listed { &self.own_key } else { &self.key };
+        self.end_renewal();
+        if self.verify().await.is_ok() {
+            let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
+            let dead = Record { build, lease, process: None };
+            // Where that fails, the claim grows old by itself.
+            let _written = self.remote.put(key, &[dead.encode(0)]).await;
+        }
+        if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
+            let _removed = self.remote.remove(std::slice::from_ref(&self.own_key)).await;
+        }
+        self.leave();
+    }
+
+    /// Whether a key below the prefix is one of the names of claims.
+    pub(crate) fn is_name(name: &str) -> bool {
+        name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    async fn read_claim(&self) -> Result<Option<(Record, ObjectMeta)>, StoreError> {
+        self.read_record(&self.key).await
+    }
+
+    async fn read_record(&self, key: &Key) -> Result<Option<(Record, ObjectMeta)>, StoreError> {
+        let Some(meta) = self.remote.head(key).await? else { return Ok(None) };
+        let bytes = self.remote.read(key).await?;
+        Ok(bytes.map(|bytes| (Record::parse(&bytes), meta)))
+    }
+
+    /// The claims under names of their own.
+    async fn list_claims(&self) -> Result<Vec<Key>, StoreError> {
+        let folder = Key::root().child(FOLDER)?;
+        let listed = self.remote.list_all(&folder).await?;
+        listed.into_iter().map(|(name, _)| folder.below(&name)).collect()
+    }
+
+    async fn write_own(&self, beat: u64) -> Result<(), StoreError> {
+        self.state.is_own_written.store(true, Ordering::Relaxed);
+        self.remote.put(&self.own_key, &[self.record.encode(beat)]).await
+    }
+
+    /// Whether the build that wrote `found` is known to have ended.
+    async fn is_dead(&self, found: &Record, meta: &ObjectMeta) -> Result<bool, StoreError> {
+        if found.process.as_ref().is_some_and(Process::has_ended) {
+            return Ok(true);
+        }
+        // The store's clock, not that of this machine.
+        self.write_own(0).await?;
+        let Some(now) = self.remote.head(&self.own_key).await? else { return Ok(false) };
+        let age = now.last_modified.signed_duration_since(meta.last_modified);
+        Ok(age.to_std().is_ok_and(|age| age >= found.lease))
+    }
+
+    fn begin_renewal(&self) {
+        let (remote, record) = (self.remote.clone(), self.record.clone());
+        let (key, own_key, state) =
+            (self.key.clone(), self.own_key.clone(), Arc::clone(&self.state));
+        let renewing = self.runtime.spawn(async move {
+            for beat in 1.. {
+                if !remote.sleep(record.lease.min(LEASE) / 10).await {
+                    return; // no clock, no renewal
+                }
+                let begun = Instant::now();
+                let is_listed = state.is_listed.load(Ordering::Relaxed);
+                let key = if is_listed { &own_key } else { &key };
+                match renew(&remote, key, &record, beat).await {
+                    Ok(true) => state.renew(begun),
+                    Ok(false) => {
+                        state.is_lost.store(true, Ordering::Relaxed);
+                        return;
+                    }
+                    Err(_passing) => {} // the next one may succeed
+                }
+            }
+        });
+        *self.renewal.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(renewing.abort_handle());
+    }
+
+    fn end_renewal(&self) {
+        let renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(renewal) = renewal {
+            renewal.abort();
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.end_renewal();
+        if self.is_shared || !self.state.is_any_written() {
+            return;
+        }
+        let (remote, id) = (self.remote.clone(), self.record.build.clone());
+        let keys = (self.key.clone(), self.own_key.clone());
+        let state = Arc::clone(&self.state);
+        self.runtime.spawn(async move { release(&remote, &id, &keys, &state).await });
+    }
+}
+
+impl State {
+    fn is_any_written(&self) -> bool {
+        self.is_written.load(Ordering::Relaxed) || self.is_own_written.load(Ordering::Relaxed)
+    }
+
+    fn renew(&self, begun: Instant) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+
+    fn renewed(&self) -> Instant {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes what the build `id` claimed, and nothing of another's.
+async fn release(
+    remote: &Remote,
+    id: &str,
+    (key, own_key): &(Key, Key),
+    state: &State,
+) -> Result<(), StoreError> {
+    let mut keys = Vec::new();
+    if state.is_own_written.load(Ordering::Relaxed) {
+        keys.push(own_key.clone());
+    }
+    if state.is_written.load(Ordering::Relaxed) {
+        let mut found = remote.read(key).await?;
+        if found.is_none() {
+            found = remote.read(key).await?; // as in `verify`
+        }
+        if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
+            keys.push(key.clone());
+        }
+    }
+    if !keys.is_empty() {
+        remote.remove(&keys).await?;
+    }
+    state.is_written.store(false, Ordering::Relaxed);
+    state.is_own_written.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Writes the claim once more, unless it is another's by now; whether it is not.
+async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result<bool, StoreError> {
+    let Some(meta) = remote.head(key).await? else { return Ok(false) };
+    let found = remote.read(key).await?;
+    if found.is_none_or(|bytes| Record::parse(&bytes).build != record.build) {
+        return Ok(false);
+    }
+    let bytes = record.encode(beat);
+    match remote.replace(key, &bytes, &meta).await {
+        Err(error) if error.class() == Class::Unsupported => {
+            // Where nothing is replaced conditionally, nobody takes a claim over either.
+            remote.put(key, &[bytes]).await.map(|()| true)
+        }
+        replaced => replaced.map(|()| true),
+    }
+}
+
+/// What a claim says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    build: String,
+    lease: Duration,
+    process: Option<Process>,
+}
+
+impl Record {
+    fn encode(&self, beat: u64) -> Bytes {
+        let mut object = serde_json::Map::new();
+        object.insert("build".to_owned(), self.build.clone().into());
+        // So that no two renewals have the same bytes, of which some backends make the version.
+        object.insert("beat".to_owned(), beat.into());
+        object.insert("lease_seconds".to_owned(), self.lease.as_secs().into());
+        if let Some(process) = &self.process {
+            object.insert("process".to_owned(), process.to_string().into());
+        }
+        serde_json::Value::Object(object).to_string().into()
+    }
+
+    /// What `bytes` say; of what cannot be understood only the longest lease is known.
+    fn parse(bytes: &[u8]) -> Self {
+        let value: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
+        let seconds = value.get("lease_seconds").and_then(serde_json::Value::as_u64);
+        Self {
+            build: text("build").unwrap_or_default().to_owned(),
+            lease: seconds.map_or(SHARED_LEASE, Duration::from_secs),
+            process: text("process").and_then(Process::parse),
+        }
+    }
+
+    /// The error of a build that finds this claim under `key`.
+    fn in_use(&self, key: &Key) -> StoreError {
+        let rule = if self.lease > LEASE {
+            "a prefix that no other build has: wait for it, or, if it is dead, remove all that lies \
+             below the prefix or wait a day"
+        } else {
+            "a prefix that no other build has: wait for it, or, if it is dead, for ten minutes"
+        };
+        let (class, found) = (Class::Conflict, format!("build {}", self.build));
+        let expected = Expected::Rule(rule);
+        StoreError::refused(class, Op::Open, "claim", expected, &*found).with_key(key)
+    }
+}
+
+/// The folder of claims; readers skip names that begin so.
+const FOLDER: &str = ".tmp-build";
+const CLAIM: &str = "claim";
+/// The build of a claim that was given up.
+const DEAD: &str = "none";
+/// How long a build may be silent before it counts as dead.
+const LEASE: Duration = Duration::from_secs(600);
+/// The same of a build by many processes, with pauses between them.
+const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// How often a claim may change while it is looked at.
+const TRIES: u32 = 8;
+/// How often, and how far apart, a build without conditions looks whether others have withdrawn.
+const TURNS: u32 = 20;
+const TURN: Duration = Duration::from_millis(500);
+/// What a replacement answers that came too late.
+const LOST: [Class; 3] = [Class::FileChanged, Class::AlreadyExists, Class::NotFound];

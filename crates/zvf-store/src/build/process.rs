@@ -1,0 +1,112 @@
+//! A process by what nobody else can have: the machine since its start, the process number, its start.
+//!
+//! ```text
+//! <machine, 16 hex digits>-<process number>-<ticks from the start of the machine to its own>
+//! ```
+//!
+//! The machine is a hash of the identity of its start and of the space in which process numbers count, so
+//! that containers are told apart and no identity of a machine is written down. Elsewhere than on Linux
+//! nothing is known.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// A process of some machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    machine: u64,
+    number: u32,
+    start: u64,
+}
+
+impl Process {
+    /// This one, where that can be found out.
+    pub(super) fn current() -> Option<Self> {
+        let number = std::process::id();
+        let (start, _) = start(number)?;
+        Some(Self { machine: machine()?, number, start })
+    }
+
+    /// What [`to_string`](ToString::to_string) wrote.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let machine = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let number = parts.next()?.parse().ok()?;
+        let start = parts.next()?.parse().ok()?;
+        parts.next().is_none().then_some(Self { machine, number, start })
+    }
+
+    /// Whether this was a process of this machine and is none any more. Of another machine nothing is known.
+    pub(super) fn has_ended(&self) -> bool {
+        if machine() != Some(self.machine) {
+            return false;
+        }
+        match start(self.number) {
+            Some((start, is_running)) => start != self.start || !is_running,
+            // Processes of others may be hidden, and then the first one is.
+            None => start(1).is_some(),
+        }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}-{}", self.machine, self.number, self.start)
+    }
+}
+
+fn machine() -> Option<u64> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let mut hasher = DefaultHasher::new();
+    (boot, space).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// When a process started, and whether it runs: one that nobody waited for does not.
+fn start(number: u32) -> Option<(u64, bool)> {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let is_running = !matches!(fields.next()?, "Z" | "X");
+    Some((fields.nth(STARTED)?.parse().ok()?, is_running))
+}
+
+/// Fields between the state of a process and the time it was started.
+const STARTED: usize = 18;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_known_by_their_text() {
+        let text = "00000000000000ab-12-345";
+        let process = Process { machine: 0xab, number: 12, start: 345 };
+        assert_eq!(process.to_string(), text);
+        assert_eq!(Process::parse(text), Some(process));
+        for wrong in ["", "ab", "ab-1", "ab-1-2-3", "x-1-2", "ab--2"] {
+            assert_eq!(Process::parse(wrong), None, "{wrong}");
+        }
+        assert!(!process.has_ended(), "of another machine");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_was_killed_has_ended() {
+        let current = Process::current().unwrap();
+        assert!(!current.has_ended());
+        assert!(
+            Process { start: current.start + 1, ..current }.has_ended(),
+            "its number is used again"
+        );
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (start, _) = start(child.id()).unwrap();
+        let process = Process { number: child.id(), start, ..current };
+        assert!(!process.has_ended());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.has_ended());
+    }
+}
