@@ -3,7 +3,7 @@
 //! Positions are `x`, `y`, `z` (a third axis of 0 where there are two; more axes keep their names),
 //! attributes are properties with their names (with an index where a row has several values), `object`
 //! is the object. Chains become edges between neighbours; elements of two vertices are edges, of more
-//! are faces. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
+//! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
 //! `double` where every value is exact in it, and refused otherwise. Text is refused.
 //!
 //! The header counts before the first vertex, so one batch makes one file.
@@ -14,6 +14,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
 use crate::ConvertError;
+use crate::elements::elements_as_rows;
 use crate::table::{Scalar, Source, Table};
 
 /// Writes one batch, its axes called `axes` past the third.
@@ -45,6 +46,8 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let flat = batch.positions().width() == 2;
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
+    let rows = elements_as_rows(batch, 0)?;
+    let said = rows.as_ref().map(ElementTable::new).transpose()?;
 
     writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}", batch.len())?;
     for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
@@ -56,10 +59,12 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     if let Some(faces) = faces {
         writeln!(out, "element face {}", faces.len())?;
         writeln!(out, "property list uchar int vertex_indices")?;
+        said.iter().try_for_each(|said| said.write_header(out))?;
     }
     if let Some(edges) = &edges {
         writeln!(out, "element edge {}", edges.len())?;
         writeln!(out, "property int vertex1\nproperty int vertex2")?;
+        said.iter().try_for_each(|said| said.write_header(out))?;
     }
     writeln!(out, "end_header")?;
 
@@ -71,17 +76,55 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
             }
         }
     }
-    for face in faces.iter().flat_map(|faces| faces.iter()) {
+    for (at, face) in faces.iter().flat_map(|faces| faces.iter()).enumerate() {
         out.write_all(&[u8::try_from(face.len()).unwrap_or(u8::MAX)])?;
         for row in face {
             out.write_all(&vertex(*row)?)?;
         }
+        said.iter().try_for_each(|said| said.write_row(at, out))?;
     }
-    for (from, to) in edges.into_iter().flatten() {
+    for (at, (from, to)) in edges.into_iter().flatten().enumerate() {
         out.write_all(&vertex(from)?)?;
         out.write_all(&vertex(to)?)?;
+        said.iter().try_for_each(|said| said.write_row(at, out))?;
     }
     Ok(())
+}
+
+/// The attributes of edges or faces.
+struct ElementTable<'a> {
+    table: Table<'a>,
+    properties: Vec<Property>, // of the columns behind the vertices
+    first: usize,              // of these columns
+}
+
+impl<'a> ElementTable<'a> {
+    /// The attributes in `rows`, whose positions are the vertices of elements.
+    fn new(rows: &'a Batch) -> Result<Self, ConvertError> {
+        let table = Table::new(rows, &[]);
+        let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
+        let first = table.columns().iter().filter(|column| !own(column)).count();
+        let columns = table.columns().iter().filter(own);
+        let properties = columns.map(|column| Property::of(&table, column, rows.len()));
+        let properties = properties.collect::<Result<_, _>>()?;
+        Ok(Self { table, properties, first })
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (&Scalar<'a>, Property)> {
+        self.table.columns().iter().skip(self.first).zip(self.properties.iter().copied())
+    }
+
+    fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+        for (column, property) in self.columns() {
+            writeln!(out, "property {} {}", property.name(), property_name(column, NO_AXIS)?)?;
+        }
+        Ok(())
+    }
+
+    fn write_row(&self, row: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
+        self.columns()
+            .try_for_each(|(column, property)| property.write(&self.table.value(column, row)?, out))
+    }
 }
 
 /// The edges a batch has: its elements of two, or the neighbours in each part.
@@ -222,6 +265,8 @@ fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError>
 }
 
 const EXACT_IN_DOUBLE: u128 = 1 << 53;
+/// The place of a column that is no axis.
+const NO_AXIS: usize = usize::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -256,6 +301,36 @@ mod tests {
              end_header\n"
         );
         assert_eq!(body, b"\x01\x02\x03\x01\0\x04\x05\x06\x02\0\x07\x08\x09\xff\xff\x03\0\0\0\0\x01\0\0\0\x02\0\0\0");
+    }
+
+    #[test]
+    fn attributes_of_faces_and_edges_are_properties() {
+        let area = |values: &[u8]| Field::new("area", column("uint8", 1, values));
+        let pair = Field::new("pair", column("int16", 2, &[1, 0, 2, 0]));
+        let faces = Elements::new(3, vec![0, 1, 2]).unwrap();
+        let faces = faces.with_field(area(&[7])).unwrap().with_field(pair).unwrap();
+        let points = || column("int8", 3, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let mesh = Batch::new(Kind::Mesh, points()).with_elements(faces).unwrap();
+        let (header, body) = written(&mesh);
+        assert!(
+            header.ends_with(
+                "element face 1\nproperty list uchar int vertex_indices\nproperty uchar area\n\
+                 property short pair_0\nproperty short pair_1\nend_header\n"
+            ),
+            "{header}"
+        );
+        assert_eq!(body[9..], *b"\x03\0\0\0\0\x01\0\0\0\x02\0\0\0\x07\x01\0\x02\0");
+        let edges = Elements::new(2, vec![0, 1, 2, 1]).unwrap().with_field(area(&[8, 9])).unwrap();
+        let graph = Batch::new(Kind::Graph, points()).with_elements(edges).unwrap();
+        let (header, body) = written(&graph);
+        assert!(
+            header.ends_with(
+                "element edge 2\nproperty int vertex1\nproperty int vertex2\nproperty uchar area\n\
+                 end_header\n"
+            ),
+            "{header}"
+        );
+        assert_eq!(body[9..], *b"\0\0\0\0\x01\0\0\0\x08\x02\0\0\0\x01\0\0\0\x09");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! A cursor walks one blob from the front. Offsets are kept in `u64`; before bytes are taken their
 //! number is compared with the bytes left, so no claim inside the blob is ever acted upon before it
 //! was checked, and no arithmetic can wrap on any target. Every on-disk type is unaligned.
+//!
+//! Public for the crates that take other bytes apart in the same way (`zvf-tet`, `zvf-b2nd`).
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -48,6 +50,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` items of a type without alignment or invalid bit patterns.
+    ///
+    /// # Errors
+    ///
+    /// When fewer bytes are left, or their number is beyond 64 bits.
     pub fn array<T>(&mut self, field: &'static str, n: u64) -> Result<Items<'a, T>, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -72,6 +78,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next item.
+    ///
+    /// # Errors
+    ///
+    /// When fewer bytes are left than it has.
     pub fn one<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -83,6 +93,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When fewer are left.
     pub fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
         let cut = num::index(n).and_then(|n| self.rest.split_at_checked(n));
         let Some((taken, rest)) = cut else {
@@ -94,6 +108,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Refuses bytes after the end.
+    ///
+    /// # Errors
+    ///
+    /// When there are any.
     pub fn end(&self) -> Result<(), FormatError> {
         match self.trailing() {
             Some(error) => Err(error),

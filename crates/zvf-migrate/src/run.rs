@@ -79,6 +79,7 @@ impl Plan {
             self.beside(step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
+        let root = build.declare_attributes(&root);
         match build.preview(&root).await {
             Ok(new) => {
                 verify::compare(self, &new).await?;

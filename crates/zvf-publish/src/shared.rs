@@ -20,6 +20,7 @@
 //! Not here: folders that one process makes alone ([`crate::StagingDir`]), and which process does what.
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -169,7 +170,7 @@ impl SharedStagingDir {
             permissions::copy_tree(&self.target, &store, marker)?;
         }
         self.disk.remove(&self.work.join(ID))?;
-        self.disk.create(&self.work.join(ID), &[identify(&store)?.into()])?;
+        self.disk.create(&self.work.join(ID), &[identify(&store, marker)?.into()])?;
         if self.options.sync {
             self.disk.sync_all(&self.held, &self.work)?;
         }
@@ -185,10 +186,20 @@ impl SharedStagingDir {
     /// When it cannot be looked at.
     pub fn is_made_in(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
         let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-        if !target.join(marker).exists() {
-            return Ok(false);
-        }
-        Ok(if known.is_empty() { !work.join(STORE).exists() } else { identify(target)? == known })
+        Ok(target.join(marker).exists() && identify(target, marker)? == known)
+    }
+
+    /// Whether the folder was finished in `work` and is neither there any more nor at `target`: it was published,
+    /// and then removed or replaced. What lies in `work` under its name is another one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be looked at.
+    pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
+        let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        let store = work.join(STORE);
+        let kept = store.join(marker).exists() && identify(&store, marker)? == known;
+        Ok(!kept && !Self::is_made_in(target, work, marker)?)
     }
 }
 
@@ -241,17 +252,24 @@ fn clear_names(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What tells one directory of a file system from another, whatever its name and whichever machine asks.
-#[cfg(unix)]
-fn identify(path: &Path) -> io::Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(path)?.ino().to_string())
+/// What tells one folder from another, whatever its name and whichever machine asks: the number of its
+/// directory, which the next directory may get when it is removed, and what its marker holds.
+fn identify(path: &Path, marker: &str) -> io::Result<String> {
+    let mut sum = DefaultHasher::new(); // the same in every process
+    fs::read(path.join(marker))?.hash(&mut sum);
+    Ok(format!("{} {:016x}", directory_number(path)?, sum.finish()))
 }
 
-/// Elsewhere nothing does, and names do not change places in one step: which of them are there tells enough.
+#[cfg(unix)]
+fn directory_number(path: &Path) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(path)?.ino())
+}
+
+/// Elsewhere directories have no number, and names do not change places in one step.
 #[cfg(not(unix))]
-fn identify(_path: &Path) -> io::Result<String> {
-    Ok(String::new())
+fn directory_number(_path: &Path) -> io::Result<u64> {
+    Ok(0)
 }
 
 /// What tells this process from all others that write here.
@@ -335,7 +353,11 @@ mod tests {
         put(&work, "0/c/0", b"cell");
         fs::write(place.at("work/store/zarr.json"), "new").unwrap();
         // Killed before the names changed places.
-        fs::write(place.at("work/store.id"), identify(&place.at("work/store")).unwrap()).unwrap();
+        fs::write(
+            place.at("work/store.id"),
+            identify(&place.at("work/store"), "zarr.json").unwrap(),
+        )
+        .unwrap();
         let work = place.join(true).unwrap();
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"old");
         publish(&work, b"new");
@@ -353,7 +375,11 @@ mod tests {
         fs::create_dir_all(place.at("work/old")).unwrap();
         fs::create_dir(place.at("work/store")).unwrap();
         fs::write(place.at("work/store/zarr.json"), "new").unwrap();
-        fs::write(place.at("work/store.id"), identify(&place.at("work/store")).unwrap()).unwrap();
+        fs::write(
+            place.at("work/store.id"),
+            identify(&place.at("work/store"), "zarr.json").unwrap(),
+        )
+        .unwrap();
         assert!(
             is_published(&Disk::default(), &place.at("a.zv"), &place.at("work"), "zarr.json")
                 .unwrap()

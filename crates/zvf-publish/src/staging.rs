@@ -190,6 +190,15 @@ impl StagingDir {
         link_tree(self.disk(), self.lock.target(), &self.store, marker, &leave)
     }
 
+    /// Removes the folder `path` and all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be removed.
+    pub fn remove(&self, path: &str) -> Result<(), PublishError> {
+        self.disk().remove_all(&self.store.join(path)).map_err(PublishError::at(path))
+    }
+
     /// Gives the files below `path` second names in `folder`, which is made.
     ///
     /// # Errors

@@ -7,17 +7,22 @@
 //!     recipe      of what levels are made and how; of any other recipe nothing is taken over
 //!     N/...       the files of level N, under second names
 //!     N.KIND.pairs    which vertices of that kind stand for which of the level below, where they are linked
-//!     N.json      what was told of it: written last, so that without it there is no level
+//!     N.json      the record of level N: its report, and the length and CRC-32C of each of its files
 //! ```
+//!
+//! A kill may come at any moment, so the folder proves itself. The record of a level is written last and
+//! removed first, and the recipe goes before everything else. A level is taken over only when its files
+//! are exactly those of its record, byte for byte; otherwise it is discarded, and the report says so.
 //!
 //! The folder goes with the build, whether that is done or fails: only a process that is killed leaves it.
 //! The same recipe makes the same bytes, so what comes out is as if nobody had been killed.
 //!
 //! Not here: scratch of the store that replaces the old one (`zvf_store::Build`).
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -28,6 +33,7 @@ use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
 use crate::making::MadeLevel;
+use crate::num::to_u64;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{Options, PyramidError};
@@ -65,23 +71,29 @@ impl Aside {
         Ok(Some(aside))
     }
 
-    /// Removes all of it.
+    /// Removes all of it, what makes it valid first: a kill in between leaves nothing to take over.
     pub(crate) fn remove(self) {
-        // What cannot be removed now is of no use to the next build, which removes it.
-        drop(fs::remove_dir_all(&self.folder));
+        if remove(&self.folder.join(RECIPE)).is_ok() {
+            // What cannot be removed now is of no use to the next build, which removes it.
+            drop(fs::remove_dir_all(&self.folder));
+        }
     }
 
-    /// Takes over level `level`, where it was made.
+    /// Takes over level `level`, where it was made and is what its record says. What is not goes.
     pub(crate) async fn take(
         &self,
         build: &Build,
         level: u32,
         (kinds, linked): (&[Kind], bool),
-    ) -> Result<Option<MadeLevel>, PyramidError> {
+    ) -> Result<Taken, PyramidError> {
         let folder = self.folder.join(level.to_string());
-        let Some(report) = self.report(level).map_err(WriteError::Scratch)? else {
-            self.forget(level).map_err(WriteError::Scratch)?;
-            return Ok(None);
+        let report = match self.saved(level).map_err(WriteError::Scratch)? {
+            Saved::Sound(report) => report,
+            saved => {
+                self.forget(level).map_err(WriteError::Scratch)?;
+                let damaged = matches!(saved, Saved::Damaged);
+                return Ok(if damaged { Taken::Discarded } else { Taken::Nothing });
+            }
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
         for (at, kind) in kinds.iter().enumerate() {
@@ -93,7 +105,7 @@ impl Aside {
             }
         }
         build.adopt(&folder, &level.to_string()).await?;
-        Ok(Some(MadeLevel { report, documents, parents }))
+        Ok(Taken::Level(MadeLevel { report, documents, parents }))
     }
 
     /// Puts a level aside that is written.
@@ -108,26 +120,72 @@ impl Aside {
             parents.save(&self.pairs(level, *kind))?;
         }
         build.lend(&level.to_string(), &self.folder.join(level.to_string())).await?;
-        let written = self.write(&self.file(level, "json"), &told(report).to_string());
-        Ok(written.map_err(WriteError::Scratch)?)
+        let record = || {
+            let files: Vec<Json> =
+                self.files(level)?.iter().map(|(name, sum)| json!([name, sum.0, sum.1])).collect();
+            let record = json!({ "report": told(report), "files": files });
+            self.write(&self.file(level, "json"), &record.to_string())
+        };
+        Ok(record().map_err(WriteError::Scratch)?)
     }
 
-    /// What was told of a level.
-    fn report(&self, level: u32) -> std::io::Result<Option<LevelReport>> {
+    /// The report of a level that is whole.
+    fn saved(&self, level: u32) -> std::io::Result<Saved> {
         let text = match fs::read(self.file(level, "json")) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Saved::Nothing),
             text => text?,
         };
-        let told: Json = serde_json::from_slice(&text).unwrap_or_default();
-        Ok(heard(level, &told))
+        let record: Option<Json> = serde_json::from_slice(&text).ok();
+        let sum = |file: &Json| {
+            let name = file.get(0)?.as_str()?.to_owned();
+            Some((name, (file.get(1)?.as_u64()?, file.get(2)?.as_u64()?)))
+        };
+        let known = record.as_ref().and_then(|record| {
+            let files = record.get("files")?.as_array()?.iter().map(sum);
+            let files = files.collect::<Option<BTreeMap<String, (u64, u64)>>>()?;
+            Some((heard(level, record.get("report")?)?, files))
+        });
+        Ok(match known {
+            Some((report, files)) if files == self.files(level)? => Saved::Sound(report),
+            Some(_) | None => Saved::Damaged,
+        })
+    }
+
+    /// The files of a level by their names in the folder, each with its length and its CRC-32C.
+    fn files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![level.to_string()];
+        while let Some(folder) = folders.pop() {
+            let entries = match fs::read_dir(self.folder.join(&folder)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+                if entry.file_type()?.is_dir() {
+                    folders.push(name);
+                } else {
+                    files.insert(name, checksum(&entry.path())?);
+                }
+            }
+        }
+        for kind in Kind::ALL {
+            let path = self.pairs(level, kind);
+            if path.exists() {
+                files.insert(format!("{level}.{kind}.pairs"), checksum(&path)?);
+            }
+        }
+        Ok(files)
     }
 
     /// Removes what is there of another recipe, and of levels that were put aside half.
     fn settle(&self, recipe: &str) -> std::io::Result<()> {
-        let known = self.folder.join("recipe");
+        let known = self.folder.join(RECIPE);
         if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
             return Ok(());
         }
+        remove(&known)?;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             if entry.file_name() != LOCK {
@@ -138,6 +196,7 @@ impl Aside {
     }
 
     fn forget(&self, level: u32) -> std::io::Result<()> {
+        remove(&self.file(level, "json"))?;
         remove(&self.folder.join(level.to_string()))?;
         Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs(level, *kind)))
     }
@@ -158,6 +217,24 @@ impl Aside {
         file.sync_all()?;
         fs::rename(fresh, path)
     }
+}
+
+/// What was found of a level.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It was not put aside.
+    Nothing,
+    /// It was, but is not what its record says: it was removed.
+    Discarded,
+    /// It is taken over.
+    Level(MadeLevel),
+}
+
+/// What is there of a level.
+enum Saved {
+    Nothing,
+    Damaged,
+    Sound(LevelReport),
 }
 
 /// What is told of a level. Told in bits, an error is the same afterwards.
@@ -233,6 +310,18 @@ fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::i
     Ok(format!("{version}\n{options:?}\n{files:016x}\n"))
 }
 
+/// The length of a file and the CRC-32C of its bytes.
+fn checksum(path: &Path) -> std::io::Result<(u64, u64)> {
+    let mut file = File::open(path)?;
+    let (mut bytes, mut sum, mut buffer) = (0_u64, 0_u32, vec![0; BUFFER_BYTES]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        let Some(part @ [_, ..]) = buffer.get(..read) else { return Ok((bytes, sum.into())) };
+        bytes += to_u64(read);
+        sum = crc32c::crc32c_append(sum, part);
+    }
+}
+
 fn remove(path: &Path) -> std::io::Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
@@ -243,4 +332,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 
 const WORD: &str = "pyramid";
 const LOCK: &str = "lock";
+const RECIPE: &str = "recipe";
+/// Bytes that are read at a time to be summed up.
+const BUFFER_BYTES: usize = 1 << 17;
 const DOCUMENT: &str = "zarr.json";

@@ -10,11 +10,11 @@ use zvf_model::{Kind, Level, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::PairFolder;
 
-use crate::aside::Aside;
+use crate::aside::{Aside, Taken};
 use crate::ladder::{self, Ladder, Size};
 use crate::making::{self, Making};
 use crate::num::{to_u32, to_u64};
-use crate::report::LevelReport;
+use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Rule;
 use crate::shape::Rules;
@@ -39,12 +39,32 @@ pub async fn build(
     how: &BuildOptions,
     mut told: impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
+    let levels_only = |event: PyramidEvent<'_>| {
+        if let PyramidEvent::Level(report) = event {
+            told(report);
+        }
+    };
+    build_with_notices(address, options, how, levels_only).await
+}
+
+/// As [`build`]; `on_event` also hears what the levels do not show, such as saved progress that had to be
+/// discarded.
+///
+/// # Errors
+///
+/// As [`build`].
+pub async fn build_with_notices(
+    address: &str,
+    options: &Options,
+    how: &BuildOptions,
+    mut on_event: impl FnMut(PyramidEvent<'_>),
+) -> Result<Vec<LevelReport>, PyramidError> {
     // Nobody else changes the store from before it is looked at. What another build left goes with that.
     let lock = Build::lock_target(address, &how.disk)?;
     let how = &BuildOptions { lock, ..how.clone() };
     let store = Store::open(address, options.opening()).await?;
     let aside = Aside::open(address, &store, options).await?;
-    let made = replace((address, &store), options, (how, aside.as_ref()), &mut told).await;
+    let made = replace((address, &store), options, (how, aside.as_ref()), &mut on_event).await;
     if let Some(aside) = aside {
         aside.remove();
     }
@@ -55,25 +75,25 @@ async fn replace(
     (address, store): (&str, &Store),
     options: &Options,
     (how, aside): (&BuildOptions, Option<&Aside>),
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     levels::check(store)?;
     let mut ladder = Ladder::of(store, options).await?;
     if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
-        if let Some(made) = additive::build((address, store), only, (how, aside), told).await? {
+        if let Some(made) = additive::build((address, store), only, (how, aside), on_event).await? {
             return Ok(made);
         }
         ladder = ladder.ended();
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = anew(address, (&build, aside), &ladder, told).await;
+        let made = anew(address, (&build, aside), &ladder, on_event).await;
         return levels::end(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
-    let made = all(&store, (&build, aside), &ladder, told).await;
+    let made = all(&store, (&build, aside), &ladder, on_event).await;
     levels::end(build, made).await
 }
 
@@ -106,17 +126,17 @@ async fn anew(
     address: &str,
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let store = Store::open(address, ladder.options().opening()).await?;
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::of(&store).finish()));
     };
-    let (mut reports, root) = additive::alone(&store, (build, aside), only, told).await?;
+    let (mut reports, root) = additive::alone(&store, (build, aside), only, on_event).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = Ladder::of(&store, ladder.options()).await?;
-    let (coarser, root) = all(&store, (build, aside), &ladder, told).await?;
+    let (coarser, root) = all(&store, (build, aside), &ladder, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
@@ -125,7 +145,7 @@ async fn all(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
     ladder: &Ladder,
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
@@ -159,11 +179,14 @@ async fn all(
         let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();
         let taken = match aside {
             Some(aside) => aside.take(build, level, (&named, folder.is_some())).await?,
-            None => None,
+            None => Taken::Nothing,
         };
+        if matches!(taken, Taken::Discarded) {
+            on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+        }
         let made = match taken {
-            Some(made) => made,
-            None => {
+            Taken::Level(made) => made,
+            Taken::Nothing | Taken::Discarded => {
                 let made = making::level(&making).await?;
                 if let Some(aside) = aside {
                     aside.put(build, &made.report, &made.parents).await?;
@@ -171,14 +194,21 @@ async fn all(
                 made
             }
         };
+        let all = below.iter().copied().fold(Size::default(), Size::and);
+        if made.report.vertices == all.vertices {
+            // It would cost room and answer like the level below.
+            let vertices = all.vertices;
+            on_event(PyramidEvent::Notice(PyramidNotice::NothingShrinks { level, vertices }));
+            build.remove(&level.to_string()).await?;
+            break;
+        }
         if let Some(first) = steps.first() {
             root.add_level(level, &first.bin);
         }
         made.documents.iter().for_each(|document| root.announce_level(document));
         source = build.preview(&root.clone().finish()).await?;
         let report = measured(&source, made.report).await?;
-        told(&report);
-        let all = below.iter().copied().fold(Size::default(), Size::and);
+        on_event(PyramidEvent::Level(&report));
         let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
         below = report.of_each().map(LevelReport::size).collect();
         errors = report.of_each().map(|own| own.error).collect();

@@ -129,7 +129,7 @@ impl Clusters {
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
             }
-            Rule::Mean | Rule::Sum | Rule::Min | Rule::Max => self.numbers(column, rule, of)?,
+            Rule::Mean | Rule::Sum | Rule::Min | Rule::Max => self.numbers(field, rule, of)?,
         };
         Ok(Some(field.with_column(column)))
     }
@@ -142,15 +142,16 @@ impl Clusters {
 
     fn numbers(
         &self,
-        column: &Column,
+        field: &Field,
         rule: Rule,
         of: Option<&[u64]>,
     ) -> Result<Column, PyramidError> {
+        let column = &field.column;
         let dtype = column.dtype();
         let exact = dtype.kind != DtypeKind::Float && rule != Rule::Mean;
         let width = place(column.width());
         if exact {
-            return self.whole_numbers(column, rule);
+            return self.whole_numbers(field, rule);
         }
         let values = floats(column);
         let target = if rule == Rule::Sum { Dtype { size: 8, ..dtype } } else { dtype };
@@ -187,8 +188,9 @@ impl Clusters {
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
-    /// Sums and extremes of whole numbers, exactly; a sum that does not fit is the largest that does.
-    fn whole_numbers(&self, column: &Column, rule: Rule) -> Result<Column, PyramidError> {
+    /// Sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
+    fn whole_numbers(&self, field: &Field, rule: Rule) -> Result<Column, PyramidError> {
+        let column = &field.column;
         let dtype = column.dtype();
         let signed = dtype.kind == DtypeKind::Int;
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
@@ -213,12 +215,17 @@ impl Clusters {
                 } else {
                     (0, i128::from(u64::MAX))
                 };
-                bytes.extend(x.clamp(least, most).to_le_bytes().iter().take(size));
+                if !(least..=most).contains(&x) {
+                    let expected = "a sum that fits in 64 bits: take mean, min or max";
+                    let found = format!("{x} for {}", field.name);
+                    return Err(PyramidError::setting("rule of an attribute", expected, found));
+                }
+                bytes.extend(x.to_le_bytes().iter().take(size));
             }
-            bytes
+            Ok(bytes)
         };
-        let bytes: Vec<u8> = self.each().flat_map_iter(one).collect();
-        Ok(Column::new(target, column.width(), bytes.into())?)
+        let bytes: Vec<Vec<u8>> = self.each().map(one).collect::<Result<_, _>>()?;
+        Ok(Column::new(target, column.width(), bytes.concat().into())?)
     }
 }
 
@@ -339,8 +346,8 @@ mod tests {
         ] {
             assert_eq!(of(&ints, rule, None), whole, "{rule}");
             let found = of(&floats, rule, None);
-            assert!(found[0].is_nan() || real[0] >= 0.0, "{rule}");
-            assert_eq!(found[1], real[1], "{rule}");
+            let bits = |values: [f64; 2]| values.map(f64::to_bits);
+            assert_eq!(bits([found[0], found[1]]), bits(real), "{rule}");
         }
         assert!(Clusters::new(&[0], 1).field(&ints, Rule::Drop, None).unwrap().is_none());
     }
@@ -374,6 +381,20 @@ mod tests {
         let clusters = Clusters::new(&[0, 0, 0], 1).headed(vec![2]);
         let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
         assert_eq!((values(Rule::Mean), values(Rule::First)), (vec![3.0, 4.0], vec![5.0, 6.0]));
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_are_refused() {
+        let bytes: Vec<u8> = [i64::MAX, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let most = Field::new("id", Column::new(Dtype::INT64, 1, bytes.into()).unwrap());
+        let clusters = Clusters::new(&[0, 0], 1);
+        assert_eq!(
+            clusters.field(&most, Rule::Sum, None).unwrap_err().to_string(),
+            "rule of an attribute: expected a sum that fits in 64 bits: take mean, min or max, found \
+             9223372036854775808 for id"
+        );
+        let max = clusters.field(&most, Rule::Max, None).unwrap().unwrap();
+        assert_eq!(max.column.value(0, 0), Value::Int(i64::MAX));
     }
 
     #[test]

@@ -44,6 +44,17 @@ pub enum PyramidError {
         /// What it is.
         found: String,
     },
+    /// Numbers that the steps of a build gave each other and that do not go together: a fault of this
+    /// program, found before anything is published.
+    #[error("{what}: expected {expected}, found {found}; nothing was changed")]
+    Inconsistent {
+        /// What the numbers count or name.
+        what: &'static str,
+        /// What one step said.
+        expected: String,
+        /// What another one found.
+        found: String,
+    },
     /// A fault of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,12 +86,21 @@ impl PyramidError {
         Self::Unsupported { what, expected, found: found.to_string() }
     }
 
+    pub(crate) fn inconsistent(
+        what: &'static str,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> Self {
+        Self::Inconsistent { what, expected: expected.to_string(), found: found.to_string() }
+    }
+
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
             Self::Setting { .. } => Class::InvalidArgument,
             Self::Unsupported { .. } => Class::Unsupported,
+            Self::Inconsistent { .. } => Class::CountMismatch,
             Self::Store(error) => error.class(),
             Self::Model(error) => error.class(),
             Self::Query(error) => error.class(),

@@ -64,8 +64,17 @@ async fn begin_with(
     Ok(build)
 }
 
-/// Publishes what was made, or lets go of it.
+/// Publishes what was made, with every attribute declared, or lets go of it.
 pub(crate) async fn end<T>(
+    build: Build,
+    made: Result<(T, Root), PyramidError>,
+) -> Result<T, PyramidError> {
+    let made = made.map(|(made, root)| (made, build.declare_attributes(&root)));
+    end_exactly(build, made).await
+}
+
+/// The same with the root as it is.
+pub(crate) async fn end_exactly<T>(
     build: Build,
     made: Result<(T, Root), PyramidError>,
 ) -> Result<T, PyramidError> {

@@ -96,8 +96,9 @@ impl Taking {
         }
         let first = self.own()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
+            same("places of vertices that a level is made of", made.of.len(), places.len())?;
             for (of, place) in made.of.iter().zip(places).filter(|(of, _)| **of != NONE) {
-                parents.push(first.saturating_add((*of).into()), *place)?;
+                parents.push(first + u64::from(*of), *place)?;
             }
         }
         match &self.renamed {
@@ -125,6 +126,7 @@ impl Taking {
         let mut tell = |kind, number, chunk: u32, row: u32| {
             let own = placed.iter_mut().find(|(other, _)| *other == kind);
             let place = u64::from(chunk) << 32 | u64::from(row);
+            // A kind that was never turned to has no vertices.
             own.map_or(Ok(()), |(_, own)| own.push(number, place))
         };
         let report = self.writer.finish_placed(says, &mut tell).await?;
@@ -133,7 +135,9 @@ impl Taking {
             let mut settled = folder.sorter();
             let (parents, placed) = (parents.finish()?, placed.finish()?);
             parents.joined(&placed, |fine, coarse| settled.push(fine, coarse))?;
-            all.push((kind, settled.finish()?));
+            let settled = settled.finish()?;
+            same("vertices of a level that stand for others", parents.len(), settled.len())?;
+            all.push((kind, settled));
         }
         Ok((report, all))
     }
@@ -208,6 +212,8 @@ async fn of_kind(
             };
             let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at.saturating_add(gap)))
             else {
+                let pairs = own.as_ref().or_else(|| steps.get(at));
+                same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
                 continue;
             };
             if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
@@ -248,7 +254,8 @@ async fn family(
     let path = format!("{}/links/{word}", own.node().path());
     let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
     pairs.each(|from, to| cells.push(from, to))?;
-    cells.finish().await?;
+    let written = cells.finish().await?;
+    same("links between two levels", pairs.len(), written)?;
     let count = Some(pairs.len());
     let family = LinksFamily {
         sid_ndim: Some(to_u64(own.key_rank())),
@@ -273,6 +280,7 @@ struct Cells<'a> {
     rows: HashMap<u32, Vec<u8>, Fast>, // of the chunk, by the chunk at the other end
     waiting: Vec<(Vec<i64>, ChunkKey, Vec<u8>)>,
     held: usize,
+    written: u64, // links that have a cell
 }
 
 impl<'a> Cells<'a> {
@@ -314,6 +322,7 @@ impl<'a> Cells<'a> {
             rows,
             waiting,
             held,
+            written: 0,
         })
     }
 
@@ -333,19 +342,29 @@ impl<'a> Cells<'a> {
 
     /// Puts the cells of a chunk where their offsets say.
     fn end_chunk(&mut self) -> Result<(), PyramidError> {
-        let Some(key) = self.keys.get(place(self.chunk)).copied() else { return Ok(()) };
         let mut targets: Vec<(u32, Vec<u8>)> = self.rows.drain().collect();
+        if targets.is_empty() {
+            return Ok(()); // before the first chunk
+        }
+        let chunk = |keys: &[ChunkKey], number: u32| {
+            let what = "chunk that a link names";
+            let known = format!("less than {}", keys.len());
+            let key = keys.get(place(number)).copied();
+            key.ok_or_else(|| PyramidError::inconsistent(what, known, number))
+        };
+        let key = chunk(&self.keys, self.chunk)?;
         targets.sort_unstable_by_key(|(target, _)| *target);
         let anchor = self.anchor.of(&key)?;
         for (target, rows) in targets {
-            let Some(other) = self.others.get(place(target)) else { continue };
+            let other = chunk(&self.others, target)?;
             let apart = other.components().iter().zip(anchor.components());
-            let offset: Vec<i64> = apart.map(|(to, from)| to.saturating_sub(*from)).collect();
+            let offset: Vec<i64> = apart.map(|(to, from)| to - from).collect();
             if !self.sinks.contains_key(&offset) {
                 let sink = self.sink(&offset)?;
                 self.sinks.insert(offset.clone(), sink);
             }
-            self.held = self.held.saturating_add(rows.len());
+            self.held += rows.len();
+            self.written += to_u64(rows.len() / LINK_BYTES);
             self.waiting.push((offset, key, rows));
         }
         if self.held > HELD { self.put() } else { Ok(()) }
@@ -373,7 +392,10 @@ impl<'a> Cells<'a> {
     fn put(&mut self) -> Result<(), PyramidError> {
         let sinks = &self.sinks;
         let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
-            let Some(sink) = sinks.get(&offset) else { return Ok(()) };
+            let Some(sink) = sinks.get(&offset) else {
+                let found = format!("{offset:?}");
+                return Err(PyramidError::inconsistent("offset of links", "an open array", found));
+            };
             sink.put(&key, ragged::encode(&[&rows], ROW, COLUMNS)?.into())?;
             Ok(())
         };
@@ -381,14 +403,28 @@ impl<'a> Cells<'a> {
         std::mem::take(&mut self.waiting).into_par_iter().try_for_each(put)
     }
 
-    async fn finish(mut self) -> Result<(), PyramidError> {
+    /// Writes what is left; gives the number of links that were written.
+    async fn finish(mut self) -> Result<u64, PyramidError> {
         self.end_chunk()?;
         self.put()?;
+        let written = self.written;
         for sink in self.sinks.into_values() {
             sink.finish(|_| {}).await?;
         }
-        Ok(())
+        Ok(written)
     }
+}
+
+/// Refuses two counts of the same thing that differ.
+fn same<T: PartialEq + ToString>(
+    what: &'static str,
+    expected: T,
+    found: T,
+) -> Result<(), PyramidError> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(PyramidError::inconsistent(what, expected, found))
 }
 
 /// By how many levels links between `levels` levels go up at most, as the root says it.
@@ -396,8 +432,69 @@ pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
     if wanted.depth < 0 { -1 } else { wanted.depth.min(to_i64(to_u64(levels)).max(1)) }
 }
 
+/// Bytes of a link: two rows.
+const LINK_BYTES: usize = 16;
 /// Bytes of a number, and numbers of a row.
 const ROW: u8 = 8;
 const COLUMNS: u32 = 2;
 /// Bytes of cells that wait to be written together.
 const HELD: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::{Axis, Dtype};
+    use zvf_model::Column;
+    use zvf_store::{BuildOptions, OpenOptions};
+    use zvf_write::{Schema, WriteOptions, Writer};
+
+    use super::*;
+
+    /// Points at 1 and 15, in two chunks of 10.
+    async fn two_chunks(address: &str) -> Store {
+        let chunk = ChunkShape::new(&[10.0]).unwrap();
+        let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), chunk).unwrap();
+        let mut writer = Writer::create(address, schema, WriteOptions::default()).await.unwrap();
+        let bytes: Vec<u8> = [1.0_f64, 15.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let float = Dtype::parse("float64").unwrap();
+        let positions = Column::new(float, 1, bytes.into()).unwrap();
+        writer.push(&Batch::new(Kind::PointCloud, positions)).unwrap();
+        writer.finish().await.unwrap();
+        Store::open(address, OpenOptions::default()).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn links_to_chunks_that_are_not_there_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let store = two_chunks(&path("points")).await;
+        let level = LevelReader::open(&store, Level(0)).await.unwrap();
+        let at = |chunk: u64, row: u64| chunk << 32 | row;
+        let message = "chunk that a link names: expected less than 2, found";
+        for (name, links, wanted) in [
+            ("both there", [(at(0, 3), at(1, 4)), (at(1, 0), at(1, 9))], Ok(2)),
+            (
+                "from nowhere",
+                [(at(0, 0), at(0, 0)), (at(7, 0), at(0, 0))],
+                Err(format!("{message} 7")),
+            ),
+            (
+                "to nowhere",
+                [(at(0, 0), at(2, 0)), (at(1, 0), at(0, 0))],
+                Err(format!("{message} 2")),
+            ),
+        ] {
+            let build = Build::begin(&path(name), BuildOptions::default()).await.unwrap();
+            let mut cells =
+                Cells::new(&build, &store, (&level, &level), 1, "0/links/+1").await.unwrap();
+            let pushed = links.iter().try_for_each(|(from, to)| cells.push(*from, *to));
+            let found = match pushed {
+                Ok(()) => cells.finish().await,
+                Err(error) => Err(error),
+            };
+            let told = |error: PyramidError| {
+                error.to_string().trim_end_matches("; nothing was changed").to_owned()
+            };
+            assert_eq!(found.map_err(told), wanted, "{name}");
+        }
+    }
+}

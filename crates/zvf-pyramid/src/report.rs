@@ -6,6 +6,72 @@ use zvf_model::Kind;
 
 use crate::ladder::Size;
 
+/// What a build has to say while it goes on.
+///
+/// ```
+/// use zvf_pyramid::{LevelReport, PyramidEvent};
+///
+/// let report = LevelReport { level: 1, vertices: 12, ..LevelReport::default() };
+/// assert_eq!(PyramidEvent::Level(&report).to_string(), "level 1: 12 vertices");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PyramidEvent<'a> {
+    /// A level is made.
+    Level(&'a LevelReport),
+    /// Something that the levels alone do not show.
+    Notice(PyramidNotice),
+}
+
+impl fmt::Display for PyramidEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Level(report) => report.fmt(f),
+            Self::Notice(notice) => notice.fmt(f),
+        }
+    }
+}
+
+/// Something that a build did and that its levels do not show.
+///
+/// ```
+/// let notice = zvf_pyramid::PyramidNotice::NothingShrinks { level: 2, vertices: 5 };
+/// assert!(notice.to_string().starts_with("level 2 would be the same as level 1"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PyramidNotice {
+    /// What a killed build had saved of a level was damaged; the level was made again.
+    Discarded {
+        /// The level.
+        level: u32,
+    },
+    /// A level came out as large as the one below: neither it nor coarser ones are kept.
+    NothingShrinks {
+        /// The level.
+        level: u32,
+        /// The vertices of both.
+        vertices: u64,
+    },
+}
+
+impl fmt::Display for PyramidNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Discarded { level } => write!(
+                f,
+                "what a killed run had saved of level {level} was damaged: it was removed, and the level made again"
+            ),
+            Self::NothingShrinks { level, vertices } => write!(
+                f,
+                "level {level} would be the same as level {}, with {vertices} vertices: no more levels are built; \
+                 a larger size, a smaller share to keep or fewer objects make coarser ones",
+                level.saturating_sub(1) // there is no level 0 that is like the one below
+            ),
+        }
+    }
+}
+
 /// One level that was built.
 ///
 /// ```

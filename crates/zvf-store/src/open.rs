@@ -508,19 +508,18 @@ impl Store {
 
     async fn revalidate_once(&self) -> Result<Option<Self>, StoreError> {
         let (shared, options) = (&self.shared, self.options.clone());
-        let source = match &shared.source {
-            Source::Pack(pack) => match pack.reopen(&options).await? {
+        let source = if let Source::Pack(pack) = &shared.source {
+            match pack.reopen(&options).await? {
                 None => return Ok(None),
                 Some(pack) => Source::Pack(pack),
-            },
-            source => {
-                let replaced = source.is_replaced();
-                let source = source.reopen()?;
-                if !replaced && shared.docs.unchanged(&source).await? {
-                    return Ok(None);
-                }
-                source
             }
+        } else {
+            let replaced = shared.source.is_replaced();
+            let source = shared.source.reopen()?;
+            if !replaced && shared.docs.unchanged(&source).await? {
+                return Ok(None);
+            }
+            source
         };
         Self::begin(source, shared.budget.clone(), options).await.map(Some)
     }

@@ -82,18 +82,45 @@ impl ChunkTable {
         Some([low, high])
     }
 
+    /// The shard, halved until the cells of each take no more than `most` together; none where not even two
+    /// cells do. Clusters put most rows in few shards, whatever the mean is.
+    pub(crate) fn fitting_shard(
+        &self,
+        origin: &[i64],
+        mut shard: Vec<u64>,
+        bytes: impl Fn(u32) -> u64,
+        most: u64,
+    ) -> Option<Vec<u64>> {
+        loop {
+            let mut held: HashMap<Vec<u64>, (u64, u64)> = HashMap::new();
+            for number in 0..to_u32(self.len()) {
+                let (cells, sum) = held.entry(self.shard_of(number, origin, &shard)).or_default();
+                *cells += 1;
+                *sum = sum.saturating_add(bytes(number)); // too much is too much
+            }
+            // One cell alone waits for nothing.
+            if held.values().all(|(cells, sum)| *cells < 2 || *sum <= most) {
+                return shard.iter().any(|side| *side > 1).then_some(shard);
+            }
+            let longest = shard.iter_mut().max().filter(|side| **side > 1)?;
+            *longest = longest.div_ceil(2);
+        }
+    }
+
+    /// The shard that a chunk lies in: on each axis, counted from `origin`.
+    fn shard_of(&self, number: u32, origin: &[i64], shard: &[u64]) -> Vec<u64> {
+        let axes = self.components(number).iter().zip(origin).zip(shard);
+        let axes = axes.map(|((at, from), cells)| {
+            at.saturating_sub(*from).cast_unsigned().checked_div(*cells).unwrap_or(0)
+        });
+        axes.collect()
+    }
+
     /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
         let mut chunks: Vec<u32> = (0..to_u32(self.len())).collect();
-        let shard_of = |number: u32| {
-            let axes = self.components(number).iter().zip(origin);
-            let axes = axes.zip(shard.unwrap_or(&[]));
-            axes.map(|((at, from), cells)| {
-                at.saturating_sub(*from).cast_unsigned().checked_div(*cells).unwrap_or(0)
-            })
-            .collect::<Vec<_>>()
-        };
+        let shard_of = |number: u32| self.shard_of(number, origin, shard.unwrap_or(&[]));
         chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
         let ranks = inverse(&chunks);
         if shard.is_none() {
@@ -186,6 +213,29 @@ impl Hasher for Multiply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shards_have_fewer_cells_where_rows_lie_close() {
+        let mut table = ChunkTable::new(2);
+        let keys = [[0, 0], [0, 1], [1, 0], [5, 5], [9, 9]];
+        let bytes = [90, 10, 10, 10, 10];
+        for key in keys {
+            table.number(&key).unwrap();
+        }
+        for (shard, most, fits) in [
+            (vec![4, 4], 110, Some(vec![4, 4])),
+            (vec![4, 4], 109, Some(vec![2, 1])), // 4 x 2 and 2 x 2 hold the first three
+            (vec![2, 2], 100, Some(vec![2, 1])),
+            (vec![2, 2], 99, None),
+            (vec![8, 8], 110, Some(vec![8, 4])),
+            (vec![1, 1], 110, None),
+            (vec![4, 4], 0, None),
+        ] {
+            let bytes = |number: u32| bytes[number as usize];
+            let found = table.fitting_shard(&[0, 0], shard.clone(), bytes, most);
+            assert_eq!(found, fits, "{shard:?} {most}");
+        }
+    }
 
     #[test]
     fn chunks_are_written_shard_by_shard_and_ranked_numerically() {

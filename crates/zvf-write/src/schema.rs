@@ -44,6 +44,7 @@ pub struct Schema {
     pub(crate) codecs: Codecs,
     pub(crate) index_codecs: Option<Codecs>, // of what is not of vertices, where that differs
     pub(crate) shard: Option<Vec<u64>>,      // cells on each axis of a key, none 0
+    pub(crate) shard_bytes: Option<u64>,     // that the cells of a shard may take together
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
@@ -79,6 +80,7 @@ impl Schema {
             codecs: Codecs::default(),
             index_codecs: None,
             shard: None,
+            shard_bytes: None,
             crs: None,
             user_metadata: Object::new(),
             specs: AttributeSpecs::default(),
@@ -211,6 +213,15 @@ impl Schema {
             return Err(WriteError::setting("shard", "at least 1 cell on each axis", 0));
         }
         Ok(Self { shard: Some(cells.to_vec()), ..self })
+    }
+
+    /// Shards of fewer cells where those of one would take more than `bytes` while they are written: cells wait
+    /// in memory until their shard is whole.
+    ///
+    /// Whoever builds one store in several processes gives all of them the same number.
+    #[must_use]
+    pub fn with_shard_bytes(self, bytes: u64) -> Self {
+        Self { shard_bytes: Some(bytes), ..self }
     }
 
     /// The same with a coordinate reference system, kept as it is.

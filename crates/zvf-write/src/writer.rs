@@ -59,6 +59,7 @@ pub struct Writer {
     shapes: Option<ShapeTable>,
     headers: Vec<(String, Object)>,
     name: String,
+    compat: bool, // the root is what the reference writes
 }
 
 impl Writer {
@@ -94,8 +95,8 @@ impl Writer {
     fn over(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
         let folder = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned());
-        let kinds = Kinds::new(&schema, options);
-        Self { build, kinds, shapes: None, headers: Vec::new(), name }
+        let (kinds, compat) = (Kinds::new(&schema, options), options.compat);
+        Self { build, kinds, shapes: None, headers: Vec::new(), name, compat }
     }
 
     /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the
@@ -231,7 +232,7 @@ impl Writer {
     /// When an element names a vertex that never came, an object of a skeleton has several roots, an id is
     /// that of objects of two kinds, or the store cannot be written. Then there is no store.
     pub async fn finish(self) -> Result<Report, WriteError> {
-        let Self { build, kinds, shapes, headers, name } = self;
+        let Self { build, kinds, shapes, headers, name, compat } = self;
         let outcome = kinds.finish(&build, 0, |_, _| {}, |_, _, _, _| Ok(())).await?;
         if let Some(shapes) = shapes {
             shapes.write(&build).await?;
@@ -239,7 +240,10 @@ impl Writer {
         for (format, header) in headers {
             build.group(&format!("headers/{format}"), &GroupDoc::new(header)).await?;
         }
-        let root = root(&outcome, &name);
+        let mut root = root(&outcome, &name);
+        if !compat {
+            root = build.declare_attributes(&root);
+        }
         build.publish(&root).await?;
         Ok(outcome.report)
     }

@@ -118,6 +118,23 @@ impl Error {
         Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())
     }
 
+    /// Two files of one input whose columns are not the same.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn other_columns(expected: &str, found: &str) -> Self {
+        let class = Class::InvalidArgument;
+        let text = format!("{class}, the input: expected {expected}, found {found}");
+        let mut error = Self::new(class, "convert", text);
+        error.0.hint = Some("state the types of columns that were guessed".into());
+        error
+    }
+
+    /// The same fault, with the file that it is in.
+    #[cfg(all(feature = "convert", feature = "write"))]
+    pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
+        self.0.text = format!("{}: {}", file.display(), self.0.text);
+        self
+    }
+
     /// A vertex that lies nowhere.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn not_finite(vertex: u64, found: &str) -> Self {

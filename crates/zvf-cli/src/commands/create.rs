@@ -13,6 +13,7 @@ use zvf::create::{Layout, Layouts, Stage};
 use zvf::write::Report;
 
 use crate::commands::how::How;
+use crate::commands::inputs::Inputs;
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
@@ -30,7 +31,8 @@ use crate::table;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
-    /// The files to read.
+    /// The files to read; - is standard input, whose --format has to be named where its first bytes do not
+    /// tell it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The store to make: a folder that is not there, or a URL.
@@ -61,7 +63,8 @@ impl Create {
             let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let layouts = Layouts::of(&self.files, &recipe, progress);
+        let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
+        let layouts = Layouts::of(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
@@ -95,11 +98,27 @@ fn print(
         writeln!(out, "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
         session.tell(out, left_out.map(|what| format!("not read: {what}")))?;
+        let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
+        session.tell(out, axes.filter_map(unvalidated))?;
         session.tell(out, [format!("look into it with: zvf info {store}")])?;
     } else {
         writeln!(out, "{layouts}")?;
     }
     Ok(Outcome::Clean)
+}
+
+/// What the reference says of a store with these axes when it is asked to validate it, although it reads it:
+/// it wants two axes of space, and time before space.
+fn unvalidated(axes: &[String]) -> Option<String> {
+    let timed = axes.iter().any(|axis| axis == "t");
+    let of_space = axes.iter().filter(|axis| *axis != "t").count();
+    (timed || of_space < 2).then(|| {
+        format!(
+            "zarr-vectors reads stores with the axes {}, but does not validate them: it wants two axes of \
+             space or more, and time before them",
+            axes.join(", ")
+        )
+    })
 }
 
 pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {

@@ -20,6 +20,8 @@ pub(crate) mod how;
 pub(crate) mod info;
 #[cfg(feature = "write")]
 pub(crate) mod ingest;
+#[cfg(feature = "write")]
+pub(crate) mod inputs;
 pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;

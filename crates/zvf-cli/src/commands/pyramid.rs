@@ -12,8 +12,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Ladder, LevelReport, Method, OfKind, Options, Reference, RowsHook, Rule, Step, Strategy, build,
-    build_reference,
+    Ladder, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, RowsHook, Rule, Step,
+    Strategy, build_reference, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -171,12 +171,16 @@ impl Pyramid {
         let below = Arc::new(Mutex::new((1, vertices))); // the level being made, vertices of the one below
         let options =
             Options { on_rows: Some(self.on_rows(&progress, &below)), ..self.options(session) };
-        let told = |report: &LevelReport| {
-            let mut below = below.lock().unwrap_or_else(PoisonError::into_inner);
-            *below = (report.level + 1, report.vertices);
+        let mut notices = Vec::new();
+        let on_event = |event: PyramidEvent<'_>| match event {
+            PyramidEvent::Level(report) => {
+                let mut below = below.lock().unwrap_or_else(PoisonError::into_inner);
+                *below = (report.level + 1, report.vertices);
+            }
+            event => notices.push(event.to_string()),
         };
         let built = if self.reference.is_empty() {
-            build(address, &options, &how, told).await
+            build_with_notices(address, &options, &how, on_event).await
         } else {
             build_reference(address, &self.as_reference(), &how).await
         };
@@ -187,7 +191,12 @@ impl Pyramid {
         let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
-            let built = json!({ "store": address, "additive": additive, "levels": levels });
+            let built = json!({
+                "store": address,
+                "additive": additive,
+                "levels": levels,
+                "notices": notices,
+            });
             table::json(&built, out)?;
         } else {
             for (at, report) in built.iter().enumerate() {
@@ -201,12 +210,13 @@ impl Pyramid {
                 )?;
             }
             match self.levels {
-                _ if !built.is_empty() => {}
+                _ if !built.is_empty() || !notices.is_empty() => {}
                 Some(_) => writeln!(out, "no levels but the first")?,
                 None => {
                     writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
                 }
             }
+            session.tell(out, notices)?;
         }
         Ok(Outcome::Clean)
     }

@@ -2,9 +2,12 @@
 //!
 //! As RFC 4180 has it: a value may stand in quotes, a quote in it is doubled, and a line may break in it.
 //! Lines without anything are skipped. Types that are not stated are told from a sample, the start of
-//! the file: whole numbers are `int64`, other numbers `float64`, `true` and `false` are `bool`, all else
-//! is text as long as the longest. An empty value is not a number where a float is wanted, and an error
-//! where a whole number is.
+//! the file: whole numbers are `int64`, or `uint64` where they are too large for that, other numbers
+//! `float64`, `true` and `false` are `bool`, all else is text as long as the longest.
+//!
+//! An empty value is a missing one, and so is `NA` and the like where all others are numbers: not a number
+//! in a column of floats. Whole numbers with missing values beside them are floats as long as these hold
+//! them exactly; one that they do not hold is refused, not rounded, unless the type is stated.
 
 use std::collections::VecDeque;
 
@@ -43,21 +46,48 @@ pub(super) fn open(
     let stated = |name: &String| {
         options.columns.types.iter().find(|(of, _)| of == name).map(|(_, dtype)| *dtype)
     };
-    let dtype_of =
-        |at: usize| names.get(at).and_then(stated).unwrap_or_else(|| inferred(&sample, at));
+    let (mut types, mut left_out) = (Vec::new(), Vec::new());
+    for at in &roles.fields {
+        let name = names.get(*at).map_or("", String::as_str);
+        let told = match names.get(*at).and_then(stated) {
+            Some(dtype) => Told { dtype, exact: false, missing: Vec::new() },
+            None => inferred(&sample, *at),
+        };
+        if !told.missing.is_empty() {
+            left_out.push(format!(
+                "{} in column {name:?}: taken for missing values (a type stated for it, such as \
+                 {name}=<U16, keeps them as text)",
+                told.missing.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        types.push(told);
+    }
     let positions = Values::new(options.positions.unwrap_or(FLOAT64), wide(roles.positions.len()));
-    let fields = roles
-        .fields
-        .iter()
-        .map(|at| NamedValues::new(names.get(*at).map_or("", String::as_str), dtype_of(*at), 1));
+    let fields = roles.fields.iter().zip(&types).map(|(at, told)| {
+        NamedValues::new(names.get(*at).map_or("", String::as_str), told.dtype, 1)
+    });
     let owned = roles.object.is_some() || kind.is_chain();
     let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
     let axes = roles.positions.iter().filter_map(|at| names.get(*at).cloned()).collect();
-    let header = vertices.header(axes)?;
+    let mut header = vertices.header(axes)?;
+    header.left_out.extend(left_out);
+    let exact_positions = options.positions.is_none();
+    let exact = types.iter().map(|told| told.exact).collect();
     let batch_rows = options.batch_rows.max(1);
     Ok(Reader::new(
         header,
-        Table { records, sample, whole, names, roles, vertices, batch_rows, parts: (None, 0) },
+        Table {
+            records,
+            sample,
+            whole,
+            names,
+            roles,
+            vertices,
+            exact_positions,
+            exact,
+            batch_rows,
+            parts: (None, 0),
+        },
     ))
 }
 
@@ -235,17 +265,55 @@ fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), 
     Ok((sample, false))
 }
 
+/// What is known of the type of a column.
+struct Told {
+    dtype: Dtype,
+    exact: bool,          // whole numbers must not be rounded
+    missing: Vec<String>, // what stands for missing values, beside nothing at all
+}
+
 /// The type that all values of a column in the sample have.
-fn inferred(sample: &VecDeque<Record>, at: usize) -> Dtype {
+fn inferred(sample: &VecDeque<Record>, at: usize) -> Told {
+    let exactly = |dtype| Told { dtype, exact: true, missing: Vec::new() };
     let filled =
         || sample.iter().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
     let blank = filled().count() < sample.len();
     if !blank && filled().all(|text| text.trim().parse::<i64>().is_ok()) {
-        return Dtype::INT64;
+        return exactly(Dtype::INT64);
     }
-    if filled().all(|text| float(text.trim()).is_some()) {
-        return FLOAT64;
+    if !blank && filled().all(|text| text.trim().parse::<u64>().is_ok()) {
+        return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
     }
+    let (numbers, others): (Vec<&str>, Vec<&str>) =
+        filled().map(str::trim).partition(|text| float(text).is_some());
+    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text)) {
+        let mut missing: Vec<String> = others.into_iter().map(str::to_owned).collect();
+        missing.sort();
+        missing.dedup();
+        return Told { missing, ..exactly(FLOAT64) };
+    }
+    exactly(named_or_text(filled, blank))
+}
+
+/// Whether this is how programs write that a number is missing.
+fn is_missing(text: &str) -> bool {
+    MISSING.iter().any(|known| text.eq_ignore_ascii_case(known))
+}
+
+/// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
+fn is_held(text: &str) -> bool {
+    match text.parse::<i128>() {
+        #[expect(clippy::as_conversions, reason = "whether it is rounded is what is asked")]
+        Ok(n) => n as f64 as i128 == n,
+        Err(_) => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit())
+        }
+    }
+}
+
+/// The type of a column that is no number.
+fn named_or_text<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: bool) -> Dtype {
     if !blank
         && filled()
             .all(|text| ["true", "false"].contains(&text.trim().to_ascii_lowercase().as_str()))
@@ -265,6 +333,8 @@ struct Table {
     names: Vec<String>,
     roles: Roles,
     vertices: Vertices,
+    exact_positions: bool, // whole numbers among them must not be rounded
+    exact: Vec<bool>,      // the same of each field
     batch_rows: usize,
     parts: (Option<String>, i64), // what stood in the column of parts, and which one it was
 }
@@ -299,16 +369,26 @@ impl Table {
                 .into());
         }
         for at in &self.roles.positions {
+            if self.exact_positions && !is_held(record.value(*at).trim()) {
+                return Err(self.rounded(record, *at).into());
+            }
             if !self.vertices.positions.push_text(record.value(*at).trim()) {
                 let dtype = self.vertices.positions.dtype();
                 return Err(self.no_value(record, *at, dtype, false).into());
             }
         }
-        for (at, field) in self.roles.fields.iter().zip(&mut self.vertices.fields) {
+        let exact = self.exact.iter();
+        for ((at, field), exact) in
+            self.roles.fields.iter().zip(&mut self.vertices.fields).zip(exact)
+        {
             let dtype = field.values.dtype();
             let text = record.value(*at);
             let text = if dtype.kind == DtypeKind::Text { text } else { text.trim() };
-            let blank = text.is_empty() && dtype.kind == DtypeKind::Float;
+            let is_float = dtype.kind == DtypeKind::Float;
+            if *exact && is_float && !is_held(text) {
+                return Err(self.rounded(record, *at).into());
+            }
+            let blank = is_float && (text.is_empty() || is_missing(text));
             if !field.values.push_text(if blank { "nan" } else { text }) {
                 return Err(self.no_value(record, *at, dtype, !self.whole).into());
             }
@@ -343,6 +423,19 @@ impl Table {
         self.parts.1
     }
 
+    /// A whole number that a float would not hold.
+    fn rounded(&self, record: &Record, at: usize) -> BadInput {
+        let column = self.names.get(at).cloned().unwrap_or_default();
+        let place = Place::Column { line: record.line, column };
+        let expected = "a whole number that float64 holds exactly";
+        let found: String = record.value(at).trim().chars().take(SHOWN).collect();
+        let bad = self.records.lines.bytes().bad(Class::Encoding, place, expected, found);
+        bad.with_hint(
+            "the column has missing values or fractions: state its type, float64 to have it rounded, \
+             int64 where none is missing, or text",
+        )
+    }
+
     fn no_value(&self, record: &Record, at: usize, dtype: Dtype, told: bool) -> BadInput {
         let column = self.names.get(at).cloned().unwrap_or_default();
         let place = Place::Column { line: record.line, column };
@@ -367,6 +460,8 @@ fn wide(n: usize) -> u32 {
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Bytes of the sample that types are told from.
 const SAMPLE: u64 = 8 << 20;
+/// What stands for a missing number, in any case of letters.
+const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a wrong value that a message shows.
 const SHOWN: usize = 40;
 /// Names that a message shows.

@@ -6,23 +6,25 @@ use super::input::Bytes;
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// Lines, from 1. A line ends with a line feed, a carriage return before it is not part of it.
+/// Lines, from 1. A line ends with a line feed, a carriage return before it is not part of it. Where the first
+/// line ends with a lone carriage return, as old programs write it, all lines do.
 pub(super) struct Lines {
     bytes: Bytes,
     lenient: bool, // other bytes than UTF-8 are in comments
     text: String,
     line: Vec<u8>,
     number: u64,
+    end: Option<u8>, // what lines end with, once that is known
 }
 
 impl Lines {
     pub(super) const fn new(bytes: Bytes) -> Self {
-        Self { bytes, lenient: false, text: String::new(), line: Vec::new(), number: 0 }
+        Self { bytes, lenient: false, text: String::new(), line: Vec::new(), number: 0, end: None }
     }
 
     /// The same of a format in which only comments are for people: what is not UTF-8 is replaced.
     pub(super) const fn lenient(bytes: Bytes) -> Self {
-        Self { bytes, lenient: true, text: String::new(), line: Vec::new(), number: 0 }
+        Self { bytes, lenient: true, text: String::new(), line: Vec::new(), number: 0, end: None }
     }
 
     /// The next line, or nothing at the end.
@@ -36,7 +38,28 @@ impl Lines {
                 break;
             }
             any = true;
-            let end = shown.iter().position(|byte| *byte == b'\n');
+            let mark = match self.end {
+                Some(mark) => mark,
+                None => {
+                    // A carriage return is the end of a line by itself when no line feed follows; where the
+                    // last byte shown is one, what follows is not known yet.
+                    let first = shown.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+                    let after = first.and_then(|at| shown.get(at..at.saturating_add(2)));
+                    let before = self.line.last() == Some(&b'\r') && !shown.starts_with(b"\n");
+                    let lone = before || matches!(after, Some([b'\r', next]) if *next != b'\n');
+                    let mark = if lone { b'\r' } else { b'\n' };
+                    if before {
+                        self.line.pop();
+                        self.end = Some(mark);
+                        break;
+                    }
+                    if lone || shown.contains(&b'\n') {
+                        self.end = Some(mark);
+                    }
+                    mark
+                }
+            };
+            let end = shown.iter().position(|byte| *byte == mark);
             let piece = shown.get(..end.unwrap_or(shown.len())).unwrap_or(shown);
             self.line.extend_from_slice(piece);
             let taken = piece.len().saturating_add(usize::from(end.is_some()));

@@ -181,7 +181,7 @@ fn a_magic_in_the_other_byte_order_has_a_hint() {
         ("4746565b", None),
         ("00000000", None),
     ] {
-        let blob = hex(&format!("{magic} 0100 0000 00000000 00000000"));
+        let blob = hex(&[magic, " 0100 0000 00000000 00000000"].concat());
         let error = FragmentIndex::parse(&blob).unwrap_err();
         assert_eq!((error.class, error.hint()), (Class::BadMagic, hint), "{magic}");
     }

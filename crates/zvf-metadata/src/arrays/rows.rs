@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::dtype::Dtype;
+use super::super::dtype::{Dtype, DtypeKind};
 use super::super::error::MetadataError;
 use super::super::fields::{Put, count, counts, flag, text};
 use super::{Object, dtype, tagged};
@@ -92,13 +92,17 @@ impl Rows {
         })
     }
 
-    /// The element type.
+    /// The element type, as values are handed out: padded bytes (`|S8`) are text of as many characters.
     ///
     /// # Errors
     ///
     /// When it is missing, or the text names no element type.
     pub fn dtype(&self) -> Result<Dtype, MetadataError> {
-        dtype(self.dtype.as_deref(), None)
+        let bytes = self.dtype.as_deref().and_then(|text| text.strip_prefix("|S"));
+        match bytes.and_then(|bytes| bytes.parse().ok()).and_then(|n: u64| n.checked_mul(4)) {
+            Some(size @ 1..) => Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false }),
+            _ => dtype(self.dtype.as_deref(), None),
+        }
     }
 
     /// How a row says that its object has no value.

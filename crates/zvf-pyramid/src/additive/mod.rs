@@ -26,12 +26,12 @@ use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::aside::Aside;
+use crate::aside::{Aside, Taken};
 use crate::build::{Names, stored};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
 use crate::num::to_usize;
-use crate::report::LevelReport;
+use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
 use crate::{Method, Options, PyramidError, levels};
@@ -89,7 +89,7 @@ pub(crate) async fn build(
     (address, store): (&str, &Store),
     ladder: &KindLadder,
     (how, aside): (&BuildOptions, Option<&Aside>),
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
     let full = LevelReader::chain(store, Level(0)).await?;
     whole::check(&full, ladder.kind).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn build(
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, ladder.options().opening()).await?;
-    let made = all(&store, (&build, aside), (ladder, &steps, &shares), told).await;
+    let made = all(&store, (&build, aside), (ladder, &steps, &shares), on_event).await;
     levels::end(build, made).await.map(Some)
 }
 
@@ -110,19 +110,19 @@ pub(crate) async fn alone(
     store: &Store,
     how: (&Build, Option<&Aside>),
     ladder: &KindLadder,
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let full = LevelReader::chain(store, Level(0)).await?;
     whole::check(&full, ladder.kind).await?;
     let shares = Shares::all(&full, ladder.kind).await?;
-    all(store, how, (ladder, &[ladder.first()], &shares), told).await
+    all(store, how, (ladder, &[ladder.first()], &shares), on_event).await
 }
 
 async fn all(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
     (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
-    told: &mut impl FnMut(&LevelReport),
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, Level(0)).await?;
@@ -159,11 +159,14 @@ async fn all(
         };
         let taken = match aside {
             Some(aside) => aside.take(build, step.level, (&[ladder.kind], false)).await?,
-            None => None,
+            None => Taken::Nothing,
         };
+        if matches!(taken, Taken::Discarded) {
+            on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level: step.level }));
+        }
         let (mut report, documents) = match taken {
-            Some(made) => (made.report, made.documents),
-            None => {
+            Taken::Level(made) => (made.report, made.documents),
+            Taken::Nothing | Taken::Discarded => {
                 let made = own.write().await?;
                 if let Some(aside) = aside {
                     aside.put(build, &made.0, &[]).await?;
@@ -177,7 +180,7 @@ async fn all(
         documents.iter().for_each(|document| root.announce_level(document));
         let preview = build.preview(&root.clone().finish()).await?;
         report.bytes = stored(&preview, &step.level.to_string()).await?;
-        told(&report);
+        on_event(PyramidEvent::Level(&report));
         counted.0 = counted.0.saturating_add(report.vertices);
         counted.1 = counted.1.saturating_add(report.elements);
         reports.push(report);

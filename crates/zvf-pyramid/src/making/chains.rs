@@ -57,7 +57,7 @@ impl Making<'_> {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
             let batch = reader.run(&self.asking(Query::objects(ids), objects)).await?.batch;
             let (batch, places) = without_places(batch)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], false)?;
+            let made = self.shaped(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);
             elements = elements.saturating_add(made.elements());
             taking.take(&made, &places)?;

@@ -25,6 +25,7 @@ use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
 use crate::num::{to_i64, to_u64};
+use crate::offload::offload;
 use crate::report::LevelReport;
 use crate::shape::{Made, Rules, collapse, contract, tree};
 use crate::{Method, PyramidError};
@@ -44,6 +45,7 @@ pub(crate) struct Making<'a> {
 }
 
 /// A level that was made.
+#[derive(Debug)]
 pub(crate) struct MadeLevel {
     pub(crate) report: LevelReport,
     /// What it says of itself, kind by kind.
@@ -197,7 +199,9 @@ impl Making<'_> {
                 schema = schema.with_index_codecs(Codecs::zstd(1));
             }
             if doc.sharding().is_some() {
-                schema = schema.sharded(&doc.chunk_shape)?;
+                // A chunk of this level may hold much more than one of level 0.
+                let most = self.ladder.options().memory / 8;
+                schema = schema.sharded(&doc.chunk_shape)?.with_shard_bytes(most);
             }
         }
         self.meaning(schema, linked).await
@@ -239,7 +243,12 @@ impl Making<'_> {
     }
 
     /// A coarser batch, in which the rows that are `fixed` are what they were.
-    fn shaped(&self, batch: Batch, fixed: &[bool], directed: bool) -> Result<Made, PyramidError> {
+    async fn shaped(
+        &self,
+        batch: Batch,
+        fixed: &[bool],
+        directed: bool,
+    ) -> Result<Made, PyramidError> {
         let size = self.step.size.unwrap_or(0.0);
         match self.step.method {
             Method::Cluster => contract::contracted(&batch, size, directed, fixed, &self.rules),
@@ -248,7 +257,10 @@ impl Making<'_> {
                 tree::thinned(&batch, size, prune, &self.rules)
             }
             Method::Collapse => {
-                collapse::collapsed(&batch, self.step.keep.unwrap_or(1.0), fixed, &self.rules)
+                // It takes many seconds: polling must not.
+                let (fixed, rules) = (fixed.to_vec(), self.rules.clone());
+                let keep = self.step.keep.unwrap_or(1.0);
+                offload(move |stop| collapse::collapsed(&batch, keep, &fixed, &rules, stop)).await
             }
             Method::Subset | Method::Decimate | Method::Keep => Ok(Made::same(batch)),
         }

@@ -30,7 +30,7 @@ impl Making<'_> {
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
             let (batch, places) = without_places(kept_of(&batch, objects)?)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], directed)?;
+            let made = self.shaped(self.plain_links(batch)?, &[], directed).await?;
             taking.take(&made, &places)?;
             return Ok((made.error, made.elements()));
         }
@@ -42,7 +42,7 @@ impl Making<'_> {
             let (batch, places) = without_places(kept_of(&batch, objects)?)?;
             let owners = blocks.owners(&places);
             let fixed = blocks::fixed(&batch, &owners, number);
-            let made = self.shaped(batch, &fixed, directed)?;
+            let made = self.shaped(batch, &fixed, directed).await?;
             error = error.max(made.error);
             let own = sewing.take(made, (&places, &owners, &fixed), number, taking)?;
             elements = elements.saturating_add(own);

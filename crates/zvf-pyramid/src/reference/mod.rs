@@ -111,7 +111,7 @@ pub async fn build_reference(
     }
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
-    levels::end(build, made).await
+    levels::end_exactly(build, made).await
 }
 
 async fn write_levels(

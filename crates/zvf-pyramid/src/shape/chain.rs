@@ -57,15 +57,14 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, 
     }
     let positions = gathered(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
-    let made = merged(&without_owners(batch), &clusters, positions, rules, false)?;
+    let made = merged(&without_owners(batch)?, &clusters, positions, rules, false)?;
     Ok(Made { batch: made.with_parts(Parts::new(offsets, objects)?)?, of, error })
 }
 
 /// Parts say whose vertices they are.
-fn without_owners(batch: &Batch) -> Batch {
-    let fields = batch.fields().iter().cloned();
+fn without_owners(batch: &Batch) -> Result<Batch, PyramidError> {
     let plain = Batch::new(batch.kind(), batch.positions().clone());
-    fields.fold(plain, |plain, field| plain.clone().with_field(field).unwrap_or(plain))
+    Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
 }
 
 /// The rows that stay of a chain, so that no other one lies farther than `tolerance` from the segment in

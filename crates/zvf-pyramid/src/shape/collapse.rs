@@ -23,13 +23,16 @@ use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
 use crate::num::{place, to_f64, to_u32, to_u64, to_usize, whole};
+use crate::offload::Stop;
 
-/// The mesh with about `keep` of its faces; vertices that are `fixed` stay.
+/// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
+/// stopped is of no use to anybody.
 pub(crate) fn collapsed(
     batch: &Batch,
     keep: f64,
     fixed: &[bool],
     rules: &Rules,
+    stop: &Stop,
 ) -> Result<Made, PyramidError> {
     let axes = place(batch.positions().width());
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
@@ -41,7 +44,7 @@ pub(crate) fn collapsed(
     let before = mesh.at.clone();
     let faces = mesh.faces.clone();
     let target = to_usize(whole(to_f64(to_u64(faces.len())) * keep));
-    mesh.reduce(target);
+    mesh.reduce(target, stop);
 
     let heads: Vec<u32> =
         (0..to_u32(batch.len())).filter(|row| mesh.into.get(place(*row)) == Some(row)).collect();
@@ -57,7 +60,7 @@ pub(crate) fn collapsed(
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(mesh.middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
     let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
-    let error = mesh.error(&before, &faces) + rounding(&at, &floats(&positions), axes);
+    let error = mesh.error(&before, &faces, stop) + rounding(&at, &floats(&positions), axes);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let mut made = merged(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
@@ -260,9 +263,9 @@ impl Mesh {
         }
     }
 
-    fn reduce(&mut self, target: usize) {
+    fn reduce(&mut self, target: usize, stop: &Stop) {
         let mut left = self.faces.len();
-        while left > target {
+        while left > target && !stop.is_set() {
             let Some(Reverse((_, a, b, first, second))) = self.heap.pop() else { break };
             let is = |vertex, stamp| self.stamps.get(place(vertex)) == Some(&stamp);
             if !is(a, first) || !is(b, second) {
@@ -412,7 +415,7 @@ impl Mesh {
     }
 
     /// How far the surface that was and that which is may lie from each other.
-    fn error(&self, before: &[[f64; 3]], faces: &[[u32; 3]]) -> f64 {
+    fn error(&self, before: &[[f64; 3]], faces: &[[u32; 3]], stop: &Stop) -> f64 {
         let corner = |v: u32| before.get(place(v)).copied().unwrap_or([0.0; 3]);
         let there = |at: usize| self.alive.get(at) == Some(&true);
         // What is as it was is as near as can be.
@@ -430,7 +433,7 @@ impl Mesh {
         let all: Vec<Triangle> = faces.iter().map(|face| face.map(corner)).collect();
         let made = self.faces.iter().enumerate().filter(|(at, _)| there(*at) && !same(*at));
         let made: Vec<Triangle> = made.map(|(_, face)| face.map(|v| self.point(v))).collect();
-        farthest(&fine, &coarse).max(farthest(&made, &all))
+        farthest(&fine, &coarse, stop).max(farthest(&made, &all, stop))
     }
 }
 

@@ -8,10 +8,12 @@ use rayon::prelude::*;
 use super::closer;
 use super::plate::{Face, Plate, Triangle, bounds, middle};
 use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
+use crate::offload::Stop;
 
 /// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
-/// where a corner is nowhere or so far off that its distance is no number.
-pub(super) fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
+/// where a corner is nowhere or so far off that its distance is no number. Once it is stopped it looks at
+/// nothing more.
+pub(super) fn farthest(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
     if from.is_empty() || to.is_empty() {
         return 0.0;
     }
@@ -31,6 +33,7 @@ pub(super) fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
             .par_iter()
             .skip(round)
             .step_by(ROUNDS)
+            .filter(|_| !stop.is_set())
             .map(|one| closer::most(&surface, one, floor));
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let found = some.reduce(|| (0.0, 0.0), larger);
@@ -233,6 +236,10 @@ const MANY: u64 = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
+        super::farthest(from, to, &Stop::default())
+    }
 
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::FutureExt as _;
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{LevelReport, Options};
+use zvf_pyramid::{LevelReport, Options, PyramidEvent, PyramidNotice};
 
 use crate::made::{quick, store, walks, with_objects};
 
@@ -136,6 +136,98 @@ async fn only_what_the_same_recipe_made_is_taken_over() {
     mark(1);
     fs::remove_file(aside(&address).join("2.json")).unwrap(); // killed while it was put aside
     assert_eq!(objects(&options).await, [800, 8, 8]);
+}
+
+/// Builds, and tells what was noticed.
+async fn noticed(address: &str, options: &Options) -> (Vec<LevelReport>, Vec<PyramidNotice>) {
+    let mut notices = Vec::new();
+    let on_event = |event: PyramidEvent<'_>| {
+        if let PyramidEvent::Notice(notice) = event {
+            notices.push(notice);
+        }
+    };
+    let built = zvf_pyramid::build_with_notices(address, options, &quick(), on_event).await;
+    (built.unwrap(), notices)
+}
+
+/// The files of level 1 that was put aside, without its record.
+fn cells(address: &str) -> Vec<PathBuf> {
+    let level = aside(address).join("1");
+    tree(&level).into_keys().map(|file| level.join(file)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_saved_and_is_damaged_is_made_again() {
+    let [options, _] = recipes();
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    build(&whole, &options).await;
+    let damages: [(&str, fn(&str)); 7] = [
+        ("vertices gone", |at| fs::remove_dir_all(aside(at).join("1/vertices")).unwrap()),
+        ("one file gone", |at| fs::remove_file(&cells(at)[3]).unwrap()),
+        ("all files gone", |at| fs::remove_dir_all(aside(at).join("1")).unwrap()),
+        ("one byte off", |at| {
+            let cell = cells(at).into_iter().rfind(|file| file.is_file()).unwrap();
+            let mut bytes = fs::read(&cell).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            fs::remove_file(&cell).unwrap();
+            fs::write(cell, bytes).unwrap();
+        }),
+        ("another file", |at| fs::write(aside(at).join("1/more"), "").unwrap()),
+        ("pairs cut short", |at| {
+            let pairs = aside(at).join("1.polyline.pairs");
+            let bytes = fs::read(&pairs).unwrap();
+            fs::write(pairs, &bytes[..bytes.len() - 16]).unwrap();
+        }),
+        ("half a record", |at| fs::write(aside(at).join("1.json"), "{\"report\":").unwrap()),
+    ];
+    for (name, damage) in damages {
+        let dir = tempfile::tempdir().unwrap();
+        let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+        killed(&address, &options, 2).await;
+        damage(&address);
+        let (_, notices) = noticed(&address, &options).await;
+        assert_eq!(notices, [PyramidNotice::Discarded { level: 1 }], "{name}");
+        assert_eq!(tree(Path::new(&address)), tree(Path::new(&whole)), "{name}");
+    }
+}
+
+/// A kill between publishing and the end of cleaning up: the levels that are there are sound, and what is
+/// left beside them is not taken for progress.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_removed_progress_is_not_taken_over() {
+    let [options, _] = recipes();
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    killed(&address, &options, 2).await;
+    let record = aside(&address).join("1.json");
+    let text = fs::read_to_string(&record).unwrap().replace("\"objects\":8", "\"objects\":800");
+    fs::write(record, text).unwrap();
+    fs::remove_file(aside(&address).join("recipe")).unwrap(); // goes first
+    let (reports, notices) = noticed(&address, &options).await;
+    assert_eq!(reports.iter().map(|report| report.objects).collect::<Vec<u64>>(), [8, 8, 8]);
+    assert_eq!(notices, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_that_do_not_shrink_are_not_built() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = store(dir.path(), 8.0, &walks(2, 10), with_objects(2)).await;
+    let before = tree(Path::new(&address));
+    for (size, growth, levels) in [(1e-9, None, 0), (1e-9, Some(1.0), 0), (0.5, Some(1.0), 1)] {
+        let options = Options { levels: Some(4), size: Some(size), growth, ..Options::default() };
+        let (reports, notices) = noticed(&address, &options).await;
+        assert_eq!(reports.len(), levels, "{size}");
+        let vertices = reports.last().map_or(20, |report| report.vertices);
+        let level = levels as u32 + 1;
+        assert_eq!(notices, [PyramidNotice::NothingShrinks { level, vertices }], "{size}");
+        if levels == 0 {
+            let now = tree(Path::new(&address));
+            let without_root =
+                |tree: &BTreeMap<PathBuf, Vec<u8>>| tree.keys().cloned().collect::<Vec<PathBuf>>();
+            assert_eq!(without_root(&now), without_root(&before), "no level is left");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

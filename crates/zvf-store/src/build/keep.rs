@@ -6,7 +6,7 @@
 //! Only in a directory of this machine: object stores have neither second names nor such a step.
 
 use zvf_format::{Class, Expected};
-use zvf_metadata::Root;
+use zvf_metadata::{ArrayDoc, Root};
 
 use super::Build;
 #[cfg(feature = "local")]
@@ -49,8 +49,8 @@ impl Build {
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<u64, StoreError> {
         let documents = self.kept_documents(leave).await?;
-        for (document, is_array) in &documents {
-            self.taken_over(document, *is_array)?;
+        for (document, array) in &documents {
+            self.taken_over(document, array.as_ref())?;
         }
         Ok(crate::num::to_u64(documents.len()))
     }
@@ -109,15 +109,53 @@ impl Build {
             let documents = documents.iter().map(|document| key.below(document.as_str()));
             documents_in(own.path(), documents.collect::<Result<_, _>>()?)
         };
-        for (document, is_array) in crate::source::hop(Op::Write, adopt).await?? {
-            self.taken_over(&document, is_array)?;
+        for (document, array) in crate::source::hop(Op::Write, adopt).await?? {
+            self.taken_over(&document, array.as_ref())?;
         }
         Ok(())
     }
 
-    fn taken_over(&self, document: &Key, is_array: bool) -> Result<(), StoreError> {
+    /// Removes what was written or taken over at `path` and below, as if it had never been.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_store::{Build, BuildOptions, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+    /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
+    /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    /// let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// build.group("0", &Level::new(0).to_group()).await?;
+    /// build.group("1", &Level::new(1).to_group()).await?;
+    /// build.remove("1").await?;
+    /// build.publish(&root).await?;
+    /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
+    #[cfg(feature = "local")]
+    pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
+        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
+        let below = key.clone();
+        crate::source::hop(Op::Write, move || folder.remove(below.as_str())).await??;
+        super::locked(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
+        Ok(())
+    }
+
+    fn taken_over(&self, document: &Key, array: Option<&ArrayDoc>) -> Result<(), StoreError> {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
-        self.copied(Key::root().below(node)?, is_array);
+        let node = Key::root().below(node)?;
+        if let Some(doc) = array {
+            self.0.declared.note(&node, doc);
+        }
+        self.copied(node, array.is_some());
         Ok(())
     }
 
@@ -138,7 +176,7 @@ impl Build {
     async fn kept_documents(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, bool)>, StoreError> {
+    ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
         let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
@@ -165,7 +203,7 @@ impl Build {
     async fn kept_documents(
         &self,
         _leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, bool)>, StoreError> {
+    ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
         Err(elsewhere())
     }
 
@@ -181,22 +219,25 @@ fn elsewhere() -> StoreError {
     StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")
 }
 
-/// Each of these documents, and whether it is that of an array.
+/// Each of these documents, with what it says where it is that of an array.
 #[cfg(feature = "local")]
 fn documents_in(
     store: &std::path::Path,
     documents: Vec<Key>,
-) -> Result<Vec<(Key, bool)>, StoreError> {
+) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
     let documents = documents.into_iter().map(|key| {
         let text = std::fs::read(store.join(key.as_str()));
         let text = text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?;
-        Ok((key, is_array(&text)))
+        Ok((key, array(&text)))
     });
     documents.collect()
 }
 
 #[cfg(feature = "local")]
-fn is_array(text: &[u8]) -> bool {
+fn array(text: &[u8]) -> Option<ArrayDoc> {
     use zvf_metadata::Node;
-    matches!(Node::parse(text), Ok(Node::Array(_)))
+    match Node::parse(text) {
+        Ok(Node::Array(doc)) => Some(*doc),
+        _ => None,
+    }
 }

@@ -88,6 +88,27 @@ impl Build {
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
+    /// Whether a store at `address` was finished in the folder `work` and has gone since, from there and from
+    /// `address`: what tasks left in `work` is of no use any more. Below a URL the answer is no.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// let work = dir.path().join("work");
+    /// assert!(!zvf_store::Build::is_gone_from(&address, &work)?, "nothing was finished there");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When `address` is none, or cannot be looked at.
+    pub fn is_gone_from(address: &str, work: &Path) -> Result<bool, StoreError> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
+        let look = resolve_target(&path)
+            .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
+        look.map_err(|error| StoreError::io(Op::Open, error))
+    }
+
     /// Removes them, and tells which; an old store that one of them left without a name gets it back.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ mod cells;
 #[cfg(feature = "local")]
 mod check;
 mod claim;
+mod declared;
 mod dense;
 mod keep;
 #[cfg(feature = "local")]
@@ -49,6 +50,7 @@ use zvf_publish::{CommitGate, Disk, TargetLock};
 use zvf_publish::{SharedStagingDir, StagingDir};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
+use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
 use self::room::Room;
@@ -149,6 +151,7 @@ struct Inner {
     failure: Mutex<Option<StoreError>>,
     encoders: Mutex<Vec<Encoder>>,
     notices: Notices,
+    declared: Declared,
 }
 
 /// Where the store is being built.
@@ -347,7 +350,23 @@ impl Build {
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
         let own = options.clone();
-        let join = move || local::join(&path, &work, &own);
+        let join = move || {
+            let look = zvf_publish::resolve_target(&path)
+                .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
+            if look.map_err(|error| StoreError::io(Op::Open, error))? {
+                let rule = "the one of the plan: remove the folder of the plan to begin anew";
+                let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
+                let found = "another: it was published, and removed or replaced since";
+                return Err(StoreError::refused(
+                    class,
+                    Op::Open,
+                    "store of tasks",
+                    expected,
+                    found,
+                ));
+            }
+            local::join(&path, &work, &own)
+        };
         let work = crate::source::hop(Op::Write, join).await??;
         Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
     }
@@ -392,6 +411,7 @@ impl Build {
             failure: Mutex::default(),
             encoders: Mutex::default(),
             notices: Notices::default(),
+            declared: Declared::default(),
         }))
     }
 
@@ -514,6 +534,33 @@ impl Build {
         self.0.room.held()
     }
 
+    /// The root document with a declaration of every attribute that was written or taken over so far:
+    /// readers that cannot list find attributes by these alone. What it declares already stays.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
+    /// use zvf_metadata::{Axis, Dtype, Root, ZarrVectors, arrays::Column};
+    /// use zvf_store::{Build, BuildOptions, CellPlan};
+    ///
+    /// let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// let attributes = Column::new("attribute", "mass", Dtype::FLOAT32, 1, vec![0]).to_attributes();
+    /// let mass = build.cells("0/vertex_attributes/mass", CellPlan { attributes, ..CellPlan::new(vec![0], vec![0]) })?;
+    /// mass.finish(|_| {}).await?;
+    /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![5.0]]);
+    /// let root = build.declare_attributes(&Root::new(block, Axis::spatial(1).unwrap_or_default()));
+    /// let specs = root.zarr_vectors.attribute_specs().unwrap()?;
+    /// assert_eq!(specs.find("vertex", "mass").unwrap().dtype, "float32");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn declare_attributes(&self, root: &Root) -> Root {
+        self.0.declared.add_to(root)
+    }
+
     /// Waits until everything is stored, then makes the store visible with this root document.
     ///
     /// # Errors
@@ -617,6 +664,7 @@ impl Build {
     /// Writes the document of the array at `key`, which is finished by that.
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
         self.object(document(key)?, vec![doc.print().into()])?;
+        self.0.declared.note(key, doc);
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }

@@ -55,7 +55,7 @@ fn nobody_writes(file: &File) -> bool {
 const F_SETSIG: libc::c_int = 10;
 #[cfg(target_os = "linux")]
 const WRITE_BITS: u32 = 0o222;
-/// Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs, overlay, SquashFS, EROFS and ISO 9660.
+/// Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs, overlay, `SquashFS`, EROFS and ISO 9660.
 #[cfg(target_os = "linux")]
 const LOCAL_FILE_SYSTEMS: [u32; 11] = [
     0xEF53,

@@ -146,7 +146,11 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
         keys.sort_by_cached_key(|(index, _)| (shard(index), index.clone()));
     }
     let mut before: Option<Vec<u64>> = None;
-    for some in keys.chunks(AT_ONCE) {
+    let (mut rest, mut count) = (keys.as_slice(), FIRST_CELLS);
+    while !rest.is_empty() {
+        let (some, after) = rest.split_at(count.min(rest.len()));
+        rest = after;
+        let mut batch_bytes = 0_usize;
         let wanted: Vec<ChunkKey> = some.iter().map(|(_, key)| *key).collect();
         for ((index, _), payload) in some.iter().zip(cells.read_many(&wanted, Caching::Once).await)
         {
@@ -158,12 +162,18 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
                 before = Some(index.clone());
             }
             match payload? {
-                Some(payload) => array.put_rows(index, &[payload])?,
+                Some(payload) => {
+                    batch_bytes += payload.len();
+                    array.put_rows(index, &[payload])?;
+                }
                 // What an array lists has to be there.
                 None if recorded => array.put_rows(index, &[Bytes::new()])?,
                 None => {}
             }
         }
+        // The next ones are about as large: so many of them as weigh what may be held.
+        let mean = (batch_bytes / some.len()).max(1);
+        count = (BATCH_BYTES / mean).clamp(1, MAX_CELLS);
         pause().await;
     }
     Ok(())
@@ -303,5 +313,8 @@ fn origin(doc: &ArrayDoc) -> Vec<i64> {
     }
 }
 
-/// Cells that are read at once.
-const AT_ONCE: usize = 256;
+/// Cells that are read together before it is known how large they are, and at most.
+const FIRST_CELLS: usize = 16;
+const MAX_CELLS: usize = 256;
+/// Bytes that the cells that are read together may have.
+const BATCH_BYTES: usize = 4 << 20;

@@ -272,4 +272,4 @@ fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
 
 /// Payloads that are read at once, and what they may weigh together.
 const AT_ONCE: usize = 1024;
-const AT_ONCE_BYTES: u64 = 16 << 20;
+const AT_ONCE_BYTES: u64 = 4 << 20;

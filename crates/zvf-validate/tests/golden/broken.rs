@@ -141,7 +141,20 @@ fn verdict(finding: &Finding) -> String {
 
 /// What follows from a fault beside the finding that names it: other verdicts, sorted. Nothing else is found.
 #[rustfmt::skip]
-const EXTRA: [(&str, &[&str]); 0] = [
+const EXTRA: [(&str, &[&str]); 12] = [
+    ("ar_vertices_missing",   &["warning M22"]),
+    ("lk_segment_negative",   &["error C37"]),
+    ("lv_chunk_not_multiple", &["error C34", "error P9"]),
+    ("lv_sparsity_zero",      &["error P5"]),
+    ("md_bounds_inverted",    &["warning C31"]),
+    ("md_dtype_wide",         &["error C21", "error C22", "error C3", "error C34", "warning C22", "warning C31"]),
+    ("md_grid_too_small",     &["error C22", "error C35", "error C8", "warning S16"]),
+    ("oi_num_objects_wrong",  &["warning C23"]),
+    // The same fault in other cells.
+    ("shard_index_crc",       &["error C33"]),
+    ("shard_offset_past_end", &["error C2"]),
+    ("vx_extra_rows",         &["error C22", "error C34", "warning C31", "warning C8"]),
+    ("zstd_corrupt_frame",    &["warning C31"]),
 ];
 
 /// What each base shows by itself is not the fault.

@@ -11,6 +11,7 @@ use super::{Columns, Grouping, Ingest};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout, Meaning, UNOWNED};
 use crate::chunks::Order;
+use crate::columns::Attribute;
 use crate::elements::{Elements, Places};
 use crate::extent::union;
 use crate::kinds::Ids;
@@ -20,7 +21,7 @@ use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::stages::{Known, Merge, PLACE, Stages, number_u32, number_u64};
+use crate::stages::{Known, Merge, PLACE, Stages, number_u32, number_u64, row_bytes};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -93,6 +94,7 @@ impl Ingest {
         if self.options.compat {
             self.schema.shard = None;
         }
+        self.fit_shard(&grid[0]);
         let order = self.table.order(&grid[0], self.schema.shard.as_deref());
         let stop = self.options.stop.as_ref();
         let frame =
@@ -201,6 +203,21 @@ impl Ingest {
             .collect();
         entries.par_sort_unstable_by_key(|e| (e.object, order.rank(e.chunk), e.fragment));
         entries
+    }
+
+    /// Has fewer cells in a shard where those of one would take too much memory.
+    fn fit_shard(&mut self, origin: &[i64]) {
+        let (Some(shard), Some(most)) = (self.schema.shard.clone(), self.schema.shard_bytes) else {
+            return;
+        };
+        let said = self.elements.attributes.iter().map(Attribute::stride).sum();
+        let elements = (to_u64(self.elements.len()), self.elements.width, said);
+        let row = row_bytes(self.columns.as_ref(), self.given, elements);
+        let rows = |chunk: u32| -> u64 {
+            self.buffer.chunk(chunk).iter().map(|piece| to_u64(piece.rows.len())).sum()
+        };
+        self.schema.shard =
+            self.table.fitting_shard(origin, shard, |chunk| rows(chunk) * row, most);
     }
 
     /// Writes what was put aside, and what is still held.

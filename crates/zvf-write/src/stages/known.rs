@@ -99,7 +99,6 @@ impl Known {
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
-        let order = table.order(&grid[0], schema.shard.as_deref());
         let (columns, codes) = columns(schema.kind, to_u32(schema.axes.len()), &slices)?;
         let (width, element_attributes) = elements(schema.kind, &slices)?;
         let mut rows = vec![0_u64; table.len()];
@@ -126,6 +125,15 @@ impl Known {
             sources.push(Source { file, spans, codes, goes_on });
         }
         let options = options.clone();
+        let count = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
+        let said = element_attributes.iter().map(Attribute::stride).sum();
+        let elements = (count(|slice| slice.elements), width, said);
+        let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
+        let bytes = |chunk: u32| rows.get(place(chunk)).copied().unwrap_or(0) * stride;
+        if let (Some(shard), Some(most)) = (&schema.shard, schema.shard_bytes) {
+            schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, most);
+        }
+        let order = table.order(&grid[0], schema.shard.as_deref());
         Ok(Self {
             schema,
             options,
@@ -320,6 +328,18 @@ impl Known {
         let (expected, found) = (expected.to_string(), found.to_string());
         WriteError::Task { task: task.to_owned(), expected, found }
     }
+}
+
+/// Bytes that a row takes while its cell waits for its shard: columns, what is known of it, and its part of
+/// the links. `elements` are so many, of so many vertices, with so many bytes of attributes.
+pub(crate) fn row_bytes(
+    columns: Option<&Columns>,
+    vertices: u64,
+    (elements, width, said): (u64, usize, usize),
+) -> u64 {
+    let columns = to_u64(columns.map_or(0, Columns::stride)) + 32;
+    let links = elements.saturating_mul(to_u64(width * 8 + said)); // too much is too much
+    columns + links.div_ceil(vertices.max(1))
 }
 
 /// The keys of all chunks, in numeric order.

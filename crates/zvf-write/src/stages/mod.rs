@@ -38,7 +38,7 @@ use zvf_store::{Build, CellSink};
 pub(crate) use cells::{CellsRecord, PLACE, Part};
 pub(crate) use file::{Output, Written, fresh};
 pub(crate) use join::JoinRecord;
-pub(crate) use known::Known;
+pub(crate) use known::{Known, row_bytes};
 pub(crate) use links::LinksRecord;
 pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};

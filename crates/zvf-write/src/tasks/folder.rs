@@ -1,10 +1,10 @@
 //! The folder that a plan and its tasks share: what in it is ours, and who is at work there.
 //!
 //! ```text
-//! plan.json            what is to be done                      goes last
+//! plan.json            what is to be done                      goes first: without it nothing is taken over
 //! done/, tasks/        records, and what tasks leave           [`super::journal`]
 //! store/, old/         the store, what it replaced             `zvf_store::Build::join`
-//! store.id, root.json  how far publishing came                 the same; they go after the plan
+//! store.id, root.json  how far publishing came                 the same; they go after all others
 //! lock                 of the one process of `zvf create`
 //! in-use               locked by all that do tasks, together; by the one that finishes, alone
 //! ```
@@ -34,7 +34,7 @@ pub(super) fn make(folder: &Path) -> Result<(), WriteError> {
 
 /// Removes what is ours, and the folder when nothing else is in it.
 pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
-    for name in OWN.into_iter().chain([PLAN]).chain(LAST) {
+    for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
         remove_one(&folder.join(name))?;
     }
     if there(folder)? && foreign(folder)?.is_none() {
@@ -59,6 +59,19 @@ pub(super) fn hold(folder: &Path, alone: bool) -> Result<Option<File>, WriteErro
         }
         Err(TryLockError::Error(_unsupported)) => Ok(None),
     }
+}
+
+/// Whether what a plan left is there without the plan: a process was killed while it removed it.
+pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
+    if there(&folder.join(PLAN))? {
+        return Ok(false);
+    }
+    for name in OWN.into_iter().chain(LAST).filter(|name| ![LOCK, IN_USE].contains(name)) {
+        if there(&folder.join(name))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Something in the folder that is not ours, by its name.
@@ -93,9 +106,9 @@ fn remove_one(path: &Path) -> Result<(), WriteError> {
 
 const LOCK: &str = "lock";
 const IN_USE: &str = "in-use";
-/// What goes before the plan.
-const OWN: [&str; 4] = ["tasks", "done", "store", "old"];
-/// What goes after it.
+/// What goes after the plan: records before what they speak of.
+const OWN: [&str; 4] = ["done", "tasks", "store", "old"];
+/// What goes last: it tells whether the store has got its name.
 const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
 
 #[cfg(test)]
@@ -128,6 +141,34 @@ mod tests {
         remove(folder.path()).unwrap();
         assert!(!folder.path().exists());
         remove(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_plan_goes_before_what_it_makes_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(!is_half_removed(folder.path()).unwrap());
+        for (name, half) in [("lock", false), ("store.id", true), ("done/cells-0.json", true)] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), "").unwrap();
+            assert_eq!(is_half_removed(folder.path()).unwrap(), half, "{name}");
+        }
+        fs::write(at("plan.json"), "").unwrap();
+        assert!(!is_half_removed(folder.path()).unwrap());
+        // A folder that cannot be removed stands for a kill right after the first step.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |mode| fs::set_permissions(at("done"), fs::Permissions::from_mode(mode));
+            mode(0o500).unwrap();
+            let removed = remove(folder.path());
+            assert!(!at("plan.json").exists(), "it goes first");
+            if removed.is_err() {
+                assert!(at("store.id").exists(), "it goes last");
+                assert!(is_half_removed(folder.path()).unwrap());
+                mode(0o700).unwrap();
+            }
+        }
     }
 
     #[test]

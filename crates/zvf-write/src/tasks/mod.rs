@@ -310,7 +310,11 @@ impl Tasks {
         let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = self.schema.name.clone();
         let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());
-        build.publish(&crate::writer::root(&outcome, &name)).await?;
+        let mut root = crate::writer::root(&outcome, &name);
+        if !self.options.compat {
+            root = build.declare_attributes(&root);
+        }
+        build.publish(&root).await?;
         self.remove()?;
         Ok(Some(outcome.report))
     }

@@ -177,8 +177,17 @@ impl TaskPlan {
         Ok(Some(plan))
     }
 
-    /// Removes a plan and what tasks left: the plan last, so that a folder without one is nobody's. Files that
-    /// are not ours stay, and the folder with them.
+    /// Whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be looked at.
+    pub fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
+        super::folder::is_half_removed(folder)
+    }
+
+    /// Removes a plan and what tasks left: the plan first, so that a kill leaves nothing to go on with. Files
+    /// that are not ours stay, and the folder with them.
     ///
     /// # Errors
     ///

@@ -47,6 +47,9 @@ pub struct Layout {
     pub chunks: u64,
     /// Cells in one object, where there are many.
     pub shard: Option<Vec<u64>>,
+    /// Bytes that the cells of one object may take while they are written; the writer puts fewer together
+    /// where vertices lie close.
+    pub(crate) shard_bytes: Option<u64>,
     /// The parts that the input is read in, where it does not fit in memory.
     pub slices: Vec<SlicePlan>,
     /// For each file, the vertices of those before it.
@@ -92,16 +95,24 @@ impl Layout {
         let Some((first, others)) = files.split_first() else {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         };
-        let reader = open(first, recipe)?;
-        let header = reader.header().clone();
+        let several = !others.is_empty();
+        let in_file = |file: &Path, error: Error| if several { error.in_file(file) } else { error };
+        let reader = open(first, recipe).map_err(|error| in_file(first, error))?;
+        let mut header = reader.header().clone();
+        let like = header.clone();
         check_shard(recipe, header.axes.len())?;
         let readers = others.iter().map(|file| {
-            let reader = open(file, recipe)?;
-            if like(reader.header(), &header) {
-                return Ok(reader);
+            let reader = open(file, recipe).map_err(|error| in_file(file, error))?;
+            match difference(&like, reader.header()) {
+                None => Ok(reader),
+                Some([expected, found]) => {
+                    let found = format!("{found} in {}", file.display());
+                    Err(Error::other_columns(
+                        &format!("{expected} as in {}", first.display()),
+                        &found,
+                    ))
+                }
             }
-            let found = file.display().to_string();
-            Err(Error::bad_request("the input", "the same columns in every file", &found))
         });
         let mut slicer = Slicer::new(recipe.write.memory);
         let mut before = Vec::with_capacity(files.len());
@@ -115,8 +126,15 @@ impl Layout {
         let mut high = vec![f64::NEG_INFINITY; axes];
         for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
             before.push(vertices);
-            for (number, piece) in reader?.enumerate() {
-                let piece = piece?;
+            let reader = reader?;
+            for left_out in &reader.header().left_out {
+                if !header.left_out.contains(left_out) {
+                    header.left_out.push(left_out.clone());
+                }
+            }
+            let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
+            for (number, piece) in reader.enumerate() {
+                let piece = piece.map_err(|error| in_file(file, error.into()))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 match piece {
@@ -125,8 +143,10 @@ impl Layout {
                             for (axis, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                                 let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
                                 if !x.is_finite() {
-                                    let row = vertices.saturating_add(wide(row));
-                                    return Err(Error::not_finite(row, &x.to_string()));
+                                    let before = before.last().copied().unwrap_or(0);
+                                    let row = vertices + wide(row) - before;
+                                    let error = Error::not_finite(row, &x.to_string());
+                                    return Err(in_file(file, error));
                                 }
                                 (*low, *high) = (low.min(x), high.max(x));
                             }
@@ -146,7 +166,7 @@ impl Layout {
         }
         let bounds = (vertices > 0).then_some([low, high]);
         let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());
-        let (chunk, chunks, shard) = (Vec::new(), 0, None);
+        let (chunk, chunks, shard, shard_bytes) = (Vec::new(), 0, None, None);
         let mut layout = Self {
             header,
             vertices,
@@ -155,6 +175,7 @@ impl Layout {
             chunk,
             chunks,
             shard,
+            shard_bytes,
             slices,
             before,
             shifts,
@@ -193,6 +214,7 @@ impl Layout {
             let cell = bytes.checked_div(self.chunks).unwrap_or(0);
             fitting(shard, cell, recipe.write.memory / 8)
         });
+        self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
 }
 
@@ -249,16 +271,43 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Whether two files hold the same columns.
-fn like(one: &Header, other: &Header) -> bool {
-    let columns = |header: &Header| {
-        let fields = header.fields.iter().chain(&header.object_fields);
-        let fields = fields.map(|f| (f.name.to_string(), f.column.dtype(), f.column.width()));
-        let elements = header.elements.is_some();
-        let positions = (header.positions.dtype(), header.positions.width());
-        (header.kind, positions, header.objects, elements, fields.collect::<Vec<_>>())
+/// What differs between the columns of two files, of each: their kind, their positions, or the first column
+/// that is not the same.
+fn difference(one: &Header, other: &Header) -> Option<[String; 2]> {
+    if one.kind != other.kind {
+        return Some([one, other].map(|header| header.kind.to_string()));
+    }
+    let positions = |header: &Header| {
+        let (dtype, width) = (header.positions.dtype(), header.positions.width());
+        format!("positions of {width} {dtype}")
     };
-    columns(one) == columns(other)
+    let objects =
+        |header: &Header| if header.objects { "objects" } else { "no objects" }.to_owned();
+    let elements = |header: &Header| {
+        if header.elements.is_some() { "edges or faces" } else { "no edges or faces" }.to_owned()
+    };
+    for named in [positions, objects, elements] {
+        let both = [named(one), named(other)];
+        if both[0] != both[1] {
+            return Some(both);
+        }
+    }
+    let columns = |header: &Header| {
+        let fields = header.fields.iter().map(|field| ("column", field));
+        let fields = fields.chain(header.object_fields.iter().map(|f| ("column of objects", f)));
+        let said = fields.map(|(what, field)| {
+            let (dtype, width) = (field.column.dtype(), field.column.width());
+            let width = if width > 1 { format!(" x {width}") } else { String::new() };
+            format!("{what} {:?} of {dtype}{width}", &*field.name)
+        });
+        said.collect::<Vec<String>>()
+    };
+    let (own, others) = (columns(one), columns(other));
+    let at = (0..own.len().max(others.len())).find(|at| own.get(*at) != others.get(*at))?;
+    let said = |columns: &[String]| {
+        columns.get(at).cloned().unwrap_or_else(|| format!("{} columns", columns.len()))
+    };
+    Some([said(&own), said(&others)])
 }
 
 /// The shape of a chunk that holds about `wanted` of `vertices` in a box of these sizes.

@@ -207,7 +207,8 @@ pub async fn create_all(
     let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
-        Ok(there) => there.is_none_or(|there| there == plan),
+        Ok(Some(there)) => there == plan && !is_gone(address, folder)?,
+        Ok(None) => !TaskPlan::is_half_removed(folder)?,
         Err(_unreadable) => false,
     };
     let stale = published || !goes_on;
@@ -235,8 +236,10 @@ async fn at_once(
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     for (file, shift) in files.iter().zip(&layout.shifts) {
         let before = writer.vertices();
-        for piece in open(file, recipe)? {
-            push(&mut writer, shift.apply(piece?)?, before)?;
+        let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
+        for piece in open(file, recipe).map_err(in_file)? {
+            let piece = piece.map_err(|error| in_file(error.into()))?;
+            push(&mut writer, shift.apply(piece)?, before).map_err(in_file)?;
             go(progress, Stage::Read, writer.vertices())?;
         }
     }
@@ -251,9 +254,23 @@ async fn at_once(
 
 /// Whether the store that was built in `folder` has got its name.
 async fn published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
+    if is_gone(address, folder)? {
+        return Ok(false);
+    }
     match Build::join(address, folder, recipe.write.build.clone()).await {
         Err(error) if error.class() == Class::AlreadyExists => Ok(false), // another one
         joined => Ok(joined?.is_published().await?),
+    }
+}
+
+/// Whether the store that was built in `folder` was published and has gone since.
+fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
+    #[cfg(feature = "local")]
+    return Ok(Build::is_gone_from(address, folder)?);
+    #[cfg(not(feature = "local"))]
+    {
+        let (_, _) = (address, folder);
+        Ok(false)
     }
 }
 
@@ -318,6 +335,8 @@ pub(crate) struct Shape {
     unit: Option<String>,
     chunk: Vec<f64>,
     shard: Option<Vec<u64>>,
+    #[serde(default)]
+    shard_bytes: Option<u64>, // that the cells of a shard may take together
 }
 
 impl Shape {
@@ -329,6 +348,7 @@ impl Shape {
             unit: layout.header.unit.map(str::to_owned),
             chunk: layout.chunk.clone(),
             shard: layout.shard.clone(),
+            shard_bytes: layout.shard_bytes,
         }
     }
 }
@@ -351,6 +371,9 @@ pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Res
     }
     if let Some(shard) = &shape.shard {
         schema = schema.sharded(shard)?;
+    }
+    if let Some(bytes) = shape.shard_bytes {
+        schema = schema.with_shard_bytes(bytes);
     }
     Ok(schema.with_codecs(codecs))
 }

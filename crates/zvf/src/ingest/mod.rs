@@ -116,8 +116,9 @@ pub(crate) async fn begin(
     #[cfg(feature = "local")]
     if TaskPlan::read(folder)?.is_some_and(|known| known != *plan)
         && Build::is_built_in(address, folder)?
+        || Build::is_gone_from(address, folder)?
     {
-        TaskPlan::remove(folder)?; // of a store that is there
+        TaskPlan::remove(folder)?; // of a store that is there, or that was and is no more
     }
     let fresh = plan.create(folder)?;
     let joined = Build::join(address, folder, recipe.write.build.clone()).await;
@@ -232,10 +233,7 @@ impl Ingest {
         let planned = planned.and_then(|number| self.tasks.plan().slices.get(number));
         let place = source::place(planned)?;
         let mut pieces = Pieces::at(self, place.input)?;
-        for _ in 0..place.skip {
-            pieces.next().transpose()?;
-            go(progress, Stage::Read, 0)?;
-        }
+        pieces.advance_to(place, progress)?;
         self.route(router, place, &mut pieces, progress)?;
         Ok(true)
     }
@@ -294,12 +292,7 @@ impl Ingest {
         let Some((_, first)) = missing.first() else { return Ok(done) };
         let mut pieces = Pieces::at(self, first.input)?;
         for (task, place) in missing {
-            while (pieces.input, pieces.taken) < (place.input, place.skip) {
-                if pieces.next().transpose()?.is_none() {
-                    break;
-                }
-                go(progress, Stage::Read, 0)?;
-            }
+            pieces.advance_to(place, progress)?;
             let router = self.tasks.router(task.number)?;
             self.route(router, place, &mut pieces, progress)?;
         }
@@ -342,6 +335,21 @@ impl<'a> Pieces<'a> {
     fn at(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
         let reader = Self::open(ingest, input)?;
         Ok(Self { ingest, input, taken: 0, reader })
+    }
+
+    /// Goes on to where a slice begins. A file is opened at its beginning: the piece after the last one of
+    /// a file is the first of the next, which must not be read to get there.
+    fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
+        if self.input < place.input {
+            *self = Self::at(self.ingest, place.input)?;
+        }
+        while (self.input, self.taken) < (place.input, place.skip) {
+            if self.next().transpose()?.is_none() {
+                break;
+            }
+            go(progress, Stage::Read, 0)?;
+        }
+        Ok(())
     }
 
     fn open(ingest: &Ingest, input: usize) -> Result<Option<Reader>, Error> {

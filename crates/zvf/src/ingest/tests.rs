@@ -143,6 +143,122 @@ async fn several_files_are_one_store() {
     assert_eq!(found, wanted);
 }
 
+/// A slice that ends where a file does is followed by one that begins with the next file.
+#[tokio::test]
+async fn files_that_end_where_slices_do_lose_nothing() {
+    let folder = Folder::new("ends");
+    for (number, rows) in
+        [[0, 200, 450], [0, 250, 450], [0, 100, 300], [0, 1, 201]].iter().enumerate()
+    {
+        let files: Vec<PathBuf> = rows
+            .windows(2)
+            .zip(["a", "b"])
+            .map(|(rows, name)| points(&folder, &format!("{name}-{number}.csv"), rows[0]..rows[1]))
+            .collect();
+        let address = folder.address(&format!("{number}.zarrvectors"));
+        let recipe = recipe();
+        let layout = Layout::of_all(&files, &recipe, &mut go_on).unwrap();
+        assert!(layout.slices.len() > 2, "each piece is a slice");
+        let made = crate::create::create_all(&files, &address, &layout, &recipe, &mut go_on).await;
+        assert_eq!(made.unwrap().vertices, rows[2] as u64, "{rows:?}");
+        let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+        let batch = reader.run(&Query::all()).await.unwrap().batch;
+        let column = &batch.field("n").unwrap().column;
+        let mut found: Vec<f64> =
+            (0..batch.len()).map(|row| column.float(row, 0).unwrap()).collect();
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found, (0..rows[2]).map(|n| n as f64).collect::<Vec<f64>>(), "{rows:?}");
+    }
+}
+
+/// Copies a folder and all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// All files below a folder, with what is in them.
+fn files_below(at: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut found, mut folders) = (Vec::new(), vec![at.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.strip_prefix(at).unwrap().to_owned(), fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What a process leaves that is killed right after it published, before it has removed anything; then the
+/// store goes, or the old one comes back, and the same command runs again.
+#[tokio::test]
+async fn progress_of_a_store_that_is_gone_is_discarded() {
+    let folder = Folder::new("gone");
+    let (file, old) = (points(&folder, "a.csv", 0..450), folder.at("old.csv"));
+    let rows: String = (0..300).map(|n| format!("{},{},{n},7\n", n % 30, n / 30)).collect();
+    fs::write(&old, format!("x,y,n,only_of_the_old\n{rows}")).unwrap();
+    let mut recipe = recipe();
+    recipe.write.build.replace = true;
+    let layout = Layout::of(&file, &recipe, &mut go_on).unwrap();
+    let old_layout = Layout::of(&old, &recipe, &mut go_on).unwrap();
+    let address = folder.address("a.zarrvectors");
+    create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
+    let wanted = files_below(Path::new(&address));
+    fs::remove_dir_all(&address).unwrap();
+    for (name, cells_gone) in [("removed", false), ("restored", false), ("restored", true)] {
+        let (store, work) = (folder.at("a.zarrvectors"), crate::ingest::folder(&address).unwrap());
+        create(&old, &address, &old_layout, &recipe, &mut go_on).await.unwrap();
+        let backup = folder.at("backup");
+        copy(&store, &backup);
+        // All tasks are done; what follows is what `finish` does, but for the removal of the folder.
+        Planned::make(std::slice::from_ref(&file), &address, &work, &recipe, Some(2), &mut go_on)
+            .await
+            .unwrap();
+        let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+        for task in ingest.tasks().all() {
+            ingest.run(task, &mut go_on).await.unwrap();
+        }
+        let kept = folder.at("kept");
+        for name in ["plan.json", "tasks", "done"] {
+            fs::create_dir_all(&kept).unwrap();
+            match fs::metadata(work.join(name)).unwrap().is_dir() {
+                true => copy(&work.join(name), &kept.join(name)),
+                false => drop(fs::copy(work.join(name), kept.join(name)).unwrap()),
+            }
+        }
+        ingest.finish().await.unwrap();
+        copy(&kept, &work);
+        copy(&backup, &work.join("store")); // the two changed places
+        fs::write(work.join("store.id"), "1 00000000").unwrap();
+        fs::remove_dir_all(&store).unwrap();
+        if name == "restored" {
+            copy(&backup, &store);
+        }
+        if cells_gone {
+            fs::remove_dir_all(work.join("tasks")).unwrap();
+        }
+        let report = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
+        assert_eq!(report.notices, [Notice::Cleaned], "{name}");
+        assert_eq!(files_below(&store), wanted, "{name}");
+        for gone in [&backup, &kept, &store] {
+            fs::remove_dir_all(gone).unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn input_that_is_not_what_was_planned_is_refused() {
     let folder = Folder::new("changed");
@@ -155,9 +271,28 @@ async fn input_that_is_not_what_was_planned_is_refused() {
     let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
     let error = ingest.run(ingest.tasks().all()[0], &mut go_on).await.unwrap_err();
     assert_eq!(error.class(), zvf_format::Class::FileChanged);
-    fs::write(folder.at("b.csv"), "x,z\n1,2\n").unwrap();
+    fs::write(folder.at("b.csv"), "x,y\n1,2\n").unwrap();
     let files = [file, folder.at("b.csv")];
     let error = Layout::of_all(&files, &recipe, &mut go_on).unwrap_err();
-    assert!(error.to_string().contains("expected the same columns in every file"), "{error}");
+    let [a, b] = [folder.at("a.csv"), folder.at("b.csv")].map(|file| file.display().to_string());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "InvalidArgument, the input: expected column \"n\" of int64 as in {a}, found 0 columns in {b}; \
+             state the types of columns that were guessed"
+        )
+    );
+    fs::write(folder.at("b.csv"), "x,y,n\n1,2,0.5\n").unwrap();
+    let error = Layout::of_all(&files, &recipe, &mut go_on).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("\"n\" of int64 as in {a}, found column \"n\" of float64 in {b}")),
+        "{error}"
+    );
+    fs::write(folder.at("b.csv"), "x,y,n\n1,2,3\n4,five,6\n").unwrap();
+    let error = Layout::of_all(&files, &recipe, &mut go_on).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("{b}: Encoding in CSV, line 3, column \"y\": expected float64, found \"five\"")
+    );
     assert!(Layout::of_all(&[], &recipe, &mut go_on).is_err());
 }

@@ -16,7 +16,7 @@
 //!
 //! A command that names a URL is ended after a moment and fails only when its arguments are refused.
 //! Commands of cargo are what CI itself runs and are left out, but for `cargo run -p zvf-cli`.
-//! Each page, and the help of each subcommand, has a copy of the stage of its own.
+//! Each page, and the help of each subcommand, has a copy of its own of what it names of the stage.
 
 mod commands;
 mod stage;
@@ -60,7 +60,7 @@ pub(super) fn run(house: &House) -> anyhow::Result<()> {
         if commands.is_empty() {
             continue;
         }
-        shell.fresh_page()?;
+        shell.fresh_page(commands)?;
         for shown in commands {
             ran += 1;
             if let Some(problem) = shell.check(shown)? {
@@ -101,12 +101,27 @@ struct Shell {
 }
 
 impl Shell {
-    /// A copy of the stage, without what earlier pages did.
-    fn fresh_page(&self) -> anyhow::Result<()> {
+    /// A copy of what the commands name of the stage, without what earlier pages did.
+    fn fresh_page(&self, commands: &[Shown]) -> anyhow::Result<()> {
         if self.page.exists() {
             fs::remove_dir_all(&self.page)?;
         }
-        copy(&self.stage, &self.page)
+        fs::create_dir_all(&self.page)?;
+        for entry in fs::read_dir(&self.stage)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let stem = name.split(['.', '-']).next().unwrap_or(&name);
+            if !commands.iter().any(|shown| shown.command.contains(stem)) {
+                continue;
+            }
+            let target = self.page.join(&name);
+            if entry.file_type()?.is_dir() {
+                copy(&entry.path(), &target)?;
+            } else {
+                fs::copy(entry.path(), target)?;
+            }
+        }
+        Ok(())
     }
 
     /// A command of bash that finds `zvf` and stand-ins for tools that may not be installed.

@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
+use zvf::metadata::GeometryType;
 use zvf::{
     Answer, Columns, Figures, Kind, Level, LevelRule, Missing, Mode, ObjectId, Order, Plan,
     QueryError, Reader, Store, UnknownIds,
@@ -167,7 +168,7 @@ impl Query {
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
-        let (written, answer) = if self.stream {
+        let (written, answer) = if self.stream || self.streams_points(&reader, &output) {
             let on_progress = |n| progress.set(format!("{n} vertices"));
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
@@ -198,6 +199,16 @@ impl Query {
             target::check_overwrite(path, self.overwrite)?;
         }
         Ok(output)
+    }
+
+    /// Whether the answer is written as it comes without being told so: points alone, of which a file holds
+    /// the same either way, and of which there may be more than memory holds.
+    fn streams_points(&self, reader: &Reader, output: &Output) -> bool {
+        let kinds = &reader.store().root().zarr_vectors.geometry_types;
+        let points = kinds.iter().all(|kind| kind.known() == Some(GeometryType::PointCloud));
+        let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
+        let plain = self.order.is_none() && !self.owners && !self.allow_missing;
+        output.format == Format::Npy && output.file.is_some() && points && whole && plain
     }
 
     /// Refuses an answer that lacks what could not be listed, unless that is allowed.

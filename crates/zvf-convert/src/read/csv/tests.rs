@@ -82,6 +82,94 @@ fn tables_as_they_are() {
 }
 
 #[test]
+fn lines_may_end_with_carriage_returns() {
+    let wanted = "point_cloud of float64, note <U3\nx,y,note\n1,2,a\n3,4,b c\n";
+    for text in [
+        "x,y,note\r1,2,a\r3,4,b c\r",
+        "x,y,note\r1,2,a\r3,4,b c",
+        "x,y,note\r\n1,2,a\r\n3,4,b c\r\n",
+        "\u{feff}x,y,note\r1,2,a\r\r3,4,b c\r",
+    ] {
+        assert_eq!(
+            told(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap(),
+            wanted,
+            "{text:?}"
+        );
+    }
+    // Once lines end with line feeds, a carriage return is a character like any other.
+    let text = b"x,note\n1,a\rb\n";
+    assert_eq!(
+        told(Format::Csv, text, &ReadOptions::default()).unwrap(),
+        "point_cloud of float64, note <U3\nx,note\n1,a\rb\n"
+    );
+}
+
+#[test]
+fn whole_numbers_are_never_rounded() {
+    let told = |text: &str, stated: Option<&str>| {
+        let types = stated.map(|dtype| ("id".to_owned(), Dtype::parse(dtype).unwrap()));
+        let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
+        told(Format::Csv, text.as_bytes(), &options(columns))
+    };
+    for (text, stated, wanted) in [
+        ("x,id\n1,9007199254740993\n", None, "id int64\nx,id\n1,9007199254740993\n"),
+        (
+            "x,id\n1,18446744073709551615\n2,0\n",
+            None,
+            "id uint64\nx,id\n1,18446744073709551615\n2,0\n",
+        ),
+        ("x,id\n1,9007199254740992\n2,\n", None, "id float64\nx,id\n1,9007199254740992\n2,NaN\n"),
+        (
+            "x,id\n1,9007199254740993\n2,\n",
+            Some("float64"),
+            "id float64\nx,id\n1,9007199254740992\n2,NaN\n",
+        ),
+    ] {
+        assert_eq!(
+            told(text, stated).unwrap(),
+            format!("point_cloud of float64, {wanted}"),
+            "{text}"
+        );
+    }
+    let message = |line: u32, column: &str, found: &str| {
+        format!(
+            "Encoding in CSV, line {line}, column {column:?}: expected a whole number that float64 holds \
+             exactly, found {found}; the column has missing values or fractions: state its type, float64 \
+             to have it rounded, int64 where none is missing, or text"
+        )
+    };
+    for (text, line, column, found) in [
+        ("x,id\n1,\n2,9007199254740993\n", 3, "id", "9007199254740993"),
+        ("x,id\n1,0.5\n2,-9007199254740993\n", 3, "id", "-9007199254740993"),
+        ("x,id\n1,-1\n2,18446744073709551615\n", 3, "id", "18446744073709551615"),
+        ("x,id\n1,NA\n2,9007199254740993\n", 3, "id", "9007199254740993"),
+        ("x,id\n9007199254740993,1\n", 2, "x", "9007199254740993"),
+    ] {
+        assert_eq!(told(text, None).unwrap_err(), message(line, column, found), "{text}");
+    }
+}
+
+#[test]
+fn words_for_missing_numbers_are_missing_and_are_said() {
+    let text = "x,mass,label,none\n1,0.5,NA,NA\n2,NA,a,NA\n3,null,b,NA\n4,,c,NA\n";
+    let options = ReadOptions::default();
+    let reader =
+        crate::read::open(crate::read::Input::reader(text.as_bytes()), Some(Format::Csv), &options);
+    assert_eq!(
+        reader.unwrap().header().left_out,
+        [
+            "\"NA\", \"null\" in column \"mass\": taken for missing values (a type stated for it, such as \
+          mass=<U16, keeps them as text)"
+        ]
+    );
+    let told = told(Format::Csv, text.as_bytes(), &options).unwrap();
+    assert!(
+        told.ends_with("x,mass,label,none\n1,0.5,NA,NA\n2,NaN,a,NA\n3,NaN,b,NA\n4,NaN,c,NA\n"),
+        "{told}"
+    );
+}
+
+#[test]
 fn lines_of_an_object_are_parts() {
     let text = "x,object,part\n0,7,0\n1,7,0\n2,7,1\n3,9,1\n4,7,2\n";
     let read = |kind, batch_rows| {

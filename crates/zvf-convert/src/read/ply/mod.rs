@@ -60,6 +60,15 @@ pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();
     let lists = vertex.properties.iter().filter(|property| property.list.is_some());
     left_out.extend(lists.map(|list| format!("the lists {} of vertices", list.name)));
+    if let Some(joined) = &joined
+        && let Some(element) = elements.get(joined.at)
+    {
+        let others = element.properties.iter().enumerate();
+        let lists = others
+            .filter(|(at, property)| property.list.is_some() && joined.corners != Ends::List(*at));
+        left_out
+            .extend(lists.map(|(_, list)| format!("the lists {} of {}s", list.name, element.name)));
+    }
     let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
     let (width, fields) = match &joined {
         Some(joined) => (joined.width(options, path.as_deref())?, empty_all(&joined.fields)?),

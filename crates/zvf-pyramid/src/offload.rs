@@ -1,0 +1,109 @@
+//! Long computations on a thread of their own, so that whoever polls the build can still drop it.
+//!
+//! A build is a future, and it is cancelled by dropping it. What computes for seconds inside `poll` cannot
+//! be dropped. Here the computation runs beside the future; dropping that sets a flag, which the
+//! computation looks at.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use zvf_write::WriteError;
+
+use crate::PyramidError;
+
+/// Whether nobody waits for a computation any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Whether it should end.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sets the flag when the future goes.
+struct Guard(Stop);
+
+/// What the thread and the future share.
+struct Shared<T> {
+    done: Option<Result<T, Box<dyn Any + Send>>>,
+    waker: Option<Waker>,
+}
+
+/// Runs `compute` on a thread of its own and waits for what it gives.
+///
+/// # Errors
+///
+/// When there is no thread, and as `compute`.
+pub(crate) async fn offload<T: Send + 'static>(
+    compute: impl FnOnce(&Stop) -> Result<T, PyramidError> + Send + 'static,
+) -> Result<T, PyramidError> {
+    let guard = Guard(Stop::default());
+    let shared = Arc::new(Mutex::new(Shared { done: None, waker: None }));
+    let (theirs, stop) = (Arc::clone(&shared), guard.0.clone());
+    let run = move || {
+        let done = catch_unwind(AssertUnwindSafe(|| compute(&stop)));
+        let mut shared = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.done = Some(done);
+        if let Some(waker) = shared.waker.take() {
+            waker.wake();
+        }
+    };
+    let thread = std::thread::Builder::new().name("zvf-pyramid".to_owned()).spawn(run);
+    drop(thread.map_err(WriteError::Scratch)?); // it is waited for below
+    let done = std::future::poll_fn(|context| {
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.done.take() {
+            Some(done) => Poll::Ready(done),
+            None => {
+                shared.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    });
+    match done.await {
+        Ok(done) => done,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn gives_what_was_computed() {
+        assert_eq!(offload(|stop| Ok(stop.is_set())).await.unwrap(), false);
+        let error = offload::<u8>(|_| Err(PyramidError::setting("size", "more than 0", 0)));
+        assert_eq!(error.await.unwrap_err().to_string(), "size: expected more than 0, found 0");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_future_stops_the_computation() {
+        let (ended, end) = mpsc::channel();
+        let mut waiting = Box::pin(offload(move |stop: &Stop| {
+            while !stop.is_set() {
+                std::thread::yield_now();
+            }
+            ended.send("stopped").unwrap();
+            Ok(())
+        }));
+        assert!(waiting.as_mut().now_or_never().is_none(), "polling does not compute");
+        drop(waiting);
+        assert_eq!(end.recv().unwrap(), "stopped");
+    }
+}

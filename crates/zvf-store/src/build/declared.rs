@@ -1,0 +1,186 @@
+//! Attributes that were written, as the root declares them.
+//!
+//! Over plain HTTP nobody can list: a reader finds an attribute only when the root names it. So whatever is
+//! published declares every attribute that it holds:
+//!
+//! ```text
+//! vertex    LEVEL/[KIND/]vertex_attributes/NAME
+//! object    LEVEL/[KIND/]object_attributes/NAME
+//! link      LEVEL/[KIND/]link_attributes/NAME/...
+//! ```
+//!
+//! What the root says already stays. Attributes of fragments and of groups have no scope in the format.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use zvf_metadata::{ArrayDoc, AttributeSpec, AttributeSpecs, Dtype, Object, Root};
+
+use crate::key::Key;
+
+/// The attributes of a build, in the order in which they were written.
+#[derive(Debug, Default)]
+pub(super) struct Declared(Mutex<Vec<(&'static str, String, AttributeSpec)>>);
+
+impl Declared {
+    /// Remembers the array at `key`, where it is an attribute.
+    pub(super) fn note(&self, key: &Key, doc: &ArrayDoc) {
+        let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
+            return;
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.iter().any(|(other, own, _)| *other == scope && own == name) {
+            known.push((scope, name.to_owned(), spec));
+        }
+    }
+
+    /// Forgets nothing and adds to `root` what it does not declare. Declarations that cannot be read stay as
+    /// they are.
+    pub(super) fn add_to(&self, root: &Root) -> Root {
+        let mut root = root.clone();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = &mut root.zarr_vectors;
+        let mut specs = match block.attribute_specs() {
+            None => AttributeSpecs::default(),
+            Some(Ok(specs)) => specs,
+            Some(Err(_)) => return root,
+        };
+        for (scope, name, spec) in known.iter() {
+            if specs.find(scope, name).is_some() {
+                continue;
+            }
+            match specs.scopes.iter_mut().find(|(own, _)| own == scope) {
+                Some((_, names)) => names.push((name.clone(), spec.clone())),
+                None => {
+                    let own = vec![(name.clone(), spec.clone())];
+                    specs.scopes.push(((*scope).to_owned(), own));
+                }
+            }
+        }
+        if !specs.scopes.is_empty() {
+            block.attribute_specs = Some(specs.to_value());
+        }
+        root
+    }
+}
+
+/// The scope and the name of the attribute at `key`.
+fn attribute(key: &Key) -> Option<(&'static str, &str)> {
+    let mut segments = key.segments().skip_while(|segment| scope(segment).is_none());
+    Some((scope(segments.next()?)?, segments.next()?))
+}
+
+fn scope(segment: &str) -> Option<&'static str> {
+    match segment {
+        "vertex_attributes" => Some("vertex"),
+        "object_attributes" => Some("object"),
+        "link_attributes" => Some("link"),
+        _ => None,
+    }
+}
+
+/// The declaration of an attribute with these attributes of its array; none where its type is not said.
+fn spec(attributes: &Object) -> Option<AttributeSpec> {
+    let text = |key: &str| attributes.get(key).and_then(Value::as_str);
+    let dtype = text("dtype").filter(|dtype| Dtype::parse(dtype).is_ok())?;
+    let lengths = |key: &str| -> Vec<u64> {
+        let lengths = attributes.get(key).and_then(Value::as_array);
+        lengths.into_iter().flatten().filter_map(Value::as_u64).collect()
+    };
+    // Rows of cells say their shape; arrays of rows say that of the array.
+    let row = match attributes.contains_key("row_shape") {
+        true => lengths("row_shape"),
+        false => lengths("shape").get(1..).unwrap_or_default().to_vec(),
+    };
+    let declared = attributes.get("declared_categorical").and_then(Value::as_bool) == Some(true);
+    Some(AttributeSpec {
+        channels: row.iter().product(),
+        categorical: declared || attributes.contains_key("categories"),
+        unit: text("unit").map(str::to_owned),
+        description: text("description").map(str::to_owned),
+        ..AttributeSpec::new(dtype)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zvf_metadata::{Axis, DataType, ZarrVectors};
+
+    use super::*;
+
+    fn root(specs: Option<Value>) -> Root {
+        let mut block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]);
+        block.attribute_specs = specs;
+        Root::new(block, Axis::spatial(1).unwrap_or_default())
+    }
+
+    fn noted(arrays: &[(&str, Value)]) -> Declared {
+        let declared = Declared::default();
+        for (path, attributes) in arrays {
+            let mut doc = ArrayDoc::new(vec![1], vec![1], DataType::variable_length_bytes());
+            doc.attributes = attributes.as_object().unwrap().clone();
+            declared.note(&Key::root().below(path).unwrap(), &doc);
+        }
+        declared
+    }
+
+    #[test]
+    fn every_attribute_is_declared_once() {
+        let declared = noted(&[
+            ("0/vertices", json!({"zv_array": "vertices", "dtype": "float32"})),
+            (
+                "0/vertex_attributes/mass",
+                json!({"dtype": "float32", "row_shape": [], "unit": "kg"}),
+            ),
+            ("0/vertex_attributes/rgb", json!({"dtype": "uint8", "row_shape": [3]})),
+            (
+                "0/mesh/vertex_attributes/class",
+                json!({"dtype": "int8", "categories": ["a"], "description": "what"}),
+            ),
+            ("0/object_attributes/size", json!({"dtype": "int64", "shape": [7]})),
+            ("0/object_attributes/box", json!({"dtype": "float64", "shape": [7, 6]})),
+            ("0/link_attributes/kind/0/+1", json!({"dtype": "uint8", "row_shape": []})),
+            ("0/link_attributes/kind/0", json!({"dtype": "uint8", "row_shape": []})),
+            ("0/fragment_attributes/speed", json!({"dtype": "uint8"})),
+            ("0/vertex_attributes/odd", json!({"dtype": "complex"})),
+            ("0/vertex_attributes/none", json!({})),
+            ("1/vertex_attributes/mass", json!({"dtype": "float64"})),
+            (
+                "1/vertex_attributes/count",
+                json!({"dtype": "uint64", "declared_categorical": false}),
+            ),
+        ]);
+        let wanted = json!({
+            "vertex": {
+                "mass": {"dtype": "float32", "unit": "kg"},
+                "rgb": {"dtype": "uint8", "channels": 3},
+                "class": {"dtype": "int8", "categorical": true, "description": "what"},
+                "count": {"dtype": "uint64"},
+            },
+            "object": {"size": {"dtype": "int64"}, "box": {"dtype": "float64", "channels": 6}},
+            "link": {"kind": {"dtype": "uint8"}},
+        });
+        assert_eq!(declared.add_to(&root(None)).zarr_vectors.attribute_specs, Some(wanted));
+    }
+
+    #[test]
+    fn what_the_root_says_stays() {
+        let declared = noted(&[
+            ("0/vertex_attributes/mass", json!({"dtype": "float32"})),
+            ("0/vertex_attributes/age", json!({"dtype": "int8"})),
+        ]);
+        let said = json!({"vertex": {"mass": {"dtype": "float32", "unit": "g"}}, "object": {}});
+        let both = json!({
+            "vertex": {"mass": {"dtype": "float32", "unit": "g"}, "age": {"dtype": "int8"}},
+            "object": {},
+        });
+        for (said, wanted) in [
+            (Some(said), Some(both)),
+            (Some(json!([])), Some(json!([]))), // nothing that can be read
+        ] {
+            assert_eq!(declared.add_to(&root(said)).zarr_vectors.attribute_specs, wanted);
+        }
+        assert_eq!(Declared::default().add_to(&root(None)).zarr_vectors.attribute_specs, None);
+    }
+}
