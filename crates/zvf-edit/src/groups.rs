@@ -178,7 +178,7 @@ impl Transaction {
         self.read.insert(format!("object:{id}"));
         let joined = self.groups.join(group, id);
         // The number of a new group is its own only after the commit.
-        if joined && group < self.groups.before {
+        if joined && group < self.groups.before && !self.fresh.contains(&id) {
             self.write_item(format!("member:{group}:{id}"));
         }
         joined
@@ -241,7 +241,6 @@ impl Transaction {
     pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
         fields::only(fields, &["group", "set", "add", "remove"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
-        self.read.insert(format!("group:{group}"));
         let mut changed = 0;
         if let Some(set) = fields::ids(fields, "set")? {
             self.write_item(format!("group:{group}"));

@@ -39,7 +39,6 @@ impl Transaction {
             ..Object::default()
         });
         objects.by_id.insert(id, number);
-        self.written.insert(format!("object:{id}"));
         Ok(number)
     }
 

@@ -80,6 +80,8 @@ pub struct Transaction {
     /// What each selection gave, to see whether it gives the same on another head.
     pub(crate) selections: Vec<Vec<u8>>,
     pub(crate) ids: Vec<i64>,
+    /// Ids that were not asked for: on another head they are others.
+    pub(crate) fresh: BTreeSet<i64>,
     /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
     pub(crate) rows: BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>,
     pub(crate) replayed_rows: Option<BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>>,
@@ -169,6 +171,7 @@ impl Transaction {
             written: BTreeSet::new(),
             selections: Vec::new(),
             ids: Vec::new(),
+            fresh: BTreeSet::new(),
             rows: BTreeMap::new(),
             replayed_rows: None,
         })
@@ -244,6 +247,12 @@ impl Transaction {
         }
     }
 
+    /// Whether an item means the same on another head: an id that was not asked for does not.
+    pub(crate) fn is_lasting(&self, item: &str) -> bool {
+        let id = item.strip_prefix("object:").and_then(|id| id.parse().ok());
+        id.is_none_or(|id: i64| !self.fresh.contains(&id))
+    }
+
     /// The kind and number of an object.
     pub(crate) fn find_object(&self, id: i64) -> Option<(usize, u32)> {
         self.kinds.iter().enumerate().find_map(|(kind, geometry)| Some((kind, geometry.find(id)?)))
@@ -303,6 +312,12 @@ impl Transaction {
         };
         let next = id.checked_add(1).ok_or_else(|| EditError::invalid("there is no id above"))?;
         self.next_id = self.next_id.max(next);
+        match asked {
+            Some(_) => self.write_item(format!("object:{id}")),
+            None => {
+                self.fresh.insert(id);
+            }
+        }
         self.ids.push(id);
         Ok(id)
     }
@@ -363,7 +378,8 @@ impl Transaction {
             };
             named.insert(name.clone(), Named::Rows(*kind, list.iter().filter_map(place).collect()));
         }
-        let mut written = self.written.clone();
+        let mut written: BTreeSet<String> =
+            self.written.iter().filter(|item| self.is_lasting(item)).cloned().collect();
         written.extend(tally.free_chunks.iter().cloned());
         let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
         let [added, removed, moved, changed] = tally.vertices;
