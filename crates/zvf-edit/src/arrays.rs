@@ -3,7 +3,6 @@
 //! ```text
 //! CellArray    one payload for each chunk of space: vertices, fragments, attributes, links
 //! RowArray     rows of any length: manifests, groups
-//! DenseArray   rows of one length: ids, columns of objects and groups
 //! ```
 //!
 //! A document is kept as JSON, so that what is not understood stays as it is. Not here: what a payload means.
@@ -20,7 +19,6 @@ use zvf_store::Codecs;
 
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Snapshot};
-use crate::scalar::Scalar;
 
 /// A chunk of space, by its absolute coordinates.
 pub(crate) type Chunk = Vec<i64>;
@@ -66,14 +64,14 @@ fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
 
 /// How chunks of an array become stored bytes.
 #[derive(Clone, Debug)]
-struct Coding {
-    codecs: Codecs,
-    big: bool,
+pub(crate) struct Coding {
+    pub(crate) codecs: Codecs,
+    pub(crate) big: bool,
     checksum: bool, // of the index of shards
 }
 
 impl Coding {
-    fn open(path: &str, text: &[u8]) -> Result<(Self, Option<Vec<i64>>)> {
+    pub(crate) fn open(path: &str, text: &[u8]) -> Result<(Self, Option<Vec<i64>>)> {
         let doc = ArrayDoc::parse(text).map_err(|error| {
             EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}"))
         })?;
@@ -488,7 +486,7 @@ fn split(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
 }
 
 /// Decoded bytes of one cell at most: what the format allows.
-const CELL_CAP: u64 = 1 << 32;
+pub(crate) const CELL_CAP: u64 = 1 << 32;
 
 /// An array of rows of any length.
 #[derive(Clone, Debug)]
@@ -607,232 +605,4 @@ impl RowArray {
         (self.is_new, self.changed) = (false, false);
         Ok(())
     }
-}
-
-/// An array of rows of one length, held whole.
-#[derive(Clone, Debug)]
-pub(crate) struct DenseArray {
-    pub(crate) path: String,
-    pub(crate) doc: Json,
-    coding: Coding,
-    chunk: usize,
-    /// Bytes of a row.
-    pub(crate) size: usize,
-    item: usize, // bytes of one value, whose order may be turned
-    pub(crate) bytes: Vec<u8>,
-    old: Vec<u8>,
-    /// What a row is that was never written.
-    pub(crate) fill: Vec<u8>,
-    is_new: bool,
-    pub(crate) changed: bool,
-}
-
-impl DenseArray {
-    pub(crate) fn open(
-        snap: &Snapshot,
-        path: &str,
-        scalar: Scalar,
-        width: u32,
-    ) -> Result<Option<Self>> {
-        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &text)?;
-        let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
-        let chunk =
-            doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1)
-                as usize;
-        let size = scalar.size() * width as usize;
-        let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
-        let rank = doc["shape"].as_array().map_or(1, Vec::len);
-        let mut bytes = Vec::with_capacity((count * size).min(1 << 24));
-        for part in 0..count.div_ceil(chunk) {
-            let length = chunk.min(count - part * chunk);
-            match snap.get(&dense_key(path, part, rank))? {
-                None => bytes.extend(fill.repeat(length)),
-                Some(stored) => {
-                    let plain = coding
-                        .codecs
-                        .unpack(stored, CELL_CAP)
-                        .map_err(|error| EditError::from(error).within(path))?;
-                    if plain.len() != chunk * size {
-                        return Err(EditError::new(
-                            zvf_format::Class::CountMismatch,
-                            format!(
-                                "{path}: a chunk has {} bytes, expected {}",
-                                plain.len(),
-                                chunk * size
-                            ),
-                        ));
-                    }
-                    bytes.extend_from_slice(&plain[..length * size]);
-                }
-            }
-        }
-        if coding.big && scalar.size() > 1 {
-            bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
-        }
-        Ok(Some(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk,
-            size,
-            item: scalar.size(),
-            old: bytes.clone(),
-            bytes,
-            fill,
-            is_new: false,
-            changed: false,
-        }))
-    }
-
-    pub(crate) fn create(
-        path: &str,
-        scalar: Scalar,
-        width: u32,
-        chunk: usize,
-        fill: (Json, Vec<u8>),
-        attrs: Json,
-    ) -> Result<Self> {
-        let data_type = match scalar {
-            Scalar::Text(n) => {
-                json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n * 4}})
-            }
-            Scalar::Bytes(n) => {
-                json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}})
-            }
-            Scalar::Float(_) | Scalar::Int(_) | Scalar::UInt(_) | Scalar::Bool => {
-                json!(scalar.name())
-            }
-        };
-        let codec = match scalar.size() {
-            1 => json!({"name": "bytes"}),
-            _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
-        };
-        let list = |n: usize| if width > 1 { json!([n, width]) } else { json!([n]) };
-        let doc = json!({
-            "shape": list(0), "data_type": data_type,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": fill.0,
-            "codecs": [codec, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
-            "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
-        });
-        let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
-        let size = scalar.size() * width as usize;
-        Ok(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk,
-            size,
-            item: scalar.size(),
-            bytes: Vec::new(),
-            old: Vec::new(),
-            fill: fill.1,
-            is_new: true,
-            changed: true,
-        })
-    }
-
-    /// The same rows under another name.
-    pub(crate) fn renamed(&self, path: &str) -> Self {
-        Self { path: path.to_owned(), old: Vec::new(), is_new: true, changed: true, ..self.clone() }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len() / self.size.max(1)
-    }
-
-    pub(crate) fn row(&self, i: usize) -> &[u8] {
-        &self.bytes[i * self.size..(i + 1) * self.size]
-    }
-
-    pub(crate) fn set(&mut self, i: usize, row: &[u8]) {
-        self.bytes[i * self.size..(i + 1) * self.size].copy_from_slice(row);
-    }
-
-    /// Adds absent rows until there are `count`.
-    pub(crate) fn resize(&mut self, count: usize) {
-        while self.len() < count {
-            self.bytes.extend_from_slice(&self.fill.clone());
-        }
-        self.bytes.truncate(count * self.size);
-    }
-
-    /// Adds what changed; `whole` when the array has one chunk that grows with it.
-    pub(crate) fn flush(&mut self, out: &mut Changes, whole: bool) -> Result<()> {
-        if self.bytes == self.old && !self.changed && !self.is_new {
-            return Ok(());
-        }
-        let count = self.len();
-        let old_chunk = self.chunk;
-        if whole {
-            self.chunk = count.max(1);
-        }
-        let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
-        let old_count = self.old.len() / self.size.max(1);
-        let parts = count.div_ceil(self.chunk);
-        for part in 0..parts {
-            let span = |count: usize, chunk: usize| part * chunk..(part * chunk + chunk).min(count);
-            let new = &self.bytes[scale(&span(count, self.chunk), self.size)];
-            let old = (old_chunk == self.chunk && part * old_chunk < old_count && !self.is_new)
-                .then(|| &self.old[scale(&span(old_count, old_chunk), self.size)]);
-            if old == Some(new) {
-                continue;
-            }
-            let mut plain = new.to_vec();
-            plain.extend(self.fill.repeat(self.chunk - new.len() / self.size.max(1)));
-            if self.coding.big && self.item > 1 {
-                plain.chunks_exact_mut(self.item).for_each(<[u8]>::reverse);
-            }
-            out.insert(
-                dense_key(&self.path, part, rank),
-                Some(self.coding.codecs.pack(plain.into())?),
-            );
-        }
-        if !self.is_new {
-            for part in parts..old_count.div_ceil(old_chunk) {
-                out.insert(dense_key(&self.path, part, rank), None);
-            }
-        }
-        self.doc["shape"][0] = json!(count);
-        self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(self.chunk);
-        if self.doc["attributes"].get("shape").is_some() {
-            self.doc["attributes"]["shape"] = self.doc["shape"].clone();
-        }
-        out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
-        self.old = self.bytes.clone();
-        (self.is_new, self.changed) = (false, false);
-        Ok(())
-    }
-
-    /// Removes the array.
-    pub(crate) fn erase(&self, out: &mut Changes) {
-        if self.is_new {
-            return;
-        }
-        let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
-        let count = self.old.len() / self.size.max(1);
-        for part in 0..count.div_ceil(self.chunk) {
-            out.insert(dense_key(&self.path, part, rank), None);
-        }
-        out.insert(doc_key(&self.path), None);
-    }
-}
-
-fn scale(span: &Range<usize>, size: usize) -> Range<usize> {
-    span.start * size..span.end * size
-}
-
-fn dense_key(path: &str, part: usize, rank: usize) -> String {
-    format!("{path}/c/{part}{}", "/0".repeat(rank.saturating_sub(1))) // a rank is at least 1
-}
-
-fn fill_bytes(fill: &Json, scalar: Scalar) -> Vec<u8> {
-    scalar.encode(fill).unwrap_or_else(|_special| match fill {
-        // A form of the number that scripts do not have, such as hexadecimal NaN.
-        Json::String(_) if scalar.is_float() => scalar.sentinel(),
-        _ => vec![0; scalar.size()],
-    })
 }

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use serde_json::{Value as Json, json};
 use zvf_model::Kind;
 
-use crate::arrays::{CellArray, DenseArray, doc_key};
+use crate::arrays::{CellArray, doc_key};
+use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{FragmentColumn, RowColumn, VertexColumn};
+use crate::geometry::{FragmentColumn, VertexColumn};
+use crate::indexes::{RowColumn};
 use crate::groups::COLUMNS;
 use crate::links::LinkColumn;
 use crate::scalar::{Scalar, Type};

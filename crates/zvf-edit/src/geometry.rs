@@ -8,18 +8,19 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::manifest::Manifest;
 use zvf_model::Kind;
 
-use crate::arrays::{CellArray, Chunk, DenseArray, RowArray, read_doc};
+use crate::arrays::{CellArray, Chunk, read_doc};
+use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
+use crate::indexes::{Object, Objects, RowColumn, children, column_type, open_row_column, scalar_of};
 use crate::journal::Snapshot;
 use crate::links::Family;
-use crate::scalar::{Categories, Scalar, Type};
+use crate::scalar::{Scalar, Type};
 
 /// The number of a vertex within its kind.
 pub(crate) type Vid = u32;
@@ -60,44 +61,6 @@ pub(crate) struct ChunkState {
     pub(crate) rows: Vec<Vid>,
     /// Those of each fragment.
     pub(crate) fragments: Vec<Vec<Vid>>,
-}
-
-/// One object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Object {
-    pub(crate) id: i64,
-    /// Its row in the index; none for one that came with this transaction.
-    pub(crate) row: Option<u32>,
-    pub(crate) exists: bool,
-    pub(crate) existed: bool,
-    pub(crate) loaded: bool,
-    pub(crate) touched: bool,
-    pub(crate) vertices: Vec<Vid>,
-    pub(crate) before: Vec<Vid>,
-    /// Chunk number and fragment, in the order of the manifest.
-    pub(crate) refs: Vec<(u32, u32)>,
-    /// Values set, by column.
-    pub(crate) values: HashMap<String, Vec<u8>>,
-}
-
-/// The objects of a kind.
-#[derive(Debug)]
-pub(crate) struct Objects {
-    pub(crate) doc: Json,
-    pub(crate) is_new: bool,
-    pub(crate) manifests: RowArray,
-    pub(crate) ids: Option<DenseArray>,
-    pub(crate) list: Vec<Object>,
-    pub(crate) by_id: HashMap<i64, u32>,
-    pub(crate) rank: usize,
-}
-
-/// A column of objects or groups.
-#[derive(Debug)]
-pub(crate) struct RowColumn {
-    pub(crate) name: String,
-    pub(crate) array: DenseArray,
-    pub(crate) ty: Type,
 }
 
 /// One kind of a store.
@@ -813,182 +776,4 @@ impl Geometry {
         pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
         pieces
     }
-
-    /// The vertices of a tree, each before those below it; children in the order of their indices.
-    pub(crate) fn depth_first(&self, vertices: &[Vid]) -> Vec<Vid> {
-        let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
-        let mut stack = Vec::new();
-        for v in vertices {
-            match self.parent[*v as usize] {
-                NONE => stack.push(*v),
-                parent => children.entry(parent).or_default().push(*v),
-            }
-        }
-        stack.reverse();
-        let mut order = Vec::with_capacity(vertices.len());
-        while let Some(v) = stack.pop() {
-            order.push(v);
-            if let Some(below) = children.get(&v) {
-                stack.extend(below.iter().rev());
-            }
-        }
-        order
-    }
-}
-
-impl Objects {
-    fn open(snap: &Snapshot, path: &str, axes: usize) -> Result<Option<Self>> {
-        let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
-        let attrs = &doc["attributes"];
-        let layout = attrs["layout"].as_str().unwrap_or_default().to_owned();
-        let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else {
-            return Ok(None);
-        };
-        let count = attrs["num_objects"]
-            .as_u64()
-            .map_or(manifests.rows.len(), |n| n as usize)
-            .min(manifests.rows.len());
-        let mut manifests = manifests;
-        manifests.truncate(count);
-        let ids = match layout.as_str() {
-            "vlen_manifests_v2" => {
-                DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?
-            }
-            "vlen_manifests_v1" => None,
-            other => {
-                return Err(EditError::unsupported(format!(
-                    "{path}: the layout {other:?} is not edited"
-                )));
-            }
-        };
-        let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
-        let mut list = Vec::with_capacity(count);
-        let mut by_id = HashMap::with_capacity(count);
-        for row in 0..count {
-            let id = match &ids {
-                Some(ids) if row < ids.len() => int64(ids.row(row)),
-                _ => row as i64,
-            };
-            let exists = manifests.rows[row].get(..4).is_some_and(|n| n != [0; 4]);
-            by_id.insert(id, row as u32);
-            list.push(Object {
-                id,
-                row: Some(row as u32),
-                exists,
-                existed: exists,
-                ..Object::default()
-            });
-        }
-        Ok(Some(Self { doc, is_new: false, manifests, ids, list, by_id, rank }))
-    }
-
-    /// An index without objects.
-    pub(crate) fn create(path: &str, axes: usize) -> Result<Self> {
-        let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
-            "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
-        let manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
-        let ids = DenseArray::create(
-            &format!("{path}/object_ids"),
-            Scalar::Int(8),
-            1,
-            1,
-            (serde_json::json!(0), vec![0; 8]),
-            serde_json::json!({}),
-        )?;
-        Ok(Self {
-            doc,
-            is_new: true,
-            manifests,
-            ids: Some(ids),
-            list: Vec::new(),
-            by_id: HashMap::new(),
-            rank: axes,
-        })
-    }
-}
-
-fn int64(bytes: &[u8]) -> i64 {
-    bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
-}
-
-/// The arrays of a group, by name.
-pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
-    let mut names = snap.journal.store.list(path)?;
-    names.retain(|name| name != "zarr.json");
-    let mut found = Vec::new();
-    for name in names {
-        if snap.get(&format!("{path}/{name}/zarr.json"))?.is_some() {
-            found.push(name);
-        }
-    }
-    Ok(found)
-}
-
-/// The type that a document names, and its default where it names none.
-pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
-    let (scalar, big) = Scalar::parse(dtype.as_str().unwrap_or(default))?;
-    if big && scalar.size() > 1 {
-        return Err(EditError::unsupported(
-            "cells with the other byte order are not edited; write the store again with \"zvf migrate\"",
-        ));
-    }
-    Ok((scalar, big))
-}
-
-/// The type of a column from the attributes of its array.
-pub(crate) fn column_type(attrs: &Json) -> Result<Type> {
-    let (scalar, _) = scalar_of(&attrs["dtype"], "float32")?;
-    let channels = attrs["channel_names"].as_array().map(|names| names.len() as u32);
-    let shape = attrs["row_shape"]
-        .as_array()
-        .and_then(|shape| shape.first())
-        .and_then(Json::as_u64)
-        .map(|n| n as u32);
-    let width = channels.or(shape).unwrap_or(1);
-    let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
-        values: attrs["categories"].as_array().cloned().unwrap_or_default(),
-        missing: attrs["_FillValue"].as_i64(),
-    });
-    Ok(Type { scalar, width, categories })
-}
-
-/// Opens a column of objects or groups.
-pub(crate) fn open_row_column(
-    snap: &Snapshot,
-    path: &str,
-    name: &str,
-) -> Result<Option<RowColumn>> {
-    let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
-    let data_type = &doc["data_type"];
-    let scalar = match data_type.as_str() {
-        Some(text) => Scalar::parse(text)?.0,
-        None => {
-            let bytes = data_type["configuration"]["length_bytes"].as_u64().unwrap_or(0) as u32;
-            match data_type["name"].as_str() {
-                Some("fixed_length_utf32") => Scalar::Text(bytes / 4),
-                Some("null_terminated_bytes") => Scalar::Bytes(bytes),
-                _ => {
-                    return Err(EditError::unsupported(format!(
-                        "{path}: columns of {data_type} are not edited"
-                    )));
-                }
-            }
-        }
-    };
-    let width =
-        doc["shape"].as_array().and_then(|shape| shape.get(1)).and_then(Json::as_u64).unwrap_or(1)
-            as u32;
-    let mut ty = Type::plain(scalar);
-    ty.width = width;
-    let array = DenseArray::open(snap, path, scalar, width)?;
-    Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
-}
-
-/// The bytes of a manifest that names these fragments.
-pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
-    let mut builder = zvf_format::manifest::ManifestBuilder::new(rank as u64)?;
-    for (chunk, fragment) in references {
-        builder.single(chunk, u64::from(*fragment))?;
-    }
-    Ok(builder.encode().into())
 }

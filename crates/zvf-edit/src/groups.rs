@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::arrays::{DenseArray, RowArray, doc_bytes, doc_key, plain_group, read_doc};
+use crate::arrays::{RowArray, doc_bytes, doc_key, plain_group, read_doc};
+use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{RowColumn, children, open_row_column};
+use crate::indexes::{RowColumn, children, open_row_column};
 use crate::journal::{Changes, Snapshot};
 use crate::transaction::{Done, Transaction};
 

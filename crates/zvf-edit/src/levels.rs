@@ -11,7 +11,8 @@ use zvf_format::grid::ChunkShape;
 
 use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
 use crate::error::Result;
-use crate::geometry::{Geometry, NONE, Vid, children, manifest_bytes, open_row_column};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::indexes::{children, manifest_bytes, open_row_column};
 use crate::journal::{Changes, Snapshot};
 use crate::links::Family;
 use crate::rebuild::{Rebuilt, Tally};
@@ -132,7 +133,7 @@ impl Transaction {
         let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
             return Ok(());
         };
-        let mut ids = crate::arrays::DenseArray::open(
+        let mut ids = crate::dense::DenseArray::open(
             &self.snap,
             &format!("{index}/object_ids"),
             Scalar::Int(8),

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value as Json;
+use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::geometry::Vid;
-use crate::links::End;
-use crate::objects::link_value;
+use crate::links::{End, Family, Record};
 use crate::transaction::{Done, Transaction};
 use crate::vertices::one_each;
 
@@ -210,5 +210,87 @@ impl Transaction {
             }
         }
         Ok(Done { selected: groups.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+    }
+
+    /// Adds records between vertices.
+    pub(crate) fn add_records(
+        &mut self,
+        kind: usize,
+        records: Vec<Vec<Vid>>,
+        attributes: Option<&Fields>,
+    ) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        let ends: Vec<Vid> = records.concat();
+        geometry.load_links_of(&ends)?;
+        if geometry.links.is_none() {
+            let width = if geometry.kind == Kind::Mesh { 3 } else { 2 };
+            geometry.links = Some(Family::create(&geometry.path, width, geometry.axes)?);
+        }
+        let (mesh, what) = (geometry.kind == Kind::Mesh, geometry.kind);
+        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let width = family.family.link_width();
+        let mut columns: Vec<Option<Vec<Vec<u8>>>> = vec![None; family.columns.len()];
+        for (name, list) in attributes.into_iter().flatten() {
+            self.read.insert(format!("column:link:{name}:{what}"));
+            let at = family.columns.iter().position(|column| column.name == *name);
+            let at = at.ok_or_else(|| {
+                EditError::invalid(format!("links of {what} have no column {name:?}"))
+            })?;
+            let mut rows = Vec::new();
+            for value in one_each(list, records.len(), name)? {
+                rows.push(link_value(&mut family.columns[at].ty, name, value)?);
+            }
+            columns[at] = Some(rows);
+        }
+        for (at, column) in family.columns.iter().enumerate() {
+            if columns[at].is_none() && !column.ty.scalar.is_float() && !records.is_empty() {
+                return Err(EditError::invalid(format!(
+                    "attributes: column {:?} of type {} must be given",
+                    column.name,
+                    column.ty.scalar.name()
+                )));
+            }
+        }
+        for (n, ends) in records.into_iter().enumerate() {
+            if ends.len() != width {
+                return Err(EditError::invalid(format!(
+                    "a link of this {what} has {width} ends, found {}",
+                    ends.len()
+                )));
+            }
+            if mesh && ends.iter().collect::<HashSet<_>>().len() != width {
+                return Err(EditError::invalid("a face needs different vertices"));
+            }
+            let values = columns
+                .iter()
+                .zip(&family.columns)
+                .map(|(rows, column)| {
+                    rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())
+                })
+                .collect();
+            family.insert(Record {
+                ends: ends.into_iter().map(End::Vertex).collect(),
+                cell: None,
+                values,
+                alive: true,
+                changed: true,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A value of a script, as a column of links holds it.
+pub(crate) fn link_value(
+    ty: &mut crate::scalar::Type,
+    name: &str,
+    value: &Json,
+) -> Result<Vec<u8>> {
+    match ty.encode(value).map_err(|error| error.within(name))? {
+        Some(row) => Ok(row),
+        None if ty.scalar.is_float() => Ok(ty.sentinel()),
+        None => {
+            Err(EditError::invalid(format!("{name}: {} has no value for absent", ty.scalar.name())))
+        }
     }
 }

@@ -17,7 +17,8 @@ use zvf_format::link::{self, Anchor, Element, Endpoint, LinkCell, LinkRecord};
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, Vid, children, column_type};
+use crate::geometry::{Geometry, Vid};
+use crate::indexes::{children, column_type};
 use crate::journal::{Changes, Snapshot};
 use crate::scalar::Type;
 use zvf_model::Kind;

@@ -1,0 +1,251 @@
+//! Links that follow from objects: between the runs of a chain, between the ends of a line, from a vertex of a tree to the
+//! one above it. They are made anew for the objects that changed, and written with the rows of the chunks that were.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use zvf_model::Kind;
+
+use crate::arrays::Chunk;
+use crate::error::Result;
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::journal::Changes;
+use crate::links::{End, Family, Record};
+use crate::rebuild::{Rebuilt, Tally};
+
+impl Geometry {
+    /// The links that follow from the order of vertices or from parents.
+    pub(crate) fn follow_links(
+        &mut self,
+        rebuilt: &BTreeSet<u32>,
+        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+    ) -> Result<()> {
+        match self.kind {
+            Kind::Polyline | Kind::Streamline => self.follow_chains(changed),
+            Kind::Line => self.follow_lines(rebuilt),
+            Kind::Skeleton => self.follow_trees(changed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Between two runs of a chain lies a record.
+    fn follow_chains(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+        let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
+        if self.links.is_none() && needs {
+            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+        }
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        // Vertices may have gone from one object to another: all of them are looked at together.
+        let mut wanted: HashSet<[Vid; 2]> = HashSet::new();
+        let mut old: BTreeSet<u32> = BTreeSet::new();
+        for (object, pieces) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            for pair in pieces.windows(2) {
+                if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
+                    wanted.insert([*a, *b]);
+                }
+            }
+            for v in state.before.iter().chain(&state.vertices) {
+                old.extend(family.records_at(*v));
+            }
+        }
+        for number in old {
+            let record = &mut family.records[number as usize];
+            let ends: Vec<Vid> = record
+                .ends
+                .iter()
+                .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
+                .collect();
+            let known = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| wanted.remove(&pair));
+            record.alive = known;
+        }
+        let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+        let mut wanted: Vec<[Vid; 2]> = wanted.into_iter().collect();
+        wanted.sort_unstable();
+        for [a, b] in wanted {
+            family.insert(Record {
+                ends: vec![End::Vertex(a), End::Vertex(b)],
+                cell: None,
+                values: blank.clone(),
+                alive: true,
+                changed: true,
+            });
+        }
+        self.links = Some(family);
+        Ok(())
+    }
+
+    /// A line in two chunks has a record; those of the chunks in question are made anew.
+    fn follow_lines(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
+        if rebuilt.is_empty() {
+            return Ok(());
+        }
+        let keys: BTreeSet<Chunk> =
+            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let mut lines = self.lines.clone();
+        let count = self.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32;
+        lines.extend(
+            (0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)),
+        );
+        let mut pairs = Vec::new();
+        for object in lines {
+            self.load_object(object)?;
+            let Some(state) = self.object(object).filter(|state| state.exists) else { continue };
+            if let [a, b] = state.vertices[..] {
+                let (from, to) = (self.at[a as usize], self.at[b as usize]);
+                if from != to && (rebuilt.contains(&from) || rebuilt.contains(&to)) {
+                    pairs.push([a, b]);
+                }
+            }
+        }
+        if self.links.is_none() && !pairs.is_empty() {
+            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+        }
+        if let Some(family) = &mut self.links {
+            family.load_counts(&self.snap, &keys)?;
+            family.clear_records();
+            let blank: Vec<Vec<u8>> =
+                family.columns.iter().map(|column| column.fill.clone()).collect();
+            for [a, b] in pairs {
+                family.insert(Record {
+                    ends: vec![End::Vertex(a), End::Vertex(b)],
+                    cell: None,
+                    values: blank.clone(),
+                    alive: true,
+                    changed: true,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Edges of trees that do not follow from the order of rows.
+    fn follow_trees(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let explicit = self.convention == "explicit";
+        // Vertices may have gone from one object to another: all of them are looked at together.
+        let mut by_child: HashMap<Vid, u32> = HashMap::new();
+        let mut kept: HashSet<u32> = HashSet::new();
+        for (object, _) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            for v in state.before.iter().chain(&state.vertices) {
+                for number in family.records_at(*v) {
+                    if let End::Vertex(child) = family.records[number as usize].ends[0] {
+                        if child == *v {
+                            by_child.insert(child, number);
+                        }
+                    }
+                }
+            }
+        }
+        for (_, pieces) in changed {
+            for (_, list) in pieces {
+                for (i, v) in list.iter().enumerate() {
+                    let parent = self.parent[*v as usize];
+                    if parent == NONE {
+                        continue;
+                    }
+                    let implied = !explicit && i > 0 && list[i - 1] == parent;
+                    let record = by_child.get(v).copied();
+                    if implied && (record.is_none() || family.columns.is_empty()) {
+                        continue;
+                    }
+                    match record {
+                        Some(number) => {
+                            let record = &mut family.records[number as usize];
+                            if record.ends[1] != End::Vertex(parent) {
+                                record.ends[1] = End::Vertex(parent);
+                                record.changed = true;
+                            }
+                            kept.insert(number);
+                        }
+                        None => {
+                            let values =
+                                family.columns.iter().map(|column| column.fill.clone()).collect();
+                            let number = family.insert(Record {
+                                ends: vec![End::Vertex(*v), End::Vertex(parent)],
+                                cell: None,
+                                values,
+                                alive: true,
+                                changed: true,
+                            });
+                            kept.insert(number);
+                        }
+                    }
+                }
+            }
+        }
+        for number in by_child.into_values() {
+            if !kept.contains(&number) {
+                family.records[number as usize].alive = false;
+            }
+        }
+        self.links = Some(family);
+        Ok(())
+    }
+
+    pub(crate) fn write_links(
+        &mut self,
+        result: &Rebuilt,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        if self.has_links() {
+            for record in &family.records {
+                match (&record.cell, record.alive) {
+                    (None, true) => tally.links[0] += 1,
+                    (Some(_), false) => tally.links[1] += 1,
+                    (Some(_), true) if record.changed => tally.links[2] += 1,
+                    _ => {}
+                }
+            }
+        }
+        let place = |v: Vid| -> Option<(Chunk, u64)> {
+            if let Some((chunk, row)) = result.places.get(&v) {
+                return Some((self.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
+            }
+            let (chunk, row) = self.home[v as usize];
+            (chunk != NONE && self.alive[v as usize])
+                .then(|| (self.chunk_keys[chunk as usize].clone(), u64::from(row)))
+        };
+        let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
+        self.links = Some(family);
+        if changed && self.doc["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true {
+            // The groups of links within chunks are written as one.
+            if let Some(level) = self.doc["attributes"]["zarr_vectors_level"].as_object_mut() {
+                level.shift_remove("fragment_link_groups");
+            }
+        }
+        Ok(())
+    }
+
+    /// Values of fragments that were set, and columns of fragments that are new.
+    pub(crate) fn write_fragment_columns(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
+        let mut columns = std::mem::take(&mut self.fragment_columns);
+        for column in &mut columns {
+            let mut chunks: BTreeSet<u32> = column.set.keys().map(|(chunk, _)| *chunk).collect();
+            if column.is_new {
+                chunks.extend(self.all_chunks());
+            }
+            for chunk in chunks.difference(rebuilt) {
+                self.load_chunk(*chunk)?;
+                let key = self.chunk_keys[*chunk as usize].clone();
+                let size = column.ty.size();
+                let count = self.chunks[chunk].fragments.len();
+                let mut bytes = match column.array.stored(&self.snap, &key)? {
+                    Some(bytes) => bytes.to_vec(),
+                    None => column.fill.repeat(count),
+                };
+                for ((at, fragment), row) in &column.set {
+                    let from = *fragment as usize * size;
+                    if at == chunk && from + size <= bytes.len() {
+                        bytes[from..from + size].copy_from_slice(row);
+                    }
+                }
+                column.array.put(&key, bytes);
+            }
+        }
+        self.fragment_columns = columns;
+        Ok(())
+    }
+}

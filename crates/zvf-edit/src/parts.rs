@@ -1,0 +1,208 @@
+//! What objects are made of: trees and their roots, parts that hang together, chains and their ends.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+use crate::error::{EditError, Result};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::links::End;
+
+impl Geometry {
+    /// Reads the links at vertices.
+    pub(crate) fn load_links_of(&mut self, vertices: &[Vid]) -> Result<()> {
+        let chunks: HashSet<u32> = vertices
+            .iter()
+            .map(|v| self.home[*v as usize].0)
+            .filter(|chunk| *chunk != NONE)
+            .collect();
+        let chunks: Vec<u32> = chunks.into_iter().collect();
+        self.load_links(&chunks)
+    }
+
+    /// Parents of new vertices, from a list with exactly one null.
+    pub(crate) fn set_parents(&mut self, made: &[Vid], parents: &[Json]) -> Result<()> {
+        let mut roots = 0;
+        for (v, parent) in made.iter().zip(parents) {
+            self.parent[*v as usize] = match parent {
+                Json::Null => {
+                    roots += 1;
+                    NONE
+                }
+                index => {
+                    let at = index.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
+                    *at.ok_or_else(|| {
+                        EditError::invalid(format!("parents: {index} of {} vertices", made.len()))
+                    })?
+                }
+            };
+        }
+        if roots != 1 {
+            return Err(EditError::invalid(format!("parents: {roots} roots, expected one")));
+        }
+        if self.depth_first(made).len() != made.len() {
+            return Err(EditError::invalid("parents: there is a circle"));
+        }
+        Ok(())
+    }
+
+    /// Turns the edges above a vertex, so that it becomes the root. Values of an edge stay with it.
+    pub(crate) fn reroot(&mut self, root: Vid) -> Result<()> {
+        let mut path = vec![root];
+        let mut above = self.parent[root as usize];
+        while above != NONE {
+            path.push(above);
+            above = self.parent[above as usize];
+        }
+        if let Some(family) = &mut self.links {
+            let mut turned = Vec::new();
+            for pair in path.windows(2) {
+                let of = family.records_at(pair[0]).into_iter().find(|number| {
+                    family.records[*number as usize].ends[0] == End::Vertex(pair[0])
+                });
+                turned.extend(of.map(|number| (number, pair[0], pair[1])));
+            }
+            for (number, child, parent) in turned {
+                family.records[number as usize].ends =
+                    vec![End::Vertex(parent), End::Vertex(child)];
+            }
+        }
+        for pair in path.windows(2) {
+            self.parent[pair[1] as usize] = pair[0];
+        }
+        self.parent[root as usize] = NONE;
+        let owner = self.owner[root as usize];
+        self.parents_changed.insert(owner);
+        Ok(())
+    }
+
+    /// The tree below a vertex, and the rest.
+    pub(crate) fn cut(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
+        if self.parent[root as usize] == NONE {
+            return Err(EditError::invalid("at: the root cannot be split off"));
+        }
+        let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
+        for v in vertices {
+            children.entry(self.parent[*v as usize]).or_default().push(*v);
+        }
+        let mut below: HashSet<Vid> = HashSet::new();
+        let mut stack = vec![root];
+        while let Some(v) = stack.pop() {
+            below.insert(v);
+            stack.extend(children.get(&v).into_iter().flatten());
+        }
+        self.parent[root as usize] = NONE;
+        let (part, rest): (Vec<Vid>, Vec<Vid>) =
+            vertices.iter().copied().partition(|v| below.contains(v));
+        Ok(vec![rest, part])
+    }
+
+    /// The parts that hang together by links among the vertices, in the order of their first vertices.
+    pub(crate) fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
+        self.load_links_of(vertices)?;
+        let own: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        let mut leader: Vec<usize> = (0..vertices.len()).collect();
+        fn find(leader: &mut [usize], mut i: usize) -> usize {
+            while leader[i] != i {
+                leader[i] = leader[leader[i]];
+                i = leader[i];
+            }
+            i
+        }
+        if let Some(family) = &self.links {
+            for record in family.records.iter().filter(|record| record.alive) {
+                let ends: Vec<usize> = record
+                    .ends
+                    .iter()
+                    .filter_map(
+                        |end| if let End::Vertex(v) = end { own.get(v).copied() } else { None },
+                    )
+                    .collect();
+                for pair in ends.windows(2) {
+                    let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
+                    let (low, high) = (a.min(b), a.max(b));
+                    leader[high] = low;
+                }
+            }
+        }
+        let mut parts: Vec<Vec<Vid>> = Vec::new();
+        let mut number: HashMap<usize, usize> = HashMap::new();
+        for (i, v) in vertices.iter().enumerate() {
+            let root = find(&mut leader, i);
+            let at = *number.entry(root).or_insert_with(|| {
+                parts.push(Vec::new());
+                parts.len() - 1
+            });
+            parts[at].push(*v);
+        }
+        Ok(parts)
+    }
+
+    /// One chain of several.
+    pub(crate) fn join_chains(&self, lists: Vec<Vec<Vid>>, at_ends: bool, weld: bool) -> Vec<Vid> {
+        let mut lists = lists.into_iter();
+        let mut chain = lists.next().unwrap_or_default();
+        let gap = |a: Option<&Vid>, b: Option<&Vid>| -> f64 {
+            let (Some(a), Some(b)) = (a, b) else { return f64::INFINITY };
+            self.position(*a).iter().zip(self.position(*b)).map(|(a, b)| (a - b) * (a - b)).sum()
+        };
+        for mut next in lists {
+            let ways = [
+                gap(chain.last(), next.first()),
+                gap(chain.last(), next.last()),
+                gap(chain.first(), next.last()),
+                gap(chain.first(), next.first()),
+            ];
+            let mut way = 0;
+            if at_ends {
+                for (i, gap) in ways.iter().enumerate() {
+                    if *gap < ways[way] {
+                        way = i;
+                    }
+                }
+            }
+            if way == 1 || way == 3 {
+                next.reverse();
+            }
+            let (mut front, mut back) = if way < 2 { (chain, next) } else { (next, chain) };
+            let same = front
+                .last()
+                .zip(back.first())
+                .is_some_and(|(a, b)| self.position(*a) == self.position(*b));
+            if weld && same {
+                match way < 2 {
+                    true => {
+                        back.remove(0);
+                    }
+                    false => {
+                        front.pop();
+                    }
+                }
+            }
+            front.append(&mut back);
+            chain = front;
+        }
+        chain
+    }
+
+    /// The vertices of a tree, each before those below it; children in the order of their indices.
+    pub(crate) fn depth_first(&self, vertices: &[Vid]) -> Vec<Vid> {
+        let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
+        let mut stack = Vec::new();
+        for v in vertices {
+            match self.parent[*v as usize] {
+                NONE => stack.push(*v),
+                parent => children.entry(parent).or_default().push(*v),
+            }
+        }
+        stack.reverse();
+        let mut order = Vec::with_capacity(vertices.len());
+        while let Some(v) = stack.pop() {
+            order.push(v);
+            if let Some(below) = children.get(&v) {
+                stack.extend(below.iter().rev());
+            }
+        }
+        order
+    }
+}
