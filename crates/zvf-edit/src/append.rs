@@ -19,8 +19,6 @@ pub(crate) struct Gathered {
     pub(crate) values: Fields,
     /// Where each vertex is above another, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
-    /// The number of each vertex in the source.
-    pub(crate) sources: Vec<usize>,
 }
 
 impl Gathered {

@@ -125,7 +125,7 @@ pub fn split(
     }
     let own = journal(store)?;
     let _held = hold_for_reading(store)?;
-    let mut whole = Transaction::begin(&own, Path::new("."))?;
+    let whole = Transaction::begin(&own, Path::new("."))?;
     let mut parts: Vec<(String, Keep)> = Vec::new();
     let mut left: u64 = 0;
     match by {
