@@ -17,7 +17,9 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::indexes::{Object, Objects, RowColumn, children, column_type, open_row_column, scalar_of};
+use crate::indexes::{
+    Object, Objects, RowColumn, children, column_type, open_row_column, scalar_of,
+};
 use crate::journal::Snapshot;
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};

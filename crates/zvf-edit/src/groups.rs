@@ -203,7 +203,9 @@ impl Transaction {
             let row = match column.ty.encode(value)? {
                 Some(row) => row,
                 None if column.ty.scalar == crate::scalar::Scalar::Bool => {
-                    return Err(EditError::invalid(format!("{name}: bool has no value for absent")));
+                    return Err(EditError::invalid(format!(
+                        "{name}: bool has no value for absent"
+                    )));
                 }
                 None => column.ty.sentinel(),
             };

@@ -9,7 +9,7 @@ use zvf_query::predicate::{Predicate, Scope};
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::geometry::{NONE, Vid};
-use crate::indexes::{Object};
+use crate::indexes::Object;
 use crate::links::{End, Record};
 use crate::scalar::Scalar;
 use crate::transaction::{Done, Transaction};
@@ -732,5 +732,4 @@ impl Transaction {
         self.kinds[kind].reroot(root)?;
         Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }
-
 }

@@ -19,7 +19,7 @@ use zvf_model::Kind;
 use crate::arrays::{Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::{manifest_bytes};
+use crate::indexes::manifest_bytes;
 use crate::journal::Changes;
 
 /// What a commit did, in numbers.

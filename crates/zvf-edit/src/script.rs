@@ -407,7 +407,12 @@ fn again(
     for seq in old.head() + 1..=head {
         let Some(record) = journal.record(seq)? else { continue };
         for item in record.written() {
-            if old.read.iter().chain(&old.written).filter(|own| old.is_lasting(own)).any(|own| meets(own, &item))
+            if old
+                .read
+                .iter()
+                .chain(&old.written)
+                .filter(|own| old.is_lasting(own))
+                .any(|own| meets(own, &item))
                 && !met.contains(&item)
             {
                 met.push(item);
