@@ -9,7 +9,8 @@ use fault_store::{Fault, FaultStore};
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_store::{Caching, OpenOptions, Store, exchange_names};
+use zvf_publish::exchange_names;
+use zvf_store::{Caching, OpenOptions, Store};
 
 /// A copy of the small store in a folder of its own, under this name.
 fn copy_to(dir: &Path, name: &str) -> PathBuf {

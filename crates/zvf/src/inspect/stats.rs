@@ -236,10 +236,14 @@ mod tests {
         assert_eq!((stats.min, stats.max), (Some(Value::Float(-1.0)), Some(Value::Float(4.0))));
         assert_eq!(stats.mean, 2.0);
         let mut large = Running::new(Dtype::parse("float64").unwrap());
-        [1e308; 3].map(|x| large.add(Value::Float(x)));
+        for x in [1e308; 3] {
+            large.add(Value::Float(x));
+        }
         assert_eq!(large.mean, 1e308);
         let mut words = Running::new(Dtype::parse("float64").unwrap());
-        ["b", "a"].map(|text| words.add(Value::from(text)));
+        for text in ["b", "a"] {
+            words.add(Value::from(text));
+        }
         assert_eq!((words.min, words.numbers), (Some(Value::from("a")), 0));
     }
 }
