@@ -100,7 +100,7 @@ fn lines_may_end_with_carriage_returns() {
     let text = b"x,note\n1,a\rb\n";
     assert_eq!(
         told(Format::Csv, text, &ReadOptions::default()).unwrap(),
-        "point_cloud of float64, note <U3\nx,note\n1,a\rb\n"
+        "point_cloud of float64, note <U3\nx,note\n1,\"a\rb\"\n" // the writer quotes it
     );
 }
 
