@@ -255,6 +255,8 @@ impl Context {
         let budget = self.warm.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
+            // Several waves are under way. With links, a wave takes several times what its vertices take.
+            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MOST_BYTES_STREAMED),
             Purpose::Stream => (budget / 16).min(MOST_BYTES_STREAMED),
         }
     }
