@@ -232,7 +232,7 @@ impl Geometry {
                 let key = self.chunk_keys[*chunk as usize].clone();
                 let size = column.ty.size();
                 let count = self.chunks[chunk].fragments.len();
-                let mut bytes = match column.array.stored(&self.snap, &key)? {
+                let mut bytes = match column.stored_rows(&self.snap, &key, count)? {
                     Some(bytes) => bytes.to_vec(),
                     None => column.fill.repeat(count),
                 };

@@ -17,12 +17,11 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::indexes::{
-    Object, Objects, RowColumn, children, column_type, open_row_column, scalar_of,
-};
+use crate::indexes::{Object, Objects, RowColumn, children, open_row_column, scalar_of};
 use crate::journal::Snapshot;
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};
+use crate::widths::{check_size, column_of, count_fragments, first_rows};
 
 /// The number of a vertex within its kind.
 pub(crate) type Vid = u32;
@@ -180,9 +179,13 @@ impl Geometry {
             .unwrap_or("implicit_sequential")
             .to_owned();
         let mut columns = Vec::new();
-        for name in children(snap, &format!("{path}/vertex_attributes"))? {
+        let names = children(snap, &format!("{path}/vertex_attributes"))?;
+        let row = (shape.axes() * scalar.size()) as u64;
+        let rows = |bytes: &[u8]| (bytes.len() as u64).checked_div(row);
+        let first = if names.is_empty() { None } else { first_rows(snap, &vertices, rows) };
+        for name in names {
             let array = array(&format!("vertex_attributes/{name}"))?;
-            let ty = column_type(&array.doc["attributes"])?;
+            let ty = column_of(snap, &array, first.as_ref())?;
             columns.push(VertexColumn {
                 name,
                 array,
@@ -193,9 +196,12 @@ impl Geometry {
             });
         }
         let mut fragment_columns = Vec::new();
-        for name in children(snap, &format!("{path}/fragment_attributes"))? {
+        let names = children(snap, &format!("{path}/fragment_attributes"))?;
+        let first =
+            if names.is_empty() { None } else { first_rows(snap, &fragments, count_fragments) };
+        for name in names {
             let array = array(&format!("fragment_attributes/{name}"))?;
-            let ty = column_type(&array.doc["attributes"])?;
+            let ty = column_of(snap, &array, first.as_ref())?;
             let fill = ty.sentinel();
             fragment_columns.push(FragmentColumn {
                 name,
@@ -450,21 +456,13 @@ impl Geometry {
         for column in &mut self.columns {
             let row = column.ty.size();
             match column.array.read(&self.snap, &key)? {
-                Some(bytes) if bytes.len() == count * row => column.data.extend_from_slice(&bytes),
+                Some(bytes) => {
+                    check_size(&column.array.path, &key, bytes.len(), count * row)?;
+                    column.data.extend_from_slice(&bytes);
+                }
                 None if column.is_new => {
                     let fill = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
                     column.data.extend(fill.repeat(count));
-                }
-                Some(bytes) => {
-                    return Err(EditError::new(
-                        zvf_format::Class::CountMismatch,
-                        format!(
-                            "{} of chunk {key:?}: {} bytes, expected {}",
-                            column.array.path,
-                            bytes.len(),
-                            count * row
-                        ),
-                    ));
                 }
                 None => {
                     return Err(EditError::new(

@@ -149,16 +149,9 @@ pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
     Ok((scalar, big))
 }
 
-/// The type of a column from the attributes of its array.
-pub(crate) fn column_type(attrs: &Json) -> Result<Type> {
+/// The type of a column from the attributes of its array, with the width that they declare.
+pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<Type> {
     let (scalar, _) = scalar_of(&attrs["dtype"], "float32")?;
-    let channels = attrs["channel_names"].as_array().map(|names| names.len() as u32);
-    let shape = attrs["row_shape"]
-        .as_array()
-        .and_then(|shape| shape.first())
-        .and_then(Json::as_u64)
-        .map(|n| n as u32);
-    let width = channels.or(shape).unwrap_or(1);
     let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
         values: attrs["categories"].as_array().cloned().unwrap_or_default(),
         missing: attrs["_FillValue"].as_i64(),

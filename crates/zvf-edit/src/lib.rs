@@ -53,6 +53,7 @@ mod stores;
 mod tests;
 mod transaction;
 mod vertices;
+mod widths;
 
 pub use attach::{Join, attach};
 pub use collect::{Collect, gc, parse_duration, vacuum};

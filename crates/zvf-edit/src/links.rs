@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Element, Endpoint, LinkCell, LinkRecord};
+use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
@@ -21,7 +22,7 @@ use crate::geometry::{Geometry, Vid};
 use crate::indexes::{children, column_type};
 use crate::journal::{Changes, Snapshot};
 use crate::scalar::Type;
-use zvf_model::Kind;
+use crate::widths;
 
 /// One end of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,8 @@ impl Family {
                 || json!({"dtype": "float32"}),
                 |array: &CellArray| array.doc["attributes"].clone(),
             );
-            let ty = column_type(&attrs)?;
+            let width = widths::declared_of_links(&attrs).map_err(|error| error.within(&inner))?;
+            let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
         }
@@ -230,10 +232,13 @@ impl Family {
         };
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
-            values.push(match column.arrays.get(offsets) {
-                Some(array) => array.stored(snap, source)?,
-                None => None,
-            });
+            let own = column.arrays.get(offsets);
+            let stored = own.map_or(Ok(None), |array| array.stored(snap, source))?;
+            if let (Some(array), Some(bytes)) = (own, &stored) {
+                let expected = records.records().count() * column.ty.size();
+                widths::check_size(&array.path, source, bytes.len(), expected)?;
+            }
+            values.push(stored);
         }
         let mut found = Vec::new();
         for (row, record) in records.records().enumerate() {

@@ -417,7 +417,8 @@ impl Geometry {
             return Ok(set.clone());
         }
         let size = column.ty.size();
-        let stored = column.array.stored(&self.snap, &self.chunk_keys[home as usize])?;
+        let chunk = &self.chunk_keys[home as usize];
+        let stored = column.stored_rows(&self.snap, chunk, state.fragments.len())?;
         let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
         Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
     }

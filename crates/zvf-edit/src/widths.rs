@@ -1,0 +1,117 @@
+//! How many values a row of a column has.
+//!
+//! The document of a column declares it. Some writers declare one value a row and store three, so the first chunk
+//! with rows has the last word, as it has for readers.
+//!
+//! Not here: columns of objects and groups, whose arrays have their width as second dimension.
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_format::fragment::FragmentIndex;
+use zvf_metadata::arrays::{Column, LinkAttribute};
+use zvf_metadata::{MetadataError, Object};
+
+use crate::arrays::{CellArray, Chunk};
+use crate::error::{EditError, Result};
+use crate::geometry::FragmentColumn;
+use crate::indexes::column_type;
+use crate::journal::Snapshot;
+use crate::scalar::Type;
+
+/// The width that the attributes of a column of vertices or fragments declare.
+fn declared(attrs: &Json) -> Result<u32> {
+    let column = Column::parse(object(attrs)).map_err(refused)?;
+    checked(column.declared_columns())
+}
+
+/// The width that the attributes of a column of links declare.
+pub(crate) fn declared_of_links(attrs: &Json) -> Result<u32> {
+    let column = LinkAttribute::parse(object(attrs)).map_err(refused)?;
+    checked(column.declared_columns())
+}
+
+/// The first chunk of an array that has rows, and how many.
+///
+/// A chunk that cannot be read is passed over: whoever edits it learns why.
+pub(crate) fn first_rows(
+    snap: &Snapshot,
+    array: &CellArray,
+    count: impl Fn(&[u8]) -> Option<u64>,
+) -> Option<(Chunk, u64)> {
+    array.chunks().into_iter().find_map(|chunk| {
+        let bytes = array.stored(snap, &chunk).ok()??;
+        let rows = count(&bytes).filter(|rows| *rows > 0)?;
+        Some((chunk, rows))
+    })
+}
+
+/// The fragments of a chunk.
+pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
+    Some(FragmentIndex::parse(bytes).ok()?.iter().count() as u64)
+}
+
+/// The type of a column of vertices or fragments. `first` is a chunk with rows, and how many.
+pub(crate) fn column_of(
+    snap: &Snapshot,
+    array: &CellArray,
+    first: Option<&(Chunk, u64)>,
+) -> Result<Type> {
+    let attrs = &array.doc["attributes"];
+    let width = declared(attrs).map_err(|error| error.within(&array.path))?;
+    let mut ty = column_type(attrs, width)?;
+    let Some((chunk, rows)) = first else { return Ok(ty) };
+    let Ok(Some(bytes)) = array.stored(snap, chunk) else { return Ok(ty) };
+    let values = (bytes.len() / ty.scalar.size().max(1)) as u64;
+    // A chunk that no width fits is refused when it is read, with the counts that differ.
+    if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
+        ty.width = checked(Some(width)).map_err(|error| error.within(&array.path))?;
+    }
+    Ok(ty)
+}
+
+impl FragmentColumn {
+    /// The rows that are stored for the fragments of a chunk.
+    ///
+    /// # Errors
+    ///
+    /// When they are not as many as there are fragments.
+    pub(crate) fn stored_rows(
+        &self,
+        snap: &Snapshot,
+        chunk: &[i64],
+        fragments: usize,
+    ) -> Result<Option<Bytes>> {
+        let Some(bytes) = self.array.stored(snap, chunk)? else { return Ok(None) };
+        check_size(&self.array.path, chunk, bytes.len(), fragments * self.ty.size())?;
+        Ok(Some(bytes))
+    }
+}
+
+/// Refuses a chunk of a column that has not one row for each item.
+pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(EditError::new(
+        Class::CountMismatch,
+        format!("{path} of chunk {chunk:?}: {found} bytes, expected {expected}"),
+    ))
+}
+
+fn object(attrs: &Json) -> Object {
+    attrs.as_object().cloned().unwrap_or_default()
+}
+
+fn checked(width: Option<u64>) -> Result<u32> {
+    width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
+        EditError::new(
+            Class::LimitExceeded,
+            format!("row_shape: expected at most {} values a row, found more", u32::MAX),
+        )
+    })
+}
+
+fn refused(error: MetadataError) -> EditError {
+    EditError::new(error.class(), error.to_string())
+}
