@@ -176,7 +176,6 @@ impl Summary {
     }
 }
 
-/// How many objects are given by formulas; `None` where there is no such group.
 /// The numbers of the levels that are there. One that was taken out may still be listed, and linked to.
 async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
@@ -194,6 +193,7 @@ async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
+/// How many objects are given by formulas; `None` where there is no such group.
 async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
     let objects = store.dense("parametric/objects").await;
     Ok(objects.ok().flatten().map(|objects| objects.len()))
