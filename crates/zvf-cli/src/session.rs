@@ -192,7 +192,7 @@ pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
     let mut words = Vec::new();
     for notice in notices {
         if let Notice::CannotEnumerate { key } = notice {
-            silent.push(key.as_str());
+            silent.push(if key.is_root() { "the root" } else { key.as_str() });
         } else {
             words.push(notice.to_string());
         }

@@ -77,9 +77,10 @@ impl fmt::Display for Notice {
                 write!(f, "{key} does not record which chunks it has: they were listed")
             }
             Self::CannotEnumerate { key } => {
+                let place = if key.is_root() { "the root" } else { key.as_str() };
                 write!(
                     f,
-                    "{key} cannot be listed here: only what metadata or the caller names was read"
+                    "{place} cannot be listed here: only what metadata or the caller names was read"
                 )
             }
             Self::CodecNotCapped { key, codec } => {
@@ -147,6 +148,10 @@ mod tests {
             (
                 Notice::CannotEnumerate { key: key("0/groups") },
                 "0/groups cannot be listed here: only what metadata or the caller names was read",
+            ),
+            (
+                Notice::CannotEnumerate { key: Key::root() },
+                "the root cannot be listed here: only what metadata or the caller names was read",
             ),
             (
                 Notice::CodecNotCapped { key: key("0/x"), codec: "zfp".into() },

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!((inputs.files(), inputs._copy.is_none()), (&files[..], true));
         let twice = [PathBuf::from("-"), PathBuf::from("-")];
         let error = Inputs::new(&twice, None).await.unwrap_err();
-        assert_eq!(error.to_string(), "standard input can be read once");
+        assert_eq!(error.to_string(), "InvalidArgument, standard input can be read once");
     }
 
     #[test]

@@ -175,7 +175,10 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
 fn where_nothing_can_be_written_is_told() {
     let store = store("pc3_basic");
     let error = zvf(&["query", store.arg(), "-o", "/nowhere/at/all.csv"]).refused(4);
-    assert_eq!(error, "zvf: cannot write /nowhere/at/all.csv: entity not found");
+    assert_eq!(
+        error,
+        "zvf: cannot write /nowhere/at/all.csv: No such file or directory (os error 2)"
+    );
     let folder = tempfile::tempdir().unwrap();
     let error = zvf(&["query", store.arg(), "-o", folder.path().to_str().unwrap()]).refused(2);
     assert!(error.ends_with(" is a folder; name a file"), "{error}");

@@ -86,7 +86,7 @@ fn a_store_behind_plain_http() {
     let ran = zvf(&[&["info"], &args[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        ran.err.starts_with("zvf: note: 0/vertex_attributes, ")
+        ran.err.starts_with("zvf: note: the root, 0/vertex_attributes, ")
             && ran.err.contains(" cannot be listed here: only what metadata"),
         "{}",
         ran.err
