@@ -1,8 +1,9 @@
 //! Levels made in blocks: what is cut between them hangs together again.
 
-use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
-use zvf_pyramid::{Method, Options, Rule};
+use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
+use zvf_pyramid::{Method, Options, PyramidNotice, Rule};
 
+use crate::going_on::noticed;
 use crate::made::{build, floats, level, sheet, store, values};
 use crate::shapes::{borders, components, euler, off_surface};
 
@@ -185,11 +186,35 @@ async fn a_ladder_ends_at_its_bytes_or_where_nothing_is_gained() {
     let (last, others) = reports.split_last().unwrap();
     assert!(last.bytes <= 20_000 && others.iter().all(|level| level.bytes > 20_000), "{reports:?}");
 
-    // Two vertices each: no tolerance makes them fewer.
-    let dir = tempfile::tempdir().unwrap();
-    let lines = crate::made::walks(50, 2);
-    let address = store(dir.path(), 25.0, &lines, |_| {}).await;
-    let reports = build(&address, &Options { until: 10, ..Options::default() }).await;
-    assert_eq!(reports.len(), 1);
-    assert_eq!(level(&address, 1).await.len(), 100);
+    // No tolerance makes lines of two vertices fewer: a level of them would be the one below once more. With
+    // one line among them that gets shorter there is a level, and too little is gained to go on.
+    let (lines, straight) = (lines_of_two(60, 0), lines_of_two(60, 4));
+    let nothing = PyramidNotice::NothingShrinks { level: 1, vertices: 120 };
+    for (lines, levels, expected) in
+        [(lines, vec![], vec![nothing]), (straight, vec![(1, 122)], vec![])]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let address = store(dir.path(), 25.0, &lines, |_| {}).await;
+        let (reports, notices) =
+            noticed(&address, &Options { until: 10, ..Options::default() }).await;
+        let built: Vec<_> = reports.iter().map(|report| (report.level, report.vertices)).collect();
+        assert_eq!((&built, notices), (&levels, expected));
+        for (number, vertices) in levels {
+            assert_eq!(level(&address, number).await.len() as u64, vertices);
+        }
+    }
+}
+
+/// So many lines of two vertices, and a straight one with as many more as `between` inside it.
+fn lines_of_two(count: usize, between: usize) -> Batch {
+    let mut at: Vec<f64> =
+        (0..count).flat_map(|i| [1.0, i as f64 / 4.0, 1.0, 11.0, i as f64 / 4.0, 1.0]).collect();
+    let mut offsets: Vec<usize> = (0..=count).map(|line| line * 2).collect();
+    if between > 0 {
+        at.extend((0..between + 2).flat_map(|i| [1.0 + 2.0 * i as f64, 20.0, 1.0]));
+        offsets.push(count * 2 + between + 2);
+    }
+    let ids = (0..offsets.len() as i64 - 1).map(ObjectId).collect();
+    let lines = Batch::new(Kind::Polyline, floats(at, 3));
+    lines.with_parts(Parts::new(offsets, ids).unwrap()).unwrap()
 }

@@ -139,7 +139,10 @@ async fn only_what_the_same_recipe_made_is_taken_over() {
 }
 
 /// Builds, and tells what was noticed.
-async fn noticed(address: &str, options: &Options) -> (Vec<LevelReport>, Vec<PyramidNotice>) {
+pub(crate) async fn noticed(
+    address: &str,
+    options: &Options,
+) -> (Vec<LevelReport>, Vec<PyramidNotice>) {
     let mut notices = Vec::new();
     let on_event = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Notice(notice) = event {
