@@ -89,18 +89,16 @@ fn line(error: &anyhow::Error) -> String {
 
 /// What to do about it, where only the command knows: its options.
 fn advise(class: Class, line: &str) -> Option<&'static str> {
-    match class {
-        Class::AlreadyExists if line.contains("prefix") => {
-            Some("give another prefix, or remove what is below it")
-        }
-        Class::AlreadyExists if !line.contains("--overwrite") => {
-            Some("give another name, or --overwrite to replace it")
-        }
-        Class::NotFound if line.contains("NoSuchBucket") => {
-            Some("there is no such bucket: check its name and region")
-        }
-        Class::LimitExceeded if !line.contains("--memory-limit") => Some("see --memory-limit"),
-        _ => None,
+    if class == Class::AlreadyExists && line.contains("prefix") {
+        Some("give another prefix, or remove what is below it")
+    } else if class == Class::AlreadyExists && !line.contains("--overwrite") {
+        Some("give another name, or --overwrite to replace it")
+    } else if class == Class::NotFound && line.contains("NoSuchBucket") {
+        Some("there is no such bucket: check its name and region")
+    } else if class == Class::LimitExceeded && !line.contains("--memory-limit") {
+        Some("see --memory-limit")
+    } else {
+        None
     }
 }
 

@@ -327,9 +327,9 @@ impl CellArray {
         if let Some((_, present)) = &self.old_grid {
             // Another origin gives every cell another name.
             for chunk in present.clone() {
-                if !staged.contains_key(&chunk) {
-                    let bytes = self.stored(snap, &chunk)?;
-                    staged.insert(chunk, bytes);
+                if let std::collections::btree_map::Entry::Vacant(free) = staged.entry(chunk) {
+                    let bytes = self.stored(snap, free.key())?;
+                    free.insert(bytes);
                 }
             }
         }

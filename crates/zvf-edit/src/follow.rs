@@ -129,10 +129,10 @@ impl Geometry {
             let state = self.object(*object).cloned().unwrap_or_default();
             for v in state.before.iter().chain(&state.vertices) {
                 for number in family.records_at(*v) {
-                    if let End::Vertex(child) = family.records[number as usize].ends[0] {
-                        if child == *v {
-                            by_child.insert(child, number);
-                        }
+                    if let End::Vertex(child) = family.records[number as usize].ends[0]
+                        && child == *v
+                    {
+                        by_child.insert(child, number);
                     }
                 }
             }

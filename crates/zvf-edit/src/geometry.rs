@@ -672,7 +672,8 @@ impl Geometry {
                 let v = if shared
                     || self.owner[v as usize] != NONE && self.owner[v as usize] != object
                 {
-                    let copy = self.new_vertex(&self.position_bytes(v).to_vec(), object)?;
+                    let position = self.position_bytes(v).to_vec();
+                    let copy = self.new_vertex(&position, object)?;
                     self.copy_values(v, copy);
                     copy
                 } else {

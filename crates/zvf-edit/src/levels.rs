@@ -207,8 +207,7 @@ impl Transaction {
         let root_shape = ChunkShape::new(&sizes(&root).unwrap_or_default())?;
         let other = read_doc(&self.snap, path)?
             .and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
-        let other =
-            other.map_or_else(|| Ok(root_shape.clone()), |sizes| ChunkShape::new(&sizes))?;
+        let other = other.map_or_else(|| Ok(root_shape), |sizes| ChunkShape::new(&sizes))?;
         let place = |v: Vid| -> Option<(Chunk, u64)> {
             if let Some((chunk, row)) = rebuilt.places.get(&v) {
                 return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));

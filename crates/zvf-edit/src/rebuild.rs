@@ -634,7 +634,7 @@ impl Geometry {
         for (object, pieces) in changed {
             let state = self.object(*object).cloned().unwrap_or_default();
             let mut list: Vec<(Chunk, u32)> = Vec::new();
-            let mut unmoved = state.refs.iter().copied().collect::<Vec<_>>();
+            let mut unmoved = state.refs.to_vec();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
                 let found = numbers
                     .get(&(*object, *chunk))

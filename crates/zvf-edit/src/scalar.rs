@@ -230,11 +230,11 @@ impl Scalar {
                     .map(code)
                     .map_while(|c| if c == 0 { None } else { char::from_u32(c) })
                     .collect();
-                Value::Text(text.into())
+                Value::Text(text)
             }
             Self::Bytes(_) => {
                 let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
-                Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned().into())
+                Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned())
             }
         }
     }

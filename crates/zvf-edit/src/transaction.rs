@@ -188,6 +188,11 @@ impl Transaction {
     }
 
     /// Does one operation, as a line of a script has it.
+    ///
+    /// # Errors
+    ///
+    /// When the line is none of an operation, or the operation cannot be carried out. The transaction should then
+    /// be dropped.
     pub fn apply(&mut self, operation: &Json) -> Result<Done> {
         let Some(fields) = operation.as_object() else {
             return Err(EditError::invalid("the line is no JSON object"));

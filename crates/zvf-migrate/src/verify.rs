@@ -33,9 +33,9 @@ pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<(), ModelError> 
         let new = LevelReader::open(new, old.level()).await?;
         let bridged =
             planned.steps.iter().any(|step| matches!(step.what, What::Links { bridges: true, .. }));
-        let deltas = planned.steps.iter().filter_map(|step| match &step.what {
-            What::Links { delta, bridges: false, .. } => Some(*delta),
-            _ => None,
+        let deltas = planned.steps.iter().filter_map(|step| {
+            let What::Links { delta, bridges: false, .. } = &step.what else { return None };
+            Some(*delta)
         });
         let mut sums = Sums { path: old.node().path().to_string() };
         sums.vertices(old, &new).await?;

@@ -62,7 +62,7 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
             let (kind, lock) = match kind {
                 LeftoverKind::Staging if is_dir => (kind, path.join(staging::LOCK)),
                 LeftoverKind::File if !is_dir => (kind, path.clone()),
-                _ => continue,
+                LeftoverKind::Staging | LeftoverKind::File | LeftoverKind::Lock => continue,
             };
             let in_use = FileLock::is_held(disk, &lock);
             found.push(Leftover { path, kind, in_use });

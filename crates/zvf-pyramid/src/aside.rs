@@ -89,7 +89,7 @@ impl Aside {
         let folder = self.folder.join(level.to_string());
         let report = match self.saved(level).map_err(WriteError::Scratch)? {
             Saved::Sound(report) => report,
-            saved => {
+            saved @ (Saved::Damaged | Saved::Nothing) => {
                 self.forget(level).map_err(WriteError::Scratch)?;
                 let damaged = matches!(saved, Saved::Damaged);
                 return Ok(if damaged { Taken::Discarded } else { Taken::Nothing });

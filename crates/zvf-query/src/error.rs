@@ -176,7 +176,7 @@ pub enum BadQuery {
     #[error("there is no row {row} in chunk {chunk}")]
     NoSuchRow {
         /// The chunk.
-        chunk: ChunkKey,
+        chunk: Box<ChunkKey>,
         /// The row.
         row: u64,
     },

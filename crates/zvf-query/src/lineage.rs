@@ -124,7 +124,8 @@ impl Reader {
             .filter_map(|same| same.last().copied())
             .collect();
         let chunks = level.chunks().await?;
-        let no_row = |row: &VertexRow| BadQuery::NoSuchRow { chunk: row.chunk, row: row.row };
+        let no_row =
+            |row: &VertexRow| BadQuery::NoSuchRow { chunk: Box::new(row.chunk), row: row.row };
         if let Some(row) = last.iter().find(|row| chunks.find(&row.chunk).is_none()) {
             return Err(no_row(row).into());
         }

@@ -101,10 +101,7 @@ impl StoreError {
 
     /// The fault behind a request that may have been carried out, where nothing depends on whether it was.
     pub(crate) fn into_cause(self) -> Self {
-        match self.fault() {
-            Fault::Unknown { source } => Self::clone(source),
-            _ => self,
-        }
+        if let Fault::Unknown { source } = self.fault() { Self::clone(source) } else { self }
     }
 
     /// The object is not the one that was read before, or its bytes do not fit what was announced.
@@ -292,6 +289,7 @@ impl From<MetadataError> for StoreError {
 }
 
 impl From<PublishError> for StoreError {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "`publish_class` knows all the others")]
     fn from(error: PublishError) -> Self {
         match error {
             PublishError::Io(source) => Self::io(Op::Write, source),

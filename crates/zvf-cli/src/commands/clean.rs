@@ -58,11 +58,14 @@ impl Clean {
             return Ok(Outcome::Clean);
         }
         for (line, one) in lines.iter().zip(&found) {
-            let verb = match one.state {
-                _ if line.removed => "removed",
-                State::InUse => "in use",
-                State::Resumable => "kept, a command can go on with it",
-                _ => "to be removed",
+            let verb = if line.removed {
+                "removed"
+            } else if one.state == State::InUse {
+                "in use"
+            } else if one.state == State::Resumable {
+                "kept, a command can go on with it"
+            } else {
+                "to be removed"
             };
             writeln!(out, "{verb}: {}", line.path)?;
         }

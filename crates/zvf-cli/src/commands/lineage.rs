@@ -135,7 +135,7 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
     let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
     let rows = u64::try_from(column.len())?;
-    if u64::from(at.row) < rows {
+    if at.row < rows {
         return Ok(());
     }
     let text = format!("chunk {} has no row {}", at.chunk, at.row);

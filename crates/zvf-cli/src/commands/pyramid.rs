@@ -172,12 +172,13 @@ impl Pyramid {
         let options =
             Options { on_rows: Some(self.on_rows(&progress, &below)), ..self.options(session) };
         let mut notices = Vec::new();
-        let on_event = |event: PyramidEvent<'_>| match event {
-            PyramidEvent::Level(report) => {
+        let on_event = |event: PyramidEvent<'_>| {
+            if let PyramidEvent::Level(report) = event {
                 let mut below = below.lock().unwrap_or_else(PoisonError::into_inner);
                 *below = (report.level + 1, report.vertices);
+            } else {
+                notices.push(event.to_string());
             }
-            event => notices.push(event.to_string()),
         };
         let built = if self.reference.is_empty() {
             build_with_notices(address, &options, &how, on_event).await

@@ -1,3 +1,5 @@
+//! What a staging directory does when it is published, given up, or met by others.
+
 use super::*;
 
 struct Place(tempfile::TempDir);

@@ -94,7 +94,7 @@ async fn every_level_shows_what_it_would_hold_alone() {
         (of_kind(Kind::Skeleton, Some(24)), Strategy::Random),
     ] {
         let what = format!("{}, {strategy}", batch.kind());
-        let (alone, adds) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (alone, adds) = (archives::scratch(), archives::scratch());
         let alone = store(alone.path(), 8.0, &batch, with_objects(24)).await;
         let adds = store(adds.path(), 8.0, &batch, with_objects(24)).await;
         let options = Options { strategy, method: Some(Method::Keep), ..adding(2) };
@@ -119,7 +119,7 @@ async fn every_level_shows_what_it_would_hold_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_said_of_objects_and_groups_stays() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(12, 50), |writer| {
         with_objects(12)(writer);
         writer.declare_objects(&[ObjectId(77)]); // without geometry
@@ -163,7 +163,7 @@ async fn what_is_said_of_objects_and_groups_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subset_of_points_is_nested_and_loses_none() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let batch = of_kind(Kind::PointCloud, None);
     let address = store(dir.path(), 8.0, &batch, |_| {}).await;
     let before = vertices(&level(&address, 0).await);
@@ -198,7 +198,7 @@ async fn a_subset_of_points_is_nested_and_loses_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_nothing_to_add_gets_no_levels() {
     for batch in [walks(1, 50), of_kind(Kind::PointCloud, Some(1))] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = store(dir.path(), 8.0, &batch, |_| {}).await;
         assert_eq!(build(&address, &adding(3)).await, []);
         let root = open(&address).await.root().clone();
@@ -284,7 +284,7 @@ async fn what_cannot_be_added_is_refused_with_a_reason() {
         ),
     ];
     for (batch, change, message) in cases {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = store(dir.path(), 8.0, batch, |_| {}).await;
         let mut options = adding(2);
         change(&mut options);

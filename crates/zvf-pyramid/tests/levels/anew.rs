@@ -63,7 +63,7 @@ async fn is_plain(address: &str, levels: &[u32]) {
 async fn level_0_is_put_together_again() {
     for (batch, options) in kinds() {
         for memory in [512 << 20, 1 << 14] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = archives::scratch();
             let address = stored(dir.path(), &batch).await;
             let (before, said) = (level(&address, 0).await, told(&address).await);
             let built = build(&address, &options).await;
@@ -92,7 +92,7 @@ async fn levels_are_those_of_the_store_it_was_made_of() {
     for (batch, options) in kinds().into_iter().filter(|(_, options)| options.sparsity > 1.0) {
         let other = Options { seed: 8, sparsity: 3.0, ..options.clone() };
         for again in [Options { additive: false, ..other.clone() }, other] {
-            let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            let dirs = [archives::scratch(), archives::scratch()];
             let straight = stored(dirs[0].path(), &batch).await;
             let address = stored(dirs[1].path(), &batch).await;
             let said = told(&address).await;
@@ -125,7 +125,7 @@ async fn levels_are_those_of_the_store_it_was_made_of() {
 /// Points of no objects are spread anew by their order, which is another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn points_are_spread_over_other_levels() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let batch = of_kind(Kind::PointCloud, None);
     let address = stored(dir.path(), &batch).await;
     let before = vertices(&level(&address, 0).await);
@@ -144,7 +144,7 @@ async fn points_are_spread_over_other_levels() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_would_be_lost_or_doubled_is_refused() {
-    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (one, two) = (archives::scratch(), archives::scratch());
     let address = store(one.path(), 8.0, &walks(12, 50), with_objects(12)).await;
     let other = store(two.path(), 8.0, &walks(12, 50), with_objects(12)).await;
     build(&address, &adding(1)).await;

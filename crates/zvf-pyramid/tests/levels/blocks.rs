@@ -18,7 +18,7 @@ fn room(kind: Kind, vertices: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mesh_in_blocks_keeps_holes_borders_and_its_distance() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let fine = sheet(24);
     let address = store(dir.path(), 4.0, &fine, |_| {}).await;
     for method in [Method::Collapse, Method::Cluster] {
@@ -45,7 +45,7 @@ async fn a_mesh_in_blocks_keeps_holes_borders_and_its_distance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graph_in_blocks_has_no_edge_too_many_and_none_too_few() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     // A grid, and some edges that go far.
     let at = (0..1600).flat_map(|i| [f64::from(i / 40) + 0.2, f64::from(i % 40) + 0.3]);
     let right = (0..1600_usize).filter(|i| i % 40 < 39).flat_map(|i| [i, i + 1]);
@@ -116,7 +116,7 @@ fn combs(count: usize) -> Batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skeletons_lose_short_branches_some_objects_at_a_time() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 12.0, &combs(9), |_| {}).await;
     let mut known: Option<Vec<f64>> = None;
     for memory in [512 << 20, room(Kind::Skeleton, 100)] {
@@ -139,7 +139,7 @@ async fn skeletons_lose_short_branches_some_objects_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_numbered_anew_where_that_is_asked_for() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let combs = combs(8);
     let group = |writer: &mut zvf_write::Writer| {
         let ids: Vec<ObjectId> = (0..8).map(|id| ObjectId(id * 3)).collect();
@@ -177,7 +177,7 @@ async fn objects_are_numbered_anew_where_that_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ladder_ends_at_its_bytes_or_where_nothing_is_gained() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let at: Vec<f64> = (0..30_000).map(|i| f64::from(i * 7919 % 30_011) / 300.11).collect();
     let points = Batch::new(Kind::PointCloud, floats(at, 3));
     let address = store(dir.path(), 25.0, &points, |_| {}).await;
@@ -193,7 +193,7 @@ async fn a_ladder_ends_at_its_bytes_or_where_nothing_is_gained() {
     for (lines, levels, expected) in
         [(lines, vec![], vec![nothing]), (straight, vec![(1, 122)], vec![])]
     {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = store(dir.path(), 25.0, &lines, |_| {}).await;
         let (reports, notices) =
             noticed(&address, &Options { until: 10, ..Options::default() }).await;

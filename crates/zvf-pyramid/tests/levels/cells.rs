@@ -27,7 +27,7 @@ async fn cells_are_whole_however_little_is_held() {
     for (size, edge) in [(4.0, 10.0 / 3.0), (10.0, 10.0), (37.0, 30.0)] {
         let mut found = Vec::new();
         for memory in [512 << 20, 1 << 17] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = archives::scratch();
             let address = store(dir.path(), 10.0, &points, |_| {}).await;
             let options =
                 Options { levels: Some(1), size: Some(size), memory, ..Options::default() };

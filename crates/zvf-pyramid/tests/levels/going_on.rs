@@ -60,7 +60,7 @@ async fn what_was_put_together_is_not_put_together_again() {
     let [linked, adding_again] = recipes();
     let none = Options { levels: Some(0), ..Options::default() };
     for options in [linked, Options { seed: 5, ..adding_again }, none] {
-        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let dirs = [archives::scratch(), archives::scratch()];
         let (whole, address) = (adding(dirs[0].path()).await, adding(dirs[1].path()).await);
         let (reports, before) = (build(&whole, &options).await, tree(Path::new(&address)));
         assert_eq!(reports[0].level, 0);
@@ -86,7 +86,7 @@ fn recipes() -> [Options; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_goes_on_where_one_was_killed() {
     for options in recipes() {
-        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let dirs = [archives::scratch(), archives::scratch()];
         let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
         let address = store(dirs[1].path(), 8.0, &walks(8, 60), with_objects(8)).await;
         let (reports, before) = (build(&whole, &options).await, tree(Path::new(&address)));
@@ -105,7 +105,7 @@ async fn a_build_goes_on_where_one_was_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_the_same_recipe_made_is_taken_over() {
     let [options, _] = recipes();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
     let mark = |level: u32| {
         let told = aside(&address).join(format!("{level}.json"));
@@ -162,7 +162,7 @@ fn cells(address: &str) -> Vec<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_saved_and_is_damaged_is_made_again() {
     let [options, _] = recipes();
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let dirs = [archives::scratch(), archives::scratch()];
     let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
     build(&whole, &options).await;
     let damages: [(&str, fn(&str)); 7] = [
@@ -185,7 +185,7 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
         ("half a record", |at| fs::write(aside(at).join("1.json"), "{\"report\":").unwrap()),
     ];
     for (name, damage) in damages {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
         killed(&address, &options, 2).await;
         damage(&address);
@@ -200,7 +200,7 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_removed_progress_is_not_taken_over() {
     let [options, _] = recipes();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
     killed(&address, &options, 2).await;
     let record = aside(&address).join("1.json");
@@ -214,7 +214,7 @@ async fn half_removed_progress_is_not_taken_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_that_do_not_shrink_are_not_built() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(2, 10), with_objects(2)).await;
     let before = tree(Path::new(&address));
     for (size, growth, levels) in [(1e-9, None, 0), (1e-9, Some(1.0), 0), (0.5, Some(1.0), 1)] {
@@ -236,7 +236,7 @@ async fn levels_that_do_not_shrink_are_not_built() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_second_puts_nothing_aside() {
     let [options, _] = recipes();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(4, 60), with_objects(4)).await;
     fs::create_dir(aside(&address)).unwrap();
     let lock = fs::File::create(aside(&address).join("lock")).unwrap();

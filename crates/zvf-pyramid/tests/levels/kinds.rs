@@ -75,7 +75,7 @@ fn told(batch: &Batch) -> String {
 async fn as_if_alone(address: &str, options: &Options) -> Vec<LevelReport> {
     let reports = build(address, options).await;
     for (kind, batch) in KINDS.into_iter().zip(batches()) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let alone = store(dir.path(), 10.0, &batch, |_| {}).await;
         let own = build(&alone, options).await;
         for (report, own) in reports.iter().zip(&own) {
@@ -98,7 +98,7 @@ async fn as_if_alone(address: &str, options: &Options) -> Vec<LevelReport> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn little_memory_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let options = Options { levels: Some(1), memory: 1 << 14, ..Options::default() };
     let reports = as_if_alone(&mixture(dir.path()).await, &options).await;
     assert_eq!(reports.len(), 1);
@@ -106,7 +106,7 @@ async fn little_memory_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_of_which_there_is_nothing_stays_so() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
@@ -129,7 +129,7 @@ async fn a_kind_of_which_there_is_nothing_stays_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_has_the_levels_it_would_have_alone() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = mixture(dir.path()).await;
     let options = Options { levels: Some(3), ..Options::default() };
     let reports = as_if_alone(&address, &options).await;
@@ -162,7 +162,7 @@ async fn each_kind_has_the_levels_it_would_have_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plan_has_a_line_for_each_kind_of_each_level() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = mixture(dir.path()).await;
     let store = open(&address).await;
     let options = Options { levels: Some(2), ..Options::default() };
@@ -200,7 +200,7 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fits_no_kind_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = mixture(dir.path()).await;
     let before = tree(Path::new(&address));
     let usual = Options { levels: Some(1), ..Options::default() };
@@ -245,7 +245,7 @@ async fn what_fits_no_kind_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_chosen_kind_by_kind_and_numbered_together() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = mixture(dir.path()).await;
     let options = Options { levels: Some(1), sparsity: 2.0, renumber: true, ..Options::default() };
     let [report] = &build(&address, &options).await[..] else { panic!("one level") };
@@ -274,7 +274,7 @@ async fn objects_are_chosen_kind_by_kind_and_numbered_together() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_is_linked_to_its_own() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = mixture(dir.path()).await;
     let links = CrossLevelStorage::Explicit;
     let options = Options { levels: Some(2), links, depth: -1, ..Options::default() };
@@ -326,7 +326,7 @@ async fn rows_of(reader: &Reader, kind: Kind, level: u32) -> Vec<VertexRow> {
 async fn a_build_of_several_kinds_goes_on_where_one_was_killed() {
     let links = CrossLevelStorage::Explicit;
     let options = Options { levels: Some(2), links, depth: -1, ..Options::default() };
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let dirs = [archives::scratch(), archives::scratch()];
     let (whole, address) = (mixture(dirs[0].path()).await, mixture(dirs[1].path()).await);
     let (reports, before) = (build(&whole, &options).await, tree(Path::new(&address)));
     for after in 1..=reports.len() {

@@ -69,7 +69,7 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
         ("skeleton", skeleton(), 0.1, 1),
         ("sheet", sheet(14), 1.0, 2),
     ] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = store(dir.path(), 10.0, &batch, |_| {}).await;
         let size = (batch.kind() != Kind::Mesh).then_some(size);
         let options = Options {
@@ -125,7 +125,7 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_are_those_that_were_asked_for() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     let mut known = None;
     for (links, depth, there, missing) in [
@@ -171,7 +171,7 @@ async fn links_are_those_that_were_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn little_memory_gives_the_same_links() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     let mut known = None;
     for memory in [512 << 20, 1 << 12] {

@@ -11,7 +11,7 @@ use crate::shapes::{borders, components, euler, off_surface};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn points_keep_sums_counts_and_the_mean() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let at: Vec<f64> = (0..9000).map(|i| f64::from(i * 7919 % 30011) / 300.11).collect();
     let mass = floats((0..3000).map(f64::from), 1);
     let points = Batch::new(Kind::PointCloud, floats(at, 3));
@@ -54,7 +54,7 @@ async fn points_keep_sums_counts_and_the_mean() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subset_is_nested() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let at: Vec<f64> = (0..8000).map(|i| f64::from(i * 7919 % 30011) / 300.11).collect();
     let points = Batch::new(Kind::PointCloud, floats(at, 2));
     let address = store(dir.path(), 25.0, &points, |_| {}).await;
@@ -76,7 +76,7 @@ async fn a_subset_is_nested() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn points_of_objects_stay_theirs() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let at: Vec<f64> = (0..4000).map(|i| f64::from(i * 7919 % 30011) / 300.11).collect();
     let owners = (0..2000).map(|i| Some(ObjectId(i % 5))).collect();
     let points = Batch::new(Kind::PointCloud, floats(at, 2)).with_vertex_objects(owners).unwrap();
@@ -97,7 +97,7 @@ async fn points_of_objects_stay_theirs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_names_vertices_is_compressed_and_they_are_not() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 10.0, &walks(5, 100), |_| {}).await;
     build(&address, &Options { levels: Some(1), ..Options::default() }).await;
     let names = ["vertex_fragments", "fragment_attributes/object_id", "links/0/+1.0.0"];
@@ -110,7 +110,7 @@ async fn what_names_vertices_is_compressed_and_they_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chains_stay_within_what_they_state() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(12, 400), with_objects(12)).await;
     let options = Options { levels: Some(3), size: Some(0.05), ..Options::default() };
     let reports = build(&address, &options).await;
@@ -149,7 +149,7 @@ async fn chains_stay_within_what_they_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_objects_keep_their_rows_and_levels_drop_more() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(20, 30), with_objects(20)).await;
     let options = Options { levels: Some(3), method: Some(Method::Keep), ..Options::default() };
     let reports = build(&address, &Options { sparsity: 2.0, ..options }).await;
@@ -174,7 +174,7 @@ async fn dropped_objects_keep_their_rows_and_levels_drop_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn graphs_hang_together_as_before() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     // Forty rings of fifty nodes, near each other and not joined.
     let at = (0..2000).flat_map(|i| {
         let (ring, turn) = (f64::from(i / 50), f64::from(i % 50) * 0.125_66);
@@ -200,7 +200,7 @@ async fn graphs_hang_together_as_before() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skeletons_keep_roots_forks_and_tips() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     // Two trees: a stem with a twig at every tenth vertex.
     let (mut at, mut edges) = (Vec::new(), Vec::new());
     for tree in 0..2 {
@@ -258,7 +258,7 @@ async fn skeletons_keep_roots_forks_and_tips() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn meshes_keep_holes_and_borders() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let fine = sheet(20);
     assert_eq!((euler(&fine), borders(&fine), components(&fine)), (0, 2, 1));
     let address = store(dir.path(), 9.0, &fine, |_| {}).await;
@@ -278,7 +278,7 @@ async fn meshes_keep_holes_and_borders() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clustered_meshes_stay_in_one_piece() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 9.0, &sheet(30), |_| {}).await;
     let method = Some(Method::Cluster);
     let options = Options { levels: Some(1), size: Some(3.0), method, ..Options::default() };
@@ -290,7 +290,7 @@ async fn clustered_meshes_stay_in_one_piece() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_are_dropped_by_length() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let at = (0..40).flat_map(|i| [f64::from(i), 0.0, f64::from(i), 1.0 + f64::from(i * 7 % 40)]);
     let lines = Batch::new(Kind::Line, floats(at, 2));
     let address = store(dir.path(), 10.0, &lines, |_| {}).await;
@@ -304,7 +304,7 @@ async fn lines_are_dropped_by_length() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn values_without_numbers_take_the_most_frequent_one() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let text =
         |word: &str| -> Vec<u8> { word.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect() };
     let words: Vec<u8> = ["a", "b", "b", "c"].iter().flat_map(|word| text(word)).collect();

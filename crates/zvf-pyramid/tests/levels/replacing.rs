@@ -23,7 +23,7 @@ fn files(at: &Path) -> BTreeSet<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_level_or_link_of_another_generation_is_left() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     let before = files(Path::new(&address));
     let all = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
@@ -56,7 +56,7 @@ async fn no_level_or_link_of_another_generation_is_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_leaves_the_store_as_it_was() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     build(&address, &Options { levels: Some(2), size: Some(0.1), ..Options::default() }).await;
     let before = files(Path::new(&address));
@@ -75,7 +75,7 @@ async fn what_fails_leaves_the_store_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_in_shards_gets_levels_in_shards() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = archives::scratch();
     let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
     let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
     let axes = zvf_metadata::Axis::spatial(3).unwrap();

@@ -60,7 +60,7 @@ fn forget_refinement(address: &str, level: &str) {
 async fn what_is_built_is_sound_and_what_is_broken_is_found() {
     for batch in kinds() {
         let what = batch.kind();
-        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let dirs = [archives::scratch(), archives::scratch()];
         let address = built(dirs[0].path(), &batch, 3).await;
         assert_eq!(found(&address).await, [""; 0], "{what}");
         let root = fs::read(Path::new(&address).join("zarr.json")).unwrap();
@@ -99,7 +99,7 @@ async fn what_is_built_is_sound_and_what_is_broken_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_put_together_is_sound() {
     for batch in kinds() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = archives::scratch();
         let address = built(dir.path(), &batch, 3).await;
         let sparse = Options { levels: Some(1), sparsity: 2.0, ..Options::default() };
         for options in [sparse, Options { levels: Some(0), ..Options::default() }] {

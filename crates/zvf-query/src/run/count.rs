@@ -56,7 +56,7 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
             Wave::Chunks(places) if context.counts_by_indexes() => {
                 (context.rows_named(places).await?, 0)
             }
-            _ => {
+            Wave::Chunks(_) | Wave::Objects(_) | Wave::Elements(_) | Wave::Several(_) => {
                 let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
                 let batch = if batch.len() > left {
                     counts.truncated = true;

@@ -98,15 +98,16 @@ fn elements(
             let ends: Vec<usize> =
                 element.iter().filter_map(|row| numbers.get(*row).copied()).collect();
             // Those of a skeleton come in the order of their children.
-            let key = match context.kind {
-                Kind::Skeleton => (ends.first().map(|child| to_u64(*child)), 0),
+            let key = if context.kind == Kind::Skeleton {
+                (ends.first().map(|child| to_u64(*child)), 0)
+            } else {
                 // Those that are no records come behind.
-                _ => (Some(order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX)), key.2),
+                (Some(order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX)), key.2)
             };
             all.push((key, wave, at, ends));
         }
     }
-    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.sort_by_key(|element| element.0);
     let rows = all.iter().flat_map(|(_, _, _, ends)| ends.iter().copied()).collect();
     let mut merged = Elements::new(none.width(), rows)?;
     for (number, field) in none.fields().iter().enumerate() {

@@ -81,7 +81,8 @@ impl Claim {
             is_shared,
             state: Arc::new(State {
                 is_written: AtomicBool::new(false),
-                is_own_written: AtomicBool::new(false),
+                // Another process of the same build may have had to write it, and may be gone.
+                is_own_written: AtomicBool::new(is_shared),
                 is_listed: AtomicBool::new(false),
                 is_lost: AtomicBool::new(false),
                 renewed: Mutex::new(Instant::now()),
@@ -105,14 +106,20 @@ impl Claim {
         }
     }
 
-    /// Removes the claim of the build `id`, if there is one.
+    /// Removes the claims of the build `id`, if there are any.
     pub(crate) async fn remove_of(remote: &Remote, id: &str) -> Result<(), StoreError> {
-        let key = Key::root().child(FOLDER)?.child(CLAIM)?;
+        let folder = Key::root().child(FOLDER)?;
+        let (key, own_key) = (folder.child(CLAIM)?, folder.child(id)?);
+        let mut keys = Vec::new();
+        if remote.head(&own_key).await?.is_some() {
+            keys.push(own_key);
+        }
         let found = remote.read(&key).await?;
         if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
-            remote.remove(&[key]).await?;
+            keys.push(key);
         }
-        Ok(())
+        // Who may read and not delete can still join a build that left nothing.
+        if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
     async fn take_once(&self) -> Result<bool, StoreError> {

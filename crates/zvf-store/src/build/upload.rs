@@ -471,10 +471,12 @@ fn shared_id(work: &Path) -> std::io::Result<String> {
         std::fs::File::open(&fresh)?.sync_all()?;
         // A link does not replace the name of another process.
         let linked = std::fs::hard_link(&fresh, &path);
-        let linked = linked.or_else(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Ok(()),
-            _ if path.exists() => Ok(()),
-            _ => std::fs::rename(&fresh, &path),
+        let linked = linked.or_else(|error| {
+            if error.kind() == std::io::ErrorKind::AlreadyExists || path.exists() {
+                Ok(())
+            } else {
+                std::fs::rename(&fresh, &path)
+            }
         });
         let _left = std::fs::remove_file(&fresh);
         linked?;

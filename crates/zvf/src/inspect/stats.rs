@@ -213,7 +213,7 @@ const fn to_float(value: &Value) -> Option<f64> {
         Value::Int(n) => Some(*n as f64),
         Value::UInt(n) => Some(*n as f64),
         Value::Float(x) => Some(*x),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }
 }
 

@@ -92,7 +92,7 @@ impl How {
             name => Some(BloscCompressor::named(name).ok_or_else(|| unknown("compressor", name))?),
         };
         let level = match (level, self.level) {
-            (Some(text), None) => text.parse().map_err(|_| unknown("level", text))?,
+            (Some(text), None) => text.parse().map_err(|_source| unknown("level", text))?,
             (None, level) => level.unwrap_or(DEFAULT_LEVEL),
             (Some(_), Some(_)) => return Err(Usage::new("the level is given twice").into()),
         };

@@ -163,12 +163,12 @@ impl Context {
     /// gives another parent.
     pub(in crate::run) fn follows_rows(&self) -> bool {
         let convention = self.warm.level.links_convention().known();
-        match self.kind {
-            Kind::Skeleton => convention != Some(LinksConvention::Explicit),
-            // Without a word about it, a graph has the edges that are stored.
-            Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
-            _ => false,
+        if self.kind == Kind::Skeleton {
+            return convention != Some(LinksConvention::Explicit);
         }
+        // Without a word about it, a graph has the edges that are stored.
+        self.kind == Kind::Graph
+            && convention == Some(LinksConvention::ImplicitSequentialWithBranches)
     }
 }
 

@@ -1,0 +1,174 @@
+//! Stores that many processes build: joining one, and what each of them may ask of it.
+//!
+//! Not here: which tasks there are and who does which (`zvf-write`).
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+#[cfg(feature = "local")]
+use zvf_format::{Class, Expected};
+#[cfg(feature = "local")]
+use zvf_publish::SharedStagingDir;
+
+#[cfg(feature = "local")]
+use super::local;
+use super::upload::Uploads;
+use super::{Build, BuildOptions, Site, cannot_replace};
+use crate::error::{Op, StoreError};
+use crate::source::{Place, url};
+
+impl Build {
+    /// Takes part in building the store at `address`, which other processes do as well, each some of its
+    /// arrays' cells; one of them publishes it. What is in a directory of this machine is built in `work`,
+    /// a folder on the same file system that outlives every process; below a URL, under its final names.
+    ///
+    /// The same calls made again, by whoever, change nothing. Dropping removes nothing. A sink is ended
+    /// with [`CellSink::leave`], what it wrote is told to the sink of the process that publishes with
+    /// [`CellSink::elsewhere`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
+    /// use zvf_format::key::ChunkKey;
+    /// use zvf_metadata::{Axis, Root, ZarrVectors};
+    /// use zvf_store::{Build, BuildOptions, CellPlan};
+    ///
+    /// let (work, plan) = (dir.path().join("work"), CellPlan::new(vec![0], vec![9]));
+    /// let one = Build::join(&address, &work, BuildOptions::default()).await?;
+    /// let cells = one.cells("0/vertices", plan.clone())?;
+    /// cells.put(&ChunkKey::parse("3")?, b"rows".as_slice().into())?;
+    /// let (report, keys) = cells.leave()?;
+    /// assert_eq!((report.cells, keys.as_slice()), (1, &["3".into()][..]));
+    /// one.settle().await?;
+    ///
+    /// let last = Build::join(&address, &work, BuildOptions::default()).await?;
+    /// assert!(!last.is_published().await?);
+    /// let cells = last.cells("0/vertices", plan)?;
+    /// assert!(cells.missing(&keys).await?.is_empty());
+    /// cells.elsewhere(&keys)?;
+    /// cells.finish(|_| ()).await?;
+    /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![99.0]]);
+    /// last.publish(&Root::new(block, Axis::spatial(1).unwrap_or_default())).await?;
+    /// assert!(Build::join(&address, &work, BuildOptions::default()).await?.is_published().await?);
+    /// assert!(Build::is_built_in(&address, &work)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin); objects below a prefix are no fault.
+    pub async fn join(
+        address: &str,
+        work: &std::path::Path,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        match Place::parse(address)? {
+            #[cfg(feature = "local")]
+            Place::Directory(path) => Self::join_folder(path, work.to_owned(), options).await,
+            #[cfg(not(feature = "local"))]
+            Place::Directory(path) => {
+                let (path, _) = (path.to_string_lossy(), work);
+                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            }
+            Place::Remote(scheme, url, path) => {
+                let store = url::build(scheme, &url, &options.store)?;
+                Self::join_object_store(store, path.as_ref(), work, &options).await
+            }
+        }
+    }
+
+    /// Takes part in building the store below `prefix` of the caller's own backend; `work` is a folder that
+    /// every process sees.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`](Self::join).
+    pub async fn join_object_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        work: &std::path::Path,
+        options: &BuildOptions,
+    ) -> Result<Self, StoreError> {
+        if options.replace {
+            return Err(cannot_replace());
+        }
+        let remote = Self::remote(store, prefix, options)?;
+        let uploads = Uploads::join(remote, work).await?;
+        let may_wait = uploads.may_wait();
+        Ok(Self::at(Site::Remote(Box::new(uploads)), options, may_wait))
+    }
+
+    /// Whether the store that was [joined](Self::join) has been published, by this process or by one that
+    /// may be dead.
+    ///
+    /// # Errors
+    ///
+    /// When the place cannot be looked at.
+    pub async fn is_published(&self) -> Result<bool, StoreError> {
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(folder) => Ok(folder.is_published()),
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                Ok(crate::source::hop(Op::Publish, move || work.is_published()).await??)
+            }
+            Site::Remote(uploads) => uploads.is_published().await,
+        }
+    }
+
+    /// Waits until all that was handed over is stored, and on a disk would survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// The first write that failed.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.check()?;
+        match &self.0.place {
+            #[cfg(feature = "local")]
+            Site::Local(_) => Ok(()), // by `publish`, once for all
+            #[cfg(feature = "local")]
+            Site::Common(work) => {
+                let work = Arc::clone(work);
+                Ok(crate::source::hop(Op::Write, move || work.flush()).await??)
+            }
+            Site::Remote(uploads) => uploads.settle().await,
+        }
+    }
+
+    /// Takes part in building a store in a directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`](Self::join).
+    #[cfg(feature = "local")]
+    pub(crate) async fn join_folder(
+        path: std::path::PathBuf,
+        work: std::path::PathBuf,
+        options: BuildOptions,
+    ) -> Result<Self, StoreError> {
+        let own = options.clone();
+        let join = move || {
+            let look = zvf_publish::resolve_target(&path)
+                .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
+            if look.map_err(|error| StoreError::io(Op::Open, error))? {
+                let rule = "the one of the plan: remove the folder of the plan to begin anew";
+                let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
+                let found = "another: it was published, and removed or replaced since";
+                return Err(StoreError::refused(
+                    class,
+                    Op::Open,
+                    "store of tasks",
+                    expected,
+                    found,
+                ));
+            }
+            local::join(&path, &work, &own)
+        };
+        let work = crate::source::hop(Op::Write, join).await??;
+        Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
+    }
+}
