@@ -103,10 +103,10 @@ impl NewFile {
 
 /// The fault of a file: what the system says of it, otherwise with its class.
 fn failed(error: PublishError) -> anyhow::Error {
-    match error {
-        PublishError::Io(source) => source.into(),
-        other => zvf::Error::from(StoreError::from(other)).into(),
+    if let PublishError::Io(source) = error {
+        return source.into();
     }
+    zvf::Error::from(StoreError::from(error)).into()
 }
 
 /// Refuses to replace a file that holds something, unless that is asked for. Devices, pipes and empty files
