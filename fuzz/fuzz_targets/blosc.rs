@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zvf_blosc::{Blosc2Settings, Chunk, Compressor, Encoder};
 use zvf_b2nd::{Filter, FilterSlot};
+use zvf_blosc::{Blosc2Settings, Chunk, Compressor, Encoder};
 
 fuzz_target!(|input: ([u8; 6], &[u8])| {
     let (choice, bytes) = input;

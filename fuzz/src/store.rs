@@ -32,11 +32,8 @@ pub fn ask(bytes: &[u8]) {
                 break;
             }
         }
-        let options = OpenOptions {
-            budget_bytes: 8 << 20,
-            cache_bytes: 1 << 20,
-            ..OpenOptions::default()
-        };
+        let options =
+            OpenOptions { budget_bytes: 8 << 20, cache_bytes: 1 << 20, ..OpenOptions::default() };
         let opened = Store::from_object_store(Arc::new(memory), &Path::default(), options).await;
         if let Ok(store) = opened {
             ask_everything(&Reader::new(store)).await;
