@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
+
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
@@ -12,9 +14,9 @@ pub(crate) const COMMAND: Command = Command {
     name: "ci",
     help: "run everything that CI runs, in order, and say how long each step took
 
-usage: cargo xtask ci
+usage: cargo xtask ci [STEP...]
 
-Stops at the first step that fails. Steps that need a tool which is optional (an emulator, the
+Without names, all steps. Stops at the first step that fails. Steps that need a tool which is optional (an emulator, the
 advisory database) say so when they skip it.",
     run,
 };
@@ -25,10 +27,14 @@ struct Step {
 }
 
 fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    args.end()?;
+    let names: Vec<_> = args.rest().collect();
+    let wanted = |step: &Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| *name != step.name)) {
+        bail!("no step {}: `cargo xtask ci --help`", name.display());
+    }
     let mut times = Vec::new();
     let mut verdict = Ok(());
-    for step in STEPS {
+    for step in STEPS.iter().filter(|step| wanted(step)) {
         say(&format!("\n== {}", step.name));
         let start = Instant::now();
         verdict = (step.run)(house);
@@ -37,17 +43,17 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             break;
         }
     }
-    summary(&times);
+    summary(&times, STEPS.iter().filter(|step| wanted(step)));
     verdict
 }
 
-fn summary(times: &[(&str, Duration, bool)]) {
+fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a Step>) {
     say("\n== time per step");
     for (name, time, passed) in times {
         let verdict = if *passed { "ok" } else { "FAILED" };
         say(&format!("{:7.1} s  {name:12} {verdict}", time.as_secs_f64()));
     }
-    for step in STEPS.iter().skip(times.len()) {
+    for step in steps.skip(times.len()) {
         say(&format!("      -    {:12} not run", step.name));
     }
     let total: Duration = times.iter().map(|(_, time, _)| *time).sum();
