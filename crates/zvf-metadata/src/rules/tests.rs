@@ -160,6 +160,8 @@ const CASES: &[(Harm, &[&str], bool)] = &[
             root.multiscales[0].datasets[1] = Dataset::new("1", vec![0.8, 1.0], vec![]);
         },
         &[
+            "M8 1 BadShape in metadata, zarr_vectors_level.chunk_shape[0]: expected a chunk to be a whole \
+             multiple of its bins, found 4",
             "M10 1 BadShape in metadata, zarr_vectors_level.bin_shape: expected 2, found 1",
             "M10 1 BadShape in metadata, zarr_vectors_level.bin_shape[0]: expected a chunk to be a whole \
              multiple of its bins, found 4",
