@@ -18,7 +18,8 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::Codecs;
 
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 
 /// A chunk of space, by its absolute coordinates.
 pub(crate) type Chunk = Vec<i64>;

@@ -6,8 +6,9 @@ use serde_json::{Value as Json, json};
 
 use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key};
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::scalar::Scalar;
+use crate::snapshot::Snapshot;
 
 /// An array of rows of one length, held whole.
 #[derive(Clone, Debug)]

@@ -49,6 +49,14 @@ impl EditError {
         Self { conflicts, ..Self::new(Class::Conflict, message) }
     }
 
+    /// The fault as reports have it.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "line": self.line, "op": self.op, "class": self.class.name(), "message": self.message,
+            "conflicts": self.conflicts,
+        })
+    }
+
     /// The same fault, at a line of the script.
     #[must_use]
     pub fn at(mut self, line: u64, op: Option<&str>) -> Self {

@@ -18,9 +18,9 @@ use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::indexes::{Object, Objects, RowColumn, children, open_row_column, scalar_of};
-use crate::journal::Snapshot;
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};
+use crate::snapshot::Snapshot;
 use crate::widths::{check_size, column_of, count_fragments, first_rows};
 
 /// The number of a vertex within its kind.

@@ -9,7 +9,8 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::indexes::{RowColumn, children, open_row_column};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 use crate::transaction::{Done, Transaction};
 
 /// The groups of a store.

@@ -20,8 +20,9 @@ use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc}
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, Vid};
 use crate::indexes::{children, column_type};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::scalar::Type;
+use crate::snapshot::Snapshot;
 use crate::widths;
 
 /// One end of a record.

@@ -11,6 +11,8 @@ pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
 #[cfg(feature = "edit")]
+pub(crate) mod diff;
+#[cfg(feature = "edit")]
 pub(crate) mod edit;
 pub(crate) mod group;
 #[cfg(feature = "edit")]
@@ -18,6 +20,7 @@ pub(crate) mod history;
 #[cfg(feature = "write")]
 pub(crate) mod how;
 pub(crate) mod info;
+pub(crate) mod in_place;
 #[cfg(feature = "write")]
 pub(crate) mod ingest;
 #[cfg(feature = "write")]
