@@ -203,7 +203,7 @@ impl Cli {
                 #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
-                Command::Edit(command) => command.run(&session, &mut out),
+                Command::Edit(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
                 Command::Log(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]

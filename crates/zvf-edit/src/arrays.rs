@@ -81,19 +81,17 @@ impl Coding {
         let mut big = false;
         let mut steps = Vec::new();
         for codec in list {
-            match codec.kind() {
-                CodecKind::Bytes { .. } => {
-                    big = serde_json::from_slice::<Json>(text)?["codecs"]
-                        .to_string()
-                        .contains("\"big\"");
-                }
-                CodecKind::VlenBytes => {}
-                CodecKind::Transpose { .. } => {
-                    return Err(EditError::unsupported(format!(
-                        "{path}: arrays with turned axes are not edited"
-                    )));
-                }
-                _ => steps.push(codec.clone()),
+            let kind = codec.kind();
+            if matches!(kind, CodecKind::Transpose { .. }) {
+                return Err(EditError::unsupported(format!(
+                    "{path}: arrays with turned axes are not edited"
+                )));
+            }
+            if matches!(kind, CodecKind::Bytes { .. }) {
+                big =
+                    serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+            } else if !matches!(kind, CodecKind::VlenBytes) {
+                steps.push(codec.clone());
             }
         }
         let codecs = Codecs::of(&steps).map_err(|error| EditError::from(error).within(path))?;

@@ -86,13 +86,12 @@ pub fn attach(
                 if !transaction.column_exists("object", kind, &name) {
                     return Err(EditError::invalid(format!("objects have no column {name:?}")));
                 }
-                match to_json(
-                    &transaction.kinds[kind]
-                        .object_value(object, &ColumnRef { scope: Scope::Object, name, index: 0 }),
-                ) {
-                    Json::Null => continue,
-                    Json::String(text) => text,
-                    other => other.to_string(),
+                let column = ColumnRef { scope: Scope::Object, name, index: 0 };
+                let value = to_json(&transaction.kinds[kind].object_value(object, &column));
+                match value.as_str() {
+                    _ if value.is_null() => continue,
+                    Some(text) => text.to_owned(),
+                    None => value.to_string(),
                 }
             }
         };

@@ -231,9 +231,9 @@ fn dense_key(path: &str, part: usize, rank: usize) -> String {
 }
 
 fn fill_bytes(fill: &Json, scalar: Scalar) -> Vec<u8> {
-    scalar.encode(fill).unwrap_or_else(|_special| match fill {
+    scalar.encode(fill).unwrap_or_else(|_special| match fill.is_string() && scalar.is_float() {
         // A form of the number that scripts do not have, such as hexadecimal NaN.
-        Json::String(_) if scalar.is_float() => scalar.sentinel(),
-        _ => vec![0; scalar.size()],
+        true => scalar.sentinel(),
+        false => vec![0; scalar.size()],
     })
 }

@@ -55,11 +55,15 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
         report[name] = json!({"store": side.place.to_string(), "head": head});
     }
     let empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
-    let same = ["objects", "columns", "groups"].iter().all(|part| {
-        report[*part].as_object().is_none_or(|lists| lists.values().all(empty))
-    });
-    report["same"] = json!(same && report["vertices"]["added"] == 0 && report["vertices"]["removed"] == 0
-        && report["links"]["added"] == 0 && report["links"]["removed"] == 0);
+    let same = ["objects", "columns", "groups"]
+        .iter()
+        .all(|part| report[*part].as_object().is_none_or(|lists| lists.values().all(empty)));
+    report["same"] = json!(
+        same && report["vertices"]["added"] == 0
+            && report["vertices"]["removed"] == 0
+            && report["links"]["added"] == 0
+            && report["links"]["removed"] == 0
+    );
     Ok(report)
 }
 
@@ -166,9 +170,9 @@ impl Content {
                 owner = owner.or(ids(geometry.owner[*v as usize]));
                 ends.push(geometry.print(*v, &shared[0]));
             }
-            match geometry.kind {
-                zvf_model::Kind::Mesh => turn(&mut ends),
-                _ => ends.sort_unstable(),
+            match geometry.kind == zvf_model::Kind::Mesh {
+                true => turn(&mut ends),
+                false => ends.sort_unstable(),
             }
             let mut print = ends.concat();
             for (column, row) in family.columns.iter().zip(&record.values) {
@@ -269,8 +273,10 @@ fn compare(old: &Content, new: &Content) -> Json {
             (Some(a), Some(b)) => {
                 let (v, l) = sum(a, b);
                 let names: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
-                let columns: Vec<&String> =
-                    names.into_iter().filter(|name| a.values.get(*name) != b.values.get(*name)).collect();
+                let columns: Vec<&String> = names
+                    .into_iter()
+                    .filter(|name| a.values.get(*name) != b.values.get(*name))
+                    .collect();
                 changed.push(json!({
                     "id": id, "kind": b.kind,
                     "vertices": {"added": v[0], "removed": v[1], "before": a.vertices.len(), "after": b.vertices.len()},
@@ -297,8 +303,8 @@ fn compare(old: &Content, new: &Content) -> Json {
     let total = |side: &Content, what: fn(&Compared) -> usize| -> usize {
         side.objects.values().chain([&side.rest]).map(what).sum()
     };
-    let (points, joins): (fn(&Compared) -> usize, fn(&Compared) -> usize) =
-        (|one| one.vertices.len(), |one| one.links.len());
+    let points = |one: &Compared| one.vertices.len();
+    let joins = |one: &Compared| one.links.len();
     json!({
         "objects": {"added": added, "removed": removed, "changed": changed},
         "vertices": {"added": vertices[0], "removed": vertices[1], "before": total(old, points), "after": total(new, points)},

@@ -76,7 +76,12 @@ impl Drop for Epoch {
 
 fn highest(side: &Medium) -> Result<u64> {
     let names = side.list("epoch")?;
-    Ok(names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0))
+    let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0);
+    // A list may be old: what follows its last name is asked for by its own.
+    while side.exists(&key(last + 1))? {
+        last += 1;
+    }
+    Ok(last)
 }
 
 fn fenced(later: u64) -> EditError {

@@ -756,9 +756,9 @@ impl Geometry {
             return runs;
         }
         let mut by_chunk: HashMap<u32, Vec<(bool, usize, Vid)>> = HashMap::new();
-        let order: Vec<Vid> = match self.kind {
-            Kind::Skeleton => self.depth_first(&state.vertices),
-            _ => state.vertices.clone(),
+        let order: Vec<Vid> = match self.kind == Kind::Skeleton {
+            true => self.depth_first(&state.vertices),
+            false => state.vertices.clone(),
         };
         for (place, v) in order.iter().enumerate() {
             let chunk = self.at[*v as usize];

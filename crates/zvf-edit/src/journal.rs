@@ -203,9 +203,13 @@ impl Journal {
         let staged = format!("txn/{}/new", record.txid());
         let whole = self.side.get(&staged)?.unwrap_or_default();
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
-            for _ in 0..APPLY_TRIES {
-                if self.apply_step(record, class, (&whole, &staged), head)? {
-                    break;
+            let mut tries = 0;
+            while !self.apply_step(record, class, (&whole, &staged), head)? {
+                tries += 1;
+                if tries == APPLY_TRIES {
+                    let text =
+                        format!("{}: others change it without a pause; try again", self.place);
+                    return Err(EditError::new(Class::Unavailable, text));
                 }
             }
         }
@@ -240,24 +244,28 @@ impl Journal {
             if entry.is_done(now) {
                 continue;
             }
+            // Without a lock, this one may be slow and others far ahead. Asked after reading: what was read is older than
+            // any later record, and is only replaced while it is there.
+            let is_before = entry.is_before(now);
+            if (!is_before || !self.store.is_folder())
+                && self.is_written_later(entry.key, record.seq, head)?
+            {
+                continue;
+            }
             // What is not there at all can be put without overwriting anything.
-            if !entry.is_before(now) && now.is_some() {
-                if self.is_written_later(entry.key, record.seq, head)? {
-                    continue;
-                }
-                if !self.accepts_foreign {
-                    return Err(foreign(entry.key).within(&format!(
-                        "commit {} stands and is not applied",
-                        record.seq
-                    )));
-                }
+            if !is_before
+                && !self.accepts_foreign
+                && let Some(now) = now
+                && !self.is_of_journal(entry.key, now, head)?
+            {
+                return Err(foreign(entry.key)
+                    .within(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {
                 Some(span) => {
                     let bytes = span.slice(whole, staged)?;
                     puts.push(Put { key: entry.key, bytes, current });
                 }
-                None if !self.store.is_folder() && self.is_applied(record.seq)? => {}
                 None => gone.push(entry.key),
             }
         }
@@ -268,16 +276,29 @@ impl Journal {
         Ok(true)
     }
 
-    fn is_applied(&self, seq: u64) -> Result<bool> {
-        self.side.exists(&numbered("done", seq))
+    /// Whether a later record writes the key: then what is there is for that one to judge.
+    fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
+        let mut later = seq + 1;
+        loop {
+            match self.record(later)? {
+                Some(record) if record.entries().any(|entry| entry.key == key) => return Ok(true),
+                None if later > head => return Ok(false),
+                _ => later += 1,
+            }
+        }
     }
 
-    /// Whether a later record writes the key: then what is there is of one of them.
-    fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
-        let head = head.max(self.head()?);
-        for later in seq + 1..=head {
-            let record = self.record(later)?;
-            if record.is_some_and(|record| record.entries().any(|entry| entry.key == key)) {
+    /// Whether the bytes are what some commit found or left under the key: a slow writer may have been there.
+    fn is_of_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
+        if self.store.is_folder() {
+            return Ok(false); // there is a lock: nobody is slow
+        }
+        for seq in (head.saturating_sub(REMEMBERED_COMMITS)..=head).rev() {
+            let Some(record) = self.record(seq)? else { continue };
+            let known = |entry: Entry<'_>| {
+                entry.key == key && (entry.is_done(Some(bytes)) || entry.is_before(Some(bytes)))
+            };
+            if record.entries().any(known) {
                 return Ok(true);
             }
         }
@@ -371,7 +392,8 @@ impl Journal {
         if let Some(side) = self.side.folder() {
             // The name of the journal must outlive its records.
             folder.disk().make_dirs(side.root())?;
-            folder.disk().sync_dir(side.root().parent().unwrap_or(Path::new(".")))?;
+            let above = side.root().parent().filter(|above| !above.as_os_str().is_empty());
+            folder.disk().sync_dir(above.unwrap_or(Path::new(".")))?;
         }
         Ok(Some(lock))
     }
@@ -400,7 +422,10 @@ impl Journal {
             let puts = names.iter().zip([new_bytes, old_bytes]);
             let puts = puts.map(|(key, bytes)| Put { key, bytes: bytes.into(), current: None });
             if !self.side.replace_all(puts.collect())? {
-                return Err(EditError::new(Class::Conflict, format!("txn/{txid} is there already")));
+                return Err(EditError::new(
+                    Class::Conflict,
+                    format!("txn/{txid} is there already"),
+                ));
             }
             self.side.sync(names.iter().map(String::as_str))
         };
@@ -488,5 +513,8 @@ pub(crate) fn new_txid() -> String {
 /// How long a writer waits for readers and other writers.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 
+/// Commits whose bytes are known again.
+const REMEMBERED_COMMITS: u64 = 32;
+
 /// How often keys that others put at the same time are looked at again.
-const APPLY_TRIES: usize = 8;
+const APPLY_TRIES: usize = 20;

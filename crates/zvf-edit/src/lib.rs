@@ -21,14 +21,6 @@
 //!
 //! Not here: other ways to store a history; how arguments become scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "most operations treat a few kinds and types apart, and all others alike or as refused"
-)]
-#![expect(
-    clippy::type_complexity,
-    reason = "maps between rows before and after an edit, used once each"
-)]
 
 mod append;
 mod arrays;

@@ -57,6 +57,9 @@ pub(crate) struct LinkColumn {
     pub(crate) is_new: bool,
 }
 
+/// A record with what it is sorted by: whether it is new, the row it had, and its number.
+type PlacedRecord = ((bool, u32), usize, LinkRecord);
+
 /// A family of links.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -390,8 +393,7 @@ impl Family {
         out: &mut Changes,
     ) -> Result<bool> {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
-        let mut cells: BTreeMap<(String, Chunk), Vec<((bool, u32), usize, LinkRecord)>> =
-            BTreeMap::new();
+        let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> = BTreeMap::new();
         for cell in self.loaded.keys() {
             cells.entry(cell.clone()).or_default();
         }

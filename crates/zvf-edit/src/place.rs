@@ -44,9 +44,10 @@ impl Place {
     /// When `address` is neither, or its backend is not known.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         match Store::backend(address, options)? {
-            Some(Backend { store, prefix }) => {
-                Ok(Self { name: address.to_owned(), ..Self::in_object_store(store, prefix, options) })
-            }
+            Some(Backend { store, prefix }) => Ok(Self {
+                name: address.to_owned(),
+                ..Self::in_object_store(store, prefix, options)
+            }),
             None => Ok(Self::from(Path::new(address.strip_prefix("file://").unwrap_or(address)))),
         }
     }
@@ -111,8 +112,9 @@ impl Place {
                 };
                 let name = format!("{}.zvf", last.as_ref());
                 let beside: Prefix = above.iter().cloned().collect::<Prefix>().join(name);
-                let objects =
-                    |prefix: &Prefix| Medium::Objects(Objects::new(Arc::clone(store), prefix, options));
+                let objects = |prefix: &Prefix| {
+                    Medium::Objects(Objects::new(Arc::clone(store), prefix, options))
+                };
                 Ok((objects(prefix), objects(&beside)))
             }
         }
@@ -130,7 +132,12 @@ impl From<&Path> for Place {
     fn from(path: &Path) -> Self {
         let path = path.components().as_path().to_owned();
         let name = path.to_string_lossy().into_owned();
-        Self { name, kind: Kind::Folder(path, Disk::default()), is_single_writer: false, trusts_conditions: false }
+        Self {
+            name,
+            kind: Kind::Folder(path, Disk::default()),
+            is_single_writer: false,
+            trusts_conditions: false,
+        }
     }
 }
 

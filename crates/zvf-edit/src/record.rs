@@ -159,8 +159,13 @@ mod tests {
         let text = Record::encode(&body).unwrap();
         let record = Record::parse(3, &text).unwrap();
         let entry = record.entries().next().unwrap();
-        assert_eq!((record.txid(), entry.key, record.written()), ("t", "a/b", vec!["*".to_owned()]));
-        assert!(entry.is_before(None) && entry.is_done(Some(b"abc")) && !entry.is_done(Some(b"abd")));
+        assert_eq!(
+            (record.txid(), entry.key, record.written()),
+            ("t", "a/b", vec!["*".to_owned()])
+        );
+        assert!(
+            entry.is_before(None) && entry.is_done(Some(b"abc")) && !entry.is_done(Some(b"abd"))
+        );
         assert_eq!(entry.new.unwrap().slice(&staged.into(), "new").unwrap(), "abc");
         for at in 0..text.len() - 1 {
             let mut bad = text.to_vec();

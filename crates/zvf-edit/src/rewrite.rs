@@ -70,7 +70,9 @@ impl Rewrite {
             return Ok(report(&self.journal, head, options.dry_run, &[], &[], None));
         }
         let keep = |bytes: &Bytes| -> Result<Json> { Ok(serde_json::from_slice(bytes)?) };
-        if let (Some(Some(new)), Some(Some(old))) = (changes.get("zarr.json"), before.get("zarr.json")) {
+        if let (Some(Some(new)), Some(Some(old))) =
+            (changes.get("zarr.json"), before.get("zarr.json"))
+        {
             // What was written anew knows nothing of journals.
             let (mut root, old) = (keep(new)?, keep(old)?);
             for name in ["journal", "next_id"] {
@@ -90,7 +92,8 @@ impl Rewrite {
         if options.dry_run {
             return Ok(report(&self.journal, head, true, &[text], &[], None));
         }
-        let body = json!({"operations": [{"op": operation}], "ids": [], "read": ["*"], "written": ["*"]});
+        let body =
+            json!({"operations": [{"op": operation}], "ids": [], "read": ["*"], "written": ["*"]});
         match record(&self.journal, &changes, &before, text, body, head + 1, options)? {
             Some((done, late)) => {
                 let notices: Vec<Json> = late.into_iter().collect();

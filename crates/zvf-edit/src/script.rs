@@ -64,11 +64,7 @@ impl Editor {
     /// # Errors
     ///
     /// When there is no store, or what is committed cannot be applied.
-    pub fn open(
-        store: impl Into<Place>,
-        folder: &Path,
-        defaults: CommitOptions,
-    ) -> Result<Self> {
+    pub fn open(store: impl Into<Place>, folder: &Path, defaults: CommitOptions) -> Result<Self> {
         let journal = open_journal(&store.into(), &defaults)?;
         if !defaults.dry_run {
             journal.begin_writing()?;

@@ -459,9 +459,9 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
         let at = if i < 0 { i + length } else { i };
         usize::try_from(at).ok().and_then(|at| list.get(at)).copied().ok_or_else(|| outside(i))
     };
-    match index {
-        Json::Array(items) => items.iter().map(one).collect(),
-        Json::Object(range) => {
+    match (index.as_array(), index.as_object()) {
+        (Some(items), _) => items.iter().map(one).collect(),
+        (None, Some(range)) => {
             fields::only(range, &["from", "to"])?;
             let end = |name: &str, missing: i64| -> Result<i64> {
                 let i = fields::int(range, name)?.unwrap_or(missing);
@@ -471,6 +471,6 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
             let (from, to) = (end("from", 0)?, end("to", length)?);
             Ok(list.get(from as usize..to as usize).unwrap_or_default().to_vec())
         }
-        other => one(other).map(|v| vec![v]),
+        (None, None) => one(index).map(|v| vec![v]),
     }
 }

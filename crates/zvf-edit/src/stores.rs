@@ -17,8 +17,8 @@ use crate::geometry::{NONE, Vid};
 use crate::history::{back_to, hold_for_reading, journal};
 use crate::journal::Journal;
 use crate::links::End;
-use crate::scalar::Type;
 use crate::place::{Place, sibling};
+use crate::scalar::Type;
 use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::{CommitOptions, Transaction};
@@ -148,15 +148,13 @@ pub fn split(
             let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
             for id in whole.object_ids() {
                 let Some((kind, object)) = whole.find_object(id) else { continue };
-                match to_json(&whole.kinds[kind].object_value(object, &column)) {
-                    Json::Null => left += 1,
-                    Json::String(text) => {
-                        by_value.entry(text).or_default().insert(id);
-                    }
-                    other => {
-                        by_value.entry(other.to_string()).or_default().insert(id);
-                    }
+                let value = to_json(&whole.kinds[kind].object_value(object, &column));
+                if value.is_null() {
+                    left += 1;
+                    continue;
                 }
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                by_value.entry(text).or_default().insert(id);
             }
             parts.extend(by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))));
         }
@@ -239,7 +237,7 @@ impl Transaction {
                 Keep::Box(..) if points => {
                     gone.extend(everything.iter().copied().filter(|v| !inside(*v)))
                 }
-                _ => {
+                Keep::Box(..) | Keep::Objects(_) => {
                     for (number, object) in geometry
                         .objects
                         .iter()
@@ -300,8 +298,10 @@ pub fn merge(
         let _held = hold_for_reading(source)?;
         let other = journal(source)?;
         let mut store = Transaction::begin(&other, Path::new("."))?;
-        let name =
-            Path::new(&source.to_string()).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = Path::new(&source.to_string())
+            .file_stem()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         target
             .take_in(&mut store, ids, by_source.then_some(name))
             .map_err(|error| error.within(&source.to_string()))?;

@@ -124,7 +124,8 @@ fn columns_have_the_width_that_is_stored_where_another_is_declared() {
 }
 
 fn axes(store: &Path) -> usize {
-    Transaction::begin(&Arc::new(Journal::beside(store).unwrap()), Path::new(".")).unwrap().kinds[0].axes
+    Transaction::begin(&Arc::new(Journal::beside(store).unwrap()), Path::new(".")).unwrap().kinds[0]
+        .axes
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct Done {
     pub ids: Vec<i64>,
 }
 
+/// Rows that selectors named, by kind, chunk and row: the bytes of their position, and which of those at it.
+pub(crate) type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
+
 /// Where a named selection is: before a commit by number, afterwards by chunk and row.
 #[derive(Clone, Debug)]
 pub(crate) enum Named {
@@ -86,8 +89,8 @@ pub struct Transaction {
     /// Ids that were not asked for: on another head they are others.
     pub(crate) fresh: BTreeSet<i64>,
     /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
-    pub(crate) rows: BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>,
-    pub(crate) replayed_rows: Option<BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>>,
+    pub(crate) rows: NamedRows,
+    pub(crate) replayed_rows: Option<NamedRows>,
 }
 
 /// What a commit would change.

@@ -373,7 +373,7 @@ impl Transaction {
         let allowed: &[&str] = match what {
             Kind::Graph | Kind::Mesh => &["drop"],
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
-            _ => &[],
+            Kind::PointCloud | Kind::Line => &[],
         };
         if let Some(word) = fields::text(fields, "links")?
             && !allowed.contains(&word.as_str())

@@ -176,9 +176,10 @@ impl KeyedFolder {
         };
         let written = write();
         let renamed = written.and_then(|()| {
-            temps.iter().zip(files).try_for_each(|(temp, (key, _))| {
-                self.disk.rename(temp, &self.path(key))
-            })
+            temps
+                .iter()
+                .zip(files)
+                .try_for_each(|(temp, (key, _))| self.disk.rename(temp, &self.path(key)))
         });
         renamed.inspect_err(|_first| {
             for temp in &temps {

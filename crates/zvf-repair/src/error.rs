@@ -34,7 +34,10 @@ pub enum RepairError {
         path: String,
     },
     /// The store has a journal, which a repair would go past.
-    #[error("{}, the store has a journal: repair it by \"zvf repair\", which commits what it does", Class::InvalidArgument)]
+    #[error(
+        "{}, the store has a journal: repair it by \"zvf repair\", which commits what it does",
+        Class::InvalidArgument
+    )]
     HasJournal,
     /// There is nothing beside the store.
     #[error(

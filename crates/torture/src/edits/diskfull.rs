@@ -20,7 +20,9 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
         let old = archives::tree(&store);
-        let head = log(&place, None).map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?.len();
+        let head = log(&place, None)
+            .map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?
+            .len();
         let positions: Vec<[f64; 2]> = (0..200).map(|i| [f64::from(i), f64::from(round)]).collect();
         let ended = edit(&place, &[json!({"op": "object.add", "positions": positions})]);
         match &ended {
@@ -42,7 +44,8 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
         if log(&place, None).map_or(0, |list| list.len()) != head + 1 {
             return Err(format!("{size} KiB: acknowledged, and not in the log"));
         }
-        let committed = ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
+        let committed =
+            ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
         if committed.iter().any(|notice| notice["code"] == "not_applied_yet") {
             // It stands; with room it is applied.
             return Ok((refused + 1, done));

@@ -59,7 +59,9 @@ fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
     let ended = subject.edit(&place);
     let at: Vec<String> = planned
         .iter()
-        .filter_map(|(nth, _)| backend.asked().get(*nth).map(|one| format!("{} {}", one.what, one.path)))
+        .filter_map(|(nth, _)| {
+            backend.asked().get(*nth).map(|one| format!("{} {}", one.what, one.path))
+        })
         .collect();
     backend.forget();
     let checked = || -> Result<(), String> {

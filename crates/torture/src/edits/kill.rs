@@ -144,7 +144,8 @@ impl<'a> Arena<'a> {
         let before = archives::tree(&self.store);
         let head = self.head()?;
         let mut command = Command::new(self.zvf);
-        let started = command.args(self.words()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let started =
+            command.args(self.words()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = started.with_context(|| format!("cannot start {}", self.zvf.display()))?;
         std::thread::sleep(pause);
         child.kill()?;
@@ -176,7 +177,9 @@ impl<'a> Arena<'a> {
             What::Undo | What::Refresh => now <= head + 1 && (now > head || after == *before),
         };
         if !allowed {
-            return Err(format!("the head was {head}, {acknowledged} was acknowledged, {now} is there"));
+            return Err(format!(
+                "the head was {head}, {acknowledged} was acknowledged, {now} is there"
+            ));
         }
         let validated = self.must(&["validate", "-q", "--depth", "5", &self.address()]);
         validated.map_err(|error| error.to_string())

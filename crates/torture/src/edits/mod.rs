@@ -49,7 +49,8 @@ pub(crate) struct Subject {
 }
 
 /// Archived stores of several kinds.
-pub(crate) const STORES: [&str; 5] = ["pl2_negative", "gr3_links", "sk3_trees", "pc3_objects", "pc2_bins"];
+pub(crate) const STORES: [&str; 5] =
+    ["pl2_negative", "gr3_links", "sk3_trees", "pc3_objects", "pc2_bins"];
 
 impl Subject {
     /// The subject of an archived store.
@@ -86,7 +87,11 @@ impl Subject {
     ) -> Result<(), String> {
         let is_new = *settled == self.after;
         if !is_new && *settled != self.before {
-            return Err(format!("{}: neither the old store nor the new one: {}", self.id, self.differing(settled)));
+            return Err(format!(
+                "{}: neither the old store nor the new one: {}",
+                self.id,
+                self.differing(settled)
+            ));
         }
         match ended {
             Ok(_) if !is_new => Err(format!("{}: acknowledged, and not there", self.id)),

@@ -64,23 +64,33 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
         let threads: Vec<_> = (0..writers)
             .map(|writer| {
                 let counts = &counts;
-                let share = commits / writers as u64 + u64::from((writer as u64) < commits % writers as u64);
+                let share = commits / writers as u64
+                    + u64::from((writer as u64) < commits % writers as u64);
                 scope.spawn(move || write(place, writer, share, counts))
             })
             .collect();
         let ended = threads.into_iter().map(|thread| thread.join());
-        ended.filter_map(|ended| ended.map_or_else(|_| Some("a writer panicked".to_owned()), Result::err)).collect()
+        ended
+            .filter_map(|ended| {
+                ended.map_or_else(|_| Some("a writer panicked".to_owned()), Result::err)
+            })
+            .collect()
     });
     if let Some(failure) = failures.first() {
         return Err(failure.clone());
     }
     let list = log(place, None).map_err(told)?;
     if list.len() as u64 != commits + 1 {
-        return Err(format!("{} commits in the log, {} were acknowledged", list.len(), commits + 1));
+        return Err(format!(
+            "{} commits in the log, {} were acknowledged",
+            list.len(),
+            commits + 1
+        ));
     }
     let counted = counts.counted.load(Ordering::SeqCst);
     expect(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
-    let sides = [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
+    let sides =
+        [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
     let found = diff(&sides[0], &sides[1]).map_err(told)?;
     let added = found["objects"]["added"].as_array().map_or(0, Vec::len) as u64;
     let wanted = counts.added.load(Ordering::SeqCst);

@@ -48,7 +48,8 @@ impl EditScript {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
         };
-        let chosen: Vec<&PathBuf> = archives.iter().filter(|path| wanted(path)).step_by(self.every.max(1)).collect();
+        let chosen: Vec<&PathBuf> =
+            archives.iter().filter(|path| wanted(path)).step_by(self.every.max(1)).collect();
         ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
         for archive in chosen {
             let done = scenario(&zvf, archive)?;
@@ -61,11 +62,9 @@ impl EditScript {
 /// Runs the steps of one scenario.
 fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
     let scratch = tempfile::tempdir()?;
-    for (name, bytes) in archives::read(archive)? {
-        let path = scratch.path().join(name);
-        fs::create_dir_all(path.parent().unwrap_or(scratch.path()))?;
-        fs::write(path, bytes)?;
-    }
+    let unpacked =
+        Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(scratch.path()).status()?;
+    ensure!(unpacked.success(), "{}: tar ended with {unpacked}", archive.display());
     let inner = fs::read_dir(scratch.path())?.next().context("the archive is empty")??.path();
     let dir = match inner.join("expected.json").is_file() {
         true => inner,
@@ -97,8 +96,12 @@ fn run(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Out
         word.replace("{store}", &store.to_string_lossy()).replace("{dir}", &dir.to_string_lossy())
     });
     let words: Vec<String> = words.collect();
-    let words = if words.first().is_some_and(|first| first == "zvf") { &words[1..] } else { &words[..] };
-    Command::new(zvf).args(words).output().with_context(|| format!("cannot start {}", zvf.display()))
+    let words =
+        if words.first().is_some_and(|first| first == "zvf") { &words[1..] } else { &words[..] };
+    Command::new(zvf)
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot start {}", zvf.display()))
 }
 
 /// Compares how a step ended.
@@ -108,7 +111,8 @@ fn compare(ended: &Output, step: &Value) -> Result<(), String> {
         return Err(format!("exit {exit}, expected {}", step["exit"]));
     }
     let text = String::from_utf8_lossy(&ended.stdout);
-    let Some(report) = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()) else {
+    let Some(report) = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok())
+    else {
         return Ok(()); // not a command that reports
     };
     for (name, found) in [
@@ -137,8 +141,12 @@ fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), St
         Ok(serde_json::from_slice(&ended.stdout).unwrap_or_default())
     };
     let info = json(&["info"])?;
-    let wanted: u64 =
-        state["kinds"].as_object().into_iter().flatten().filter_map(|(_, kind)| kind["vertices"].as_u64()).sum();
+    let wanted: u64 = state["kinds"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, kind)| kind["vertices"].as_u64())
+        .sum();
     let level = &info["levels"][0];
     if level["vertices"].as_u64().is_some_and(|found| found != wanted) {
         return Ok(Err(format!("{} vertices, expected {wanted}", level["vertices"])));
@@ -149,7 +157,11 @@ fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), St
     let groups = json(&["group"])?;
     let count = |value: &Value| value.as_array().map(Vec::len);
     if count(&groups).is_some() && count(&groups) != count(&state["groups"]) {
-        return Ok(Err(format!("{:?} groups, expected {:?}", count(&groups), count(&state["groups"]))));
+        return Ok(Err(format!(
+            "{:?} groups, expected {:?}",
+            count(&groups),
+            count(&state["groups"])
+        )));
     }
     let ended = Command::new(zvf).args(["validate", "-q", "--depth", "5"]).arg(store).output()?;
     Ok(match ended.status.success() {

@@ -43,7 +43,9 @@ impl Diff {
                 (side(a, from)?, side(b, to)?)
             }
             (None, Some(_)) => {
-                return Err(Usage::new(format!("{}: a commit of {} is wanted", self.b, self.a)).into());
+                return Err(
+                    Usage::new(format!("{}: a commit of {} is wanted", self.b, self.a)).into()
+                );
             }
         };
         let report = zvf::edit::diff(&a, &b)?;
@@ -78,7 +80,12 @@ fn print(report: &Json, out: &mut dyn Write) -> std::io::Result<()> {
         }
         for part in ["groups", "columns"] {
             for one in list(part, name) {
-                writeln!(out, "{sign} {} {}", &part[..part.len() - 1], one.as_str().unwrap_or_default())?;
+                writeln!(
+                    out,
+                    "{sign} {} {}",
+                    &part[..part.len() - 1],
+                    one.as_str().unwrap_or_default()
+                )?;
             }
         }
     }
@@ -93,7 +100,9 @@ fn print(report: &Json, out: &mut dyn Write) -> std::io::Result<()> {
         if object["reordered"] == true {
             words.push("vertices in another order".to_owned());
         }
-        for (what, path) in [("columns", "/columns"), ("joined", "/groups/joined"), ("left", "/groups/left")] {
+        for (what, path) in
+            [("columns", "/columns"), ("joined", "/groups/joined"), ("left", "/groups/left")]
+        {
             let names = object.pointer(path).and_then(Json::as_array).cloned().unwrap_or_default();
             if !names.is_empty() {
                 let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();

@@ -1,5 +1,6 @@
 //! `zvf edit`.
 
+mod packed;
 mod select;
 mod verb;
 
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh, Result};
 
+use self::packed::PackedStore;
 use self::verb::Verb;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -111,17 +113,27 @@ pub(crate) enum Bounds {
 }
 
 impl Edit {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
         let address = match (&self.verb, &self.store) {
             (Some(verb), _) => verb.store(),
             (None, store) => store.as_deref().unwrap_or_default(), // required without a verb
         };
-        let place = self.writing.place(address, session)?;
+        let packed = PackedStore::unpack(address, session).await?;
+        let unpacked = packed.as_ref().map(PackedStore::folder);
+        let place = self.writing.place(unpacked.as_deref().unwrap_or(address), session)?;
         if self.show_script && self.verb.is_none() {
-            return Err(Usage::new("--show-script shows what an operation given as a command stands for").into());
+            return Err(Usage::new(
+                "--show-script shows what an operation given as a command stands for",
+            )
+            .into());
         }
         let line = self.verb.as_ref().map(|verb| {
-            verb.to_line(|kind| Ok(zvf::edit::has_objects(&place, kind)?)).map(|line| line.to_string())
+            verb.to_line(|kind| Ok(zvf::edit::has_objects(&place, kind)?))
+                .map(|line| line.to_string())
         });
         let line = line.transpose()?;
         if let (true, Some(line)) = (self.show_script, &line) {
@@ -141,7 +153,14 @@ impl Edit {
         };
         let mut editor = Editor::open(place, &folder, self.options())?;
         let done = self.go_through(&mut editor, &mut lines, out)?;
-        let report = editor.report(done.as_ref().err());
+        let mut report = editor.report(done.as_ref().err());
+        drop(editor);
+        if let Some(packed) = &packed {
+            report["store"] = address.into();
+            if report["changed"] == true && !self.dry_run {
+                packed.pack(session).await?;
+            }
+        }
         match session.json() {
             true => writeln!(out, "{report}")?,
             false => print(&report, out)?,

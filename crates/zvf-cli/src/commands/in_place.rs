@@ -20,7 +20,9 @@ impl InPlace {
     #[cfg(feature = "edit")]
     pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
         let rewrite = match session.place(address)?.folder() {
-            Some(folder) if folder.join("zarr.json").is_file() => zvf::edit::Rewrite::begin(folder)?,
+            Some(folder) if folder.join("zarr.json").is_file() => {
+                zvf::edit::Rewrite::begin(folder)?
+            }
             _ => None,
         };
         let copy = rewrite.as_ref().map(|rewrite| rewrite.path().to_string_lossy().into_owned());

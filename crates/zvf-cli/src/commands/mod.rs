@@ -19,8 +19,8 @@ pub(crate) mod group;
 pub(crate) mod history;
 #[cfg(feature = "write")]
 pub(crate) mod how;
-pub(crate) mod info;
 pub(crate) mod in_place;
+pub(crate) mod info;
 #[cfg(feature = "write")]
 pub(crate) mod ingest;
 #[cfg(feature = "write")]

@@ -115,12 +115,7 @@ impl Repair {
         Ok(Vec::new())
     }
 
-    async fn planned(
-        &self,
-        address: &str,
-        session: &Session,
-        name: &str,
-    ) -> anyhow::Result<Plan> {
+    async fn planned(&self, address: &str, session: &Session, name: &str) -> anyhow::Result<Plan> {
         let options = session.options(Timeouts::Batch);
         let store = zvf::open_store(address, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;

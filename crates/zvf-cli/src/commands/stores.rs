@@ -218,8 +218,13 @@ impl Split {
                 }
             },
         };
-        let done =
-            edit::split(session.place(&self.store)?, &self.folder, &by, self.half_open, self.dry_run);
+        let done = edit::split(
+            session.place(&self.store)?,
+            &self.folder,
+            &by,
+            self.half_open,
+            self.dry_run,
+        );
         if let (false, Ok(report)) = (session.json(), &done) {
             for part in report["stores"].as_array().into_iter().flatten() {
                 writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;

@@ -38,7 +38,9 @@ fn batch(state: &State) -> anyhow::Result<Batch> {
     let (mut bytes, mut tags) = (Vec::new(), Vec::new());
     let (mut offsets, mut ids) = (vec![0], Vec::new());
     let mut rows: BTreeMap<Point, usize> = BTreeMap::new();
-    for (id, vertices) in state.objects.iter().map(|(id, list)| (Some(*id), list)).chain([(None, &state.free)]) {
+    for (id, vertices) in
+        state.objects.iter().map(|(id, list)| (Some(*id), list)).chain([(None, &state.free)])
+    {
         for vertex in vertices {
             rows.insert(vertex.at, rows.len());
             bytes.extend(vertex.at.iter().flat_map(|x| (*x as f32 / 4.0).to_le_bytes()));
@@ -104,7 +106,8 @@ pub(crate) fn validate(store: &Path) -> Result<(), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::open(&address, OpenOptions::default()).await;
         let store = store.map_err(|error| told(&error))?;
-        let report = zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
+        let report =
+            zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
         let report = report.map_err(|error| told(&error))?;
         if report.is_clean() { Ok(()) } else { Err(format!("validation: {:?}", report.findings)) }
     })

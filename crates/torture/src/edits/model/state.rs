@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) free: Vec<Vertex>,
     links: Vec<Vec<Point>>,
     groups: Vec<BTreeSet<i64>>,
-    used: BTreeSet<i64>,  // ids that were ever given
+    used: BTreeSet<i64>,    // ids that were ever given
     taken: BTreeSet<Point>, // positions that were ever held
     next: i64,
     planned: Option<Planned>,
@@ -101,7 +101,10 @@ impl State {
     fn fresh(&mut self, count: usize, range: i64) -> Vec<Vertex> {
         let mut made = Vec::new();
         while made.len() < count {
-            self.next = self.next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.next = self
+                .next
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let number = |shift: u32| ((self.next >> shift) & 0xffff) % (range * 8) - range * 4;
             let at = [number(33), number(17)];
             if self.taken.insert(at) {
@@ -124,7 +127,8 @@ impl State {
     fn link(&mut self, vertices: &[Vertex]) {
         if self.has_links() {
             let width = self.width();
-            self.links.extend(vertices.windows(width).map(|ends| ends.iter().map(|v| v.at).collect()));
+            self.links
+                .extend(vertices.windows(width).map(|ends| ends.iter().map(|v| v.at).collect()));
         }
     }
 
@@ -174,7 +178,11 @@ impl State {
             3 | 4 => self.plan_add(&mut new, step.choices)?,
             5 | 6 => self.plan_remove(&mut new, a)?,
             7 if self.with_objects => {
-                let count = if self.kind == Kind::Line { 2 } else { 1 + usize::try_from(a % 6).unwrap_or(0) };
+                let count = if self.kind == Kind::Line {
+                    2
+                } else {
+                    1 + usize::try_from(a % 6).unwrap_or(0)
+                };
                 let mut vertices = new.fresh(count, 120);
                 self.chain(&mut vertices);
                 new.link(&vertices);
@@ -188,7 +196,8 @@ impl State {
                     line["links"] = json!(links);
                 }
                 if self.kind == Kind::Skeleton {
-                    let parents = (0..count).map(|i| i.checked_sub(1).map_or(Value::Null, |p| json!(p)));
+                    let parents =
+                        (0..count).map(|i| i.checked_sub(1).map_or(Value::Null, |p| json!(p)));
                     line["parents"] = parents.collect();
                 }
                 made.push(vertices);
@@ -201,7 +210,8 @@ impl State {
             }
             9 if self.with_objects => {
                 let id = self.pick_object(a)?;
-                let by = [i64::try_from(b % 4000).ok()? - 2000, i64::try_from(c % 4000).ok()? - 2000];
+                let by =
+                    [i64::try_from(b % 4000).ok()? - 2000, i64::try_from(c % 4000).ok()? - 2000];
                 let shift = |at: Point| [at[0] + by[0], at[1] + by[1]];
                 let copies: Vec<Vertex> = self.objects[&id]
                     .iter()
@@ -213,7 +223,8 @@ impl State {
                 new.taken.extend(copies.iter().map(|v| v.at));
                 let own: BTreeSet<Point> = self.objects[&id].iter().map(|v| v.at).collect();
                 let inner = self.links.iter().filter(|ends| ends.iter().all(|at| own.contains(at)));
-                new.links.extend(inner.map(|ends| ends.iter().map(|at| shift(*at)).collect::<Vec<_>>()));
+                new.links
+                    .extend(inner.map(|ends| ends.iter().map(|at| shift(*at)).collect::<Vec<_>>()));
                 made.push(copies);
                 json!({"op": "object.copy", "object": id, "by": units(by)})
             }
@@ -249,7 +260,9 @@ impl State {
                 groups_of = Some(id);
                 json!({"op": "object.split", "object": id, "at": at})
             }
-            11 if matches!(self.kind, Kind::Graph | Kind::Mesh | Kind::PointCloud) && self.with_objects => {
+            11 if matches!(self.kind, Kind::Graph | Kind::Mesh | Kind::PointCloud)
+                && self.with_objects =>
+            {
                 let id = self.pick_object(a)?;
                 let v = Self::pick(&self.objects[&id], b)?;
                 if self.objects[&id].len() < 2 {
@@ -266,8 +279,11 @@ impl State {
                 json!({"op": "object.reverse", "objects": [id]})
             }
             12 | 13 if self.has_links() => {
-                let ends: Vec<Point> =
-                    [a, b, c].into_iter().take(self.width()).filter_map(|n| Some(self.pick_vertex(n)?.at)).collect();
+                let ends: Vec<Point> = [a, b, c]
+                    .into_iter()
+                    .take(self.width())
+                    .filter_map(|n| Some(self.pick_vertex(n)?.at))
+                    .collect();
                 let different: BTreeSet<&Point> = ends.iter().collect();
                 if ends.len() < self.width() || self.kind == Kind::Mesh && different.len() < 3 {
                     return None;
@@ -426,9 +442,10 @@ impl State {
 
     /// Lines that hold while groups have the members of the model.
     pub(crate) fn group_checks(&self) -> impl Iterator<Item = Value> {
-        self.groups.iter().enumerate().map(|(number, members)| {
-            json!({"op": "expect", "group": number, "members": members})
-        })
+        self.groups
+            .iter()
+            .enumerate()
+            .map(|(number, members)| json!({"op": "expect", "group": number, "members": members}))
     }
 
     /// Compares with what was read.

@@ -69,7 +69,10 @@ impl Select {
         put("box", self.inside.as_deref().map(corners).transpose()?);
         put("ball", self.ball.as_deref().map(ball).transpose()?);
         put("where", self.condition.as_deref().map(Json::from));
-        put("nearest", self.nearest.as_deref().map(|text| position(text, "--nearest")).transpose()?);
+        put(
+            "nearest",
+            self.nearest.as_deref().map(|text| position(text, "--nearest")).transpose()?,
+        );
         put("within", self.within.map(Json::from));
         put("chunk", self.chunk.as_deref().map(|text| integers(text, "--chunk")).transpose()?);
         put("row", self.row.map(Json::from));
@@ -78,7 +81,9 @@ impl Select {
         put("count", self.count.map(Json::from));
         if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
             let usage = Usage::new("nothing is selected");
-            return Err(usage.with_hint("give --object, --index, --box, --where or another, or --all"));
+            return Err(
+                usage.with_hint("give --object, --index, --box, --where or another, or --all")
+            );
         }
         Ok(fields.into())
     }

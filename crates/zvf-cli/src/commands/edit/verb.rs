@@ -377,7 +377,9 @@ impl Column {
                 "fill": fill.as_deref().map(value), "unit": unit, "description": description,
             }),
             ColumnVerb::Drop { name } => json!({"op": "column.drop", "name": name}),
-            ColumnVerb::Rename { name, to } => json!({"op": "column.rename", "name": name, "to": to}),
+            ColumnVerb::Rename { name, to } => {
+                json!({"op": "column.rename", "name": name, "to": to})
+            }
         };
         with(with(json!({}), own), json!({"scope": self.scope, "kind": self.kind}))
     }
@@ -451,7 +453,13 @@ mod tests {
 
     #[test]
     fn words_that_make_no_sense_are_refused() {
-        for words in ["move s --by 1,x --all", "rm s", "set s t --all", "move s --index 1:2:3 --by 1", "rm s --box 1,2"] {
+        for words in [
+            "move s --by 1,x --all",
+            "rm s",
+            "set s t --all",
+            "move s --index 1:2:3 --by 1",
+            "rm s --box 1,2",
+        ] {
             let words = std::iter::once("zvf").chain(words.split_whitespace());
             let line = Line::try_parse_from(words).unwrap().verb.to_line(|_kind| Ok(true));
             assert!(line.unwrap_err().to_string().starts_with("InvalidArgument"));
