@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::journal::Changes;
 use crate::links::{End, Family, Record};
@@ -24,6 +24,7 @@ impl Geometry {
             Kind::Line => self.follow_lines(rebuilt),
             Kind::Skeleton => self.follow_trees(changed),
             Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
+            _ => Err(EditError::unsupported(format!("the kind {} is not edited", self.kind))),
         }
     }
 

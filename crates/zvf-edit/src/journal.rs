@@ -29,7 +29,7 @@ use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_publish::TargetLock;
+use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
@@ -385,10 +385,7 @@ impl Journal {
                 self.place
             )));
         }
-        let busy = |error: zvf_publish::PublishError| {
-            EditError::new(Class::Conflict, format!("{}: {error}; try again", self.place))
-        };
-        let lock = TargetLock::acquire(folder.disk(), folder.root()).map_err(busy)?;
+        let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
         if let Some(side) = self.side.folder() {
             // The name of the journal must outlive its records.
             folder.disk().make_dirs(side.root())?;
@@ -396,6 +393,25 @@ impl Journal {
             folder.disk().sync_dir(above.unwrap_or(Path::new(".")))?;
         }
         Ok(Some(lock))
+    }
+
+    /// Waits for the lock of the whole folder; none when somebody made the journal meanwhile.
+    fn wait_for_target(&self, folder: &KeyedFolder) -> Result<Option<TargetLock>> {
+        let begun = Instant::now();
+        loop {
+            match TargetLock::acquire(folder.disk(), folder.root()) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(PublishError::Busy { .. }) if begun.elapsed() < LOCK_WAIT => {}
+                Err(error) => {
+                    let text = format!("{}: {error}; try again", self.place);
+                    return Err(EditError::new(Class::Conflict, text));
+                }
+            }
+            if self.side.exists("log")? {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Writes what a commit changes under its own name, so that the record can point at it.

@@ -566,6 +566,7 @@ impl Transaction {
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
             Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
             Kind::PointCloud => fields.contains_key("take"),
+            _ => false,
         };
         if !fits {
             return Err(EditError::invalid(format!("a {what} is not split that way")));

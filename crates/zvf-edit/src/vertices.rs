@@ -374,6 +374,7 @@ impl Transaction {
             Kind::Graph | Kind::Mesh => &["drop"],
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
             Kind::PointCloud | Kind::Line => &[],
+            _ => &[],
         };
         if let Some(word) = fields::text(fields, "links")?
             && !allowed.contains(&word.as_str())

@@ -94,6 +94,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
         &[
             "zvf-format",
             "zvf-metadata",
+            "zvf-publish",
             "zvf-store",
             "zvf-model",
             "zvf-query",
