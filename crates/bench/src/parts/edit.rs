@@ -44,7 +44,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let next = std::cell::RefCell::new(&mut next);
         let run = || match next.borrow_mut().next() {
             Some(lines) => edit(&store, lines),
-            None => Ok(Turn::of(0.0)),
+            None => Ok(Turn::from_seconds(0.0)),
         };
         let zvf = Contender::new("zvf", Role::Zvf, run);
         page.row(contest(bench, "edit", work, vec![zvf])?);
@@ -70,7 +70,7 @@ fn edit(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
     editor.finish()?;
     let seconds = begun.elapsed().as_secs_f64();
     let cost = Cost { bytes: Some(io()? - before), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::of(seconds).counting(lines.len() as u64) })
+    Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(lines.len() as u64) })
 }
 
 /// Bytes that this process read and wrote so far.

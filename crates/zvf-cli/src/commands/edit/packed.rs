@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use zvf::publish::hidden_sibling;
 use zvf::store::{Build, BuildOptions};
-use zvf::tensor::{NewFile, PackOptions};
+use zvf::tensor::{AtomicTensorFile, PackOptions};
 use zvf::{Error, Timeouts};
 
 use crate::outcome::Usage;
@@ -62,7 +62,7 @@ impl PackedStore {
         let failed = || format!("cannot write {}", self.file.display());
         session.release();
         let store = session.batch_store(&self.folder()).await?;
-        let new = NewFile::create_gated(&self.file, true, session.interrupt().gate());
+        let new = AtomicTensorFile::create_gated(&self.file, true, session.interrupt().gate());
         let mut new = new.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("packing");
         let buffered = BufWriter::with_capacity(BUFFER, new.file());
