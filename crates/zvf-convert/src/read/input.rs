@@ -44,7 +44,7 @@ impl Input {
 
     pub(super) fn begin(self) -> Result<Bytes, ConvertError> {
         match self.0 {
-            Source::Path(path) => Bytes::of(&path),
+            Source::Path(path) => Bytes::open(&path),
             Source::Stream(stream) => Ok(Bytes::new(stream, None)),
         }
     }
@@ -74,7 +74,7 @@ impl Bytes {
     }
 
     /// The file at `path`, from its start.
-    pub(super) fn of(path: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn open(path: &Path) -> Result<Self, ConvertError> {
         let file = File::open(path).map_err(ConvertError::Read)?;
         Ok(Self::new(Box::new(file), Some(path.to_owned())))
     }

@@ -92,11 +92,11 @@ impl Format {
     /// ```
     /// use zvf_convert::read::Format;
     ///
-    /// assert_eq!(Format::of("cells/7.SWC".as_ref()), Some(Format::Swc));
-    /// assert_eq!(Format::of("notes.txt".as_ref()), None);
+    /// assert_eq!(Format::from_extension("cells/7.SWC".as_ref()), Some(Format::Swc));
+    /// assert_eq!(Format::from_extension("notes.txt".as_ref()), None);
     /// ```
     #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_extension(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Self::ALL.into_iter().find(|(known, _)| *known == extension).map(|(_, format)| format)
     }
@@ -161,7 +161,7 @@ pub fn open(
 ) -> Result<Reader, ConvertError> {
     let mut bytes = input.begin()?;
     let known = Format::of_bytes(bytes.peek()?);
-    let by_name = || bytes.path().and_then(Format::of);
+    let by_name = || bytes.path().and_then(Format::from_extension);
     let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
