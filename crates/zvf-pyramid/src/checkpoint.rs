@@ -104,7 +104,7 @@ impl Aside {
                 parents.push((*kind, Pairs::open(&self.pairs(level, *kind))?));
             }
         }
-        build.adopt(&folder, &level.to_string()).await?;
+        build.hard_link_from(&folder, &level.to_string()).await?;
         Ok(Taken::Level(MadeLevel { report, documents, parents }))
     }
 
@@ -240,8 +240,10 @@ enum Saved {
 /// What is told of a level. Told in bits, an error is the same afterwards.
 fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
-    let kinds: Vec<Json> =
-        kinds.iter().map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)})).collect();
+    let kinds: Vec<Json> = kinds
+        .iter()
+        .map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)}))
+        .collect();
     json!({
         "vertices": vertices,
         "objects": objects,
