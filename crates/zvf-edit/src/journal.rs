@@ -386,12 +386,6 @@ impl Journal {
             )));
         }
         let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
-        if let Some(side) = self.side.folder() {
-            // The name of the journal must outlive its records.
-            folder.disk().make_dirs(side.root())?;
-            let above = side.root().parent().filter(|above| !above.as_os_str().is_empty());
-            folder.disk().sync_dir(above.unwrap_or(Path::new(".")))?;
-        }
         Ok(Some(lock))
     }
 

@@ -250,8 +250,8 @@ impl KeyedFolder {
         }
     }
 
-    /// Waits until the names in the folders of `keys`, and those of the folders themselves, would survive a loss of
-    /// power.
+    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of the root, would survive
+    /// a loss of power. Folders that are there may have been made by a process that died before it waited.
     ///
     /// # Errors
     ///
@@ -263,6 +263,8 @@ impl KeyedFolder {
             while folder.pop() && folder.starts_with(&self.root) && folders.insert(folder.clone()) {
             }
         }
+        let above = self.root.parent().filter(|above| !above.as_os_str().is_empty());
+        folders.insert(above.unwrap_or(Path::new(".")).to_owned());
         for folder in folders {
             match self.disk.sync_dir(&folder) {
                 Err(error) if !is_absent(&error) => return Err(error),

@@ -190,7 +190,7 @@ fn commit(
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default()).map_err(told)?;
     editor.line(1, r#"{"op":"begin"}"#).map_err(told)?;
     for step in &transaction.steps {
-        for line in state.plan(*step) {
+        if let Some(line) = state.plan(*step) {
             lines.push(line.clone());
             let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(told)?;
             let ids: Vec<i64> = reply

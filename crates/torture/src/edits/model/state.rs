@@ -409,7 +409,9 @@ impl State {
     /// Takes an id away; its vertices are somewhere else.
     fn forget(&mut self, id: i64) {
         self.objects.remove(&id);
-        self.groups.iter_mut().for_each(|group| drop(group.remove(&id)));
+        for group in &mut self.groups {
+            group.remove(&id);
+        }
     }
 
     /// Takes in what the operation that was planned did; `ids` are those that it gave.
@@ -432,7 +434,9 @@ impl State {
                     self.objects.insert(*id, vertices);
                     if let Some(like) = like {
                         let groups = self.groups.iter_mut().filter(|group| group.contains(&like));
-                        groups.for_each(|group| drop(group.insert(*id)));
+                        for group in groups {
+                            group.insert(*id);
+                        }
                     }
                 }
                 Ok(())
