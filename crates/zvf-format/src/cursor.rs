@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
     ///
     /// When fewer are left.
     pub fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
-        let cut = num::index(n).and_then(|n| self.rest.split_at_checked(n));
+        let cut = num::checked_usize(n).and_then(|n| self.rest.split_at_checked(n));
         let Some((taken, rest)) = cut else {
             return Err(self.short(field, self.at, n));
         };

@@ -246,7 +246,7 @@ fn as_integer(value: &Value) -> Option<i64> {
     }
     let x = value.as_f64().filter(|_| value.is_f64())?;
     let floor = num::floor_i64(x)?;
-    if (num::to_f64(floor) - x).abs() > 0.0 { None } else { Some(floor) }
+    if (num::f64_from_i64(floor) - x).abs() > 0.0 { None } else { Some(floor) }
 }
 
 #[cfg(test)]

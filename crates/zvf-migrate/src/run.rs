@@ -150,7 +150,7 @@ pub(crate) struct Progress<'a> {
 impl Progress<'_> {
     /// Counts cells.
     pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells = self.done.cells.saturating_add(crate::num::to_u64(cells));
+        self.done.cells = self.done.cells.saturating_add(zvf_format::num::to_u64(cells));
         (self.told)(self.done);
     }
 }
@@ -232,7 +232,7 @@ async fn target<'a>(
     } else {
         // A leading axis without values is as long as the chunks that are there.
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
-        grid.and_then(|grid| grid.with_attribute_bins(crate::num::to_u64(values).max(1)))
+        grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.

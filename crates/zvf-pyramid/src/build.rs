@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
@@ -13,7 +14,6 @@ use zvf_write::SpillFolder;
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{self, PyramidPlan, Size};
 use crate::making::{self, Making};
-use crate::num::{to_u32, to_u64};
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
@@ -161,7 +161,9 @@ async fn all(
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
-    while let Some(steps) = ladder.level(to_u32(reports.len()).saturating_add(1), &below) {
+    while let Some(steps) =
+        ladder.level(saturating_u32_from_usize(reports.len()).saturating_add(1), &below)
+    {
         let level = steps.first().map_or(0, |step| step.level);
         let each = kinds.iter().zip(&steps).zip(known.iter().zip(&errors));
         let each = each.map(|((ladder, step), ((names, explicit), error))| Making {

@@ -10,12 +10,12 @@ use std::fmt;
 
 use futures_util::StreamExt as _;
 use zvf_format::Class;
+use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64};
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::columns::Points;
-use crate::num::{round_u64, to_f64, to_u64};
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
 
@@ -288,9 +288,9 @@ impl KindLadder {
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: round_u64(to_f64(below.vertices) * share / sparsity)
+            vertices: round_half_up_u64(f64_from_u64(below.vertices) * share / sparsity)
                 .max(below.vertices.min(1)),
-            bytes: round_u64(to_f64(below.bytes) * share / sparsity).max(1),
+            bytes: round_half_up_u64(f64_from_u64(below.bytes) * share / sparsity).max(1),
         }
     }
 
@@ -365,8 +365,9 @@ async fn spacing(
 ) -> Result<f64, PyramidError> {
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
-        let volume = chunk * to_f64(to_u64(level.chunks().await?.len()));
-        (volume / to_f64(vertices.max(1))).powf(1.0 / to_f64(to_u64(level.axes().max(1))))
+        let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
+        (volume / f64_from_u64(vertices.max(1)))
+            .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
     } else {
         mean_edge(reader, kind).await?
     };
@@ -402,7 +403,7 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
             break;
         }
     }
-    Ok(sum / to_f64(count.max(1)))
+    Ok(sum / f64_from_u64(count.max(1)))
 }
 
 /// Edges after which their mean is known well enough.

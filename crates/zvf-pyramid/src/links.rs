@@ -18,6 +18,9 @@ use rayon::prelude::*;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
+use zvf_format::num::{
+    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
@@ -28,7 +31,6 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::options::RowsHook;
 use crate::reference::Fast;
 use crate::shape::Coarsened;
@@ -172,7 +174,7 @@ pub(crate) async fn write(
     folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
-    for number in 0..=to_u32(steps.len()) {
+    for number in 0..=saturating_u32_from_usize(steps.len()) {
         levels.push(LevelReader::open(store, LevelId(number)).await?);
     }
     let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();
@@ -332,12 +334,13 @@ impl<'a> Cells<'a> {
 
     /// Adds a link; those of one chunk come together.
     fn push(&mut self, from: u64, to: u64) -> Result<(), PyramidError> {
-        let chunk = to_u32(to_usize(from >> 32));
+        let chunk = saturating_u32_from_usize(saturating_usize(from >> 32));
         if chunk != self.chunk {
             self.end_chunk()?;
             self.chunk = chunk;
         }
-        let rows = self.rows.entry(to_u32(to_usize(to >> 32))).or_default();
+        let rows =
+            self.rows.entry(saturating_u32_from_usize(saturating_usize(to >> 32))).or_default();
         for end in [from, to] {
             rows.extend((end & u64::from(u32::MAX)).to_le_bytes());
         }
@@ -433,7 +436,7 @@ fn same<T: PartialEq + ToString>(
 
 /// By how many levels links between `levels` levels go up at most, as the root says it.
 pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
-    if wanted.depth < 0 { -1 } else { wanted.depth.min(to_i64(to_u64(levels)).max(1)) }
+    if wanted.depth < 0 { -1 } else { wanted.depth.min(saturating_i64(to_u64(levels)).max(1)) }
 }
 
 /// Bytes of a link: two rows.

@@ -49,7 +49,6 @@ mod lone;
 pub mod map;
 mod node;
 mod notice;
-mod num;
 mod open;
 mod options;
 mod shared;

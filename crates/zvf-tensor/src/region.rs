@@ -2,7 +2,7 @@
 //!
 //! Items are in C order. Copies go run by run along the last axis.
 
-use crate::num::to_usize;
+use zvf_format::num::saturating_usize;
 
 /// From `start` to below `stop` on every axis; both of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +69,11 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
         return;
     }
     let run = common.axes().last().map_or(1, |(start, stop)| stop.saturating_sub(start));
-    let len = to_usize(run).saturating_mul(item);
+    let len = saturating_usize(run).saturating_mul(item);
     let mut at = common.start.clone();
     loop {
-        let [read, write] = [from, to].map(|place| to_usize(place.place(&at)).saturating_mul(item));
+        let [read, write] =
+            [from, to].map(|place| saturating_usize(place.place(&at)).saturating_mul(item));
         let read = source.get(read..read.saturating_add(len));
         let write = target.get_mut(write..write.saturating_add(len));
         if let (Some(read), Some(write)) = (read, write) {

@@ -115,7 +115,8 @@ impl Slice {
             return Ok(shape.iter().map(|&extent| AxisSlice::all(extent)).collect());
         }
         if self.cuts.len() != shape.len() {
-            let expected = zvf_format::Expected::Exactly(crate::num::to_u64(shape.len()).into());
+            let expected =
+                zvf_format::Expected::Exactly(zvf_format::num::to_u64(shape.len()).into());
             let (class, found) =
                 (zvf_format::Class::InvalidArgument, zvf_format::Found::from(self.cuts.len()));
             return Err(TensorError::refused(class, "axes of a slice", expected, found));

@@ -332,7 +332,7 @@ impl<'a> Scan<'a> {
         let (words, tail) = self.text.get(self.at..).unwrap_or(&[]).as_chunks();
         for word in words {
             let ends = ends(u64::from_le_bytes(*word));
-            let plain = num::to_usize(ends.trailing_zeros() / u8::BITS);
+            let plain = num::usize_from_u32(ends.trailing_zeros() / u8::BITS);
             self.at = self.at.saturating_add(plain);
             if ends != 0 {
                 return;

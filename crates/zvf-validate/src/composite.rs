@@ -3,6 +3,7 @@
 //! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
 //! as a level is; here is only what it has to do with the others.
 
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Token;
 use zvf_metadata::arrays::GeometryIndex;
 
@@ -10,7 +11,6 @@ use crate::array::ChunkArray;
 use crate::cells::of_cell;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{int64s, to_u64};
 use crate::objects::groups::sorted_ids;
 use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
@@ -174,7 +174,7 @@ async fn links(
             Err(error) => return run.blame(&C2, &path, &error),
         };
         let bad = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
-        if let Some(at) = int64s(&bytes).position(bad) {
+        if let Some(at) = i64s_from_le(&bytes).position(bad) {
             let columns = array.shape().get(1).copied().unwrap_or(1);
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
             let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::{Cells, StoreError};
 
-use crate::num::{to_u64, to_usize};
 use crate::pool::on_pool;
 use crate::run::Stop;
 
@@ -82,7 +82,7 @@ pub(crate) async fn read(
 /// How many things make a good batch, after `things` weighed `bytes`.
 fn better(things: u64, bytes: u64) -> usize {
     let fit = TARGET.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
-    to_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
+    saturating_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
 }
 
 const FIRST: usize = 16;

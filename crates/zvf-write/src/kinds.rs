@@ -18,6 +18,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -26,7 +27,6 @@ use zvf_store::Build;
 use crate::at::At;
 use crate::extent::union;
 use crate::ingest::{Ingest, Outcome};
-use crate::num::{to_i64, to_u64};
 use crate::objects::Objects;
 use crate::scratch::Scratch;
 use crate::stages::KWayMerge;
@@ -332,7 +332,7 @@ fn check_apart(all: &[(Kind, Ids)]) -> Result<(), WriteError> {
 fn entry(kind: Kind, report: &Report) -> GeometryEntry {
     GeometryEntry {
         array: format!("{kind}/vertices"),
-        vertex_count: to_i64(report.vertices),
+        vertex_count: saturating_i64(report.vertices),
         group: Some(kind.token().to_owned()),
         ..GeometryEntry::default()
     }

@@ -26,7 +26,6 @@ mod extent;
 mod ingest;
 mod kinds;
 mod link;
-mod num;
 mod objects;
 mod options;
 mod pairs;

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use zvf_format::grid::Bins;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Fast};
-use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
@@ -204,7 +204,7 @@ fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec
     let mut start = 0_u32;
     let segments = rows.chunk_by(|a, b| of(a) == of(b)).map(|rows| {
         let chunk = rows.first().map_or(u32::MAX, of);
-        let segment = Segment { chunk, start, count: to_u32(rows.len()) };
+        let segment = Segment { chunk, start, count: saturating_u32_from_usize(rows.len()) };
         start = start.saturating_add(segment.count);
         segment
     });

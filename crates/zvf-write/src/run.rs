@@ -7,9 +7,9 @@
 //!
 //! Not here: what the groups are (`types`), and how cells are stored.
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Column;
 
-use crate::num::{to_u64, usize_from_u32};
 use crate::route::Segment;
 
 /// A batch in the order of its chunks.
@@ -272,12 +272,12 @@ mod tests {
     use zvf_metadata::Dtype;
 
     use super::*;
-    use crate::num::to_u32;
+    use zvf_format::num::saturating_u32_from_usize;
 
     fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
         let byte = Dtype::parse("uint8").unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
-        let count = to_u32(rows.len());
+        let count = saturating_u32_from_usize(rows.len());
         RoutedBatch {
             positions: column(values.to_vec()),
             fields: vec![column(values.iter().map(|v| v + 100).collect())],

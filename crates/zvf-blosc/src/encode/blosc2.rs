@@ -18,12 +18,12 @@
 use zvf_b2nd::{
     ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
 };
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use super::{CODEC_FORMAT, Compressor, Encoder, ONE_STREAM, RAW, check_len, length};
 use crate::error::BloscError;
 use crate::filter;
-use crate::num;
 
 /// How a Blosc2 chunk is encoded.
 ///
@@ -280,7 +280,7 @@ fn header(
 
 /// Bytes of a block, no more than there are.
 fn block_len(settings: &Blosc2Settings, nbytes: usize) -> usize {
-    num::to_usize(settings.block_size).min(nbytes.max(1))
+    num::usize_from_u32(settings.block_size).min(nbytes.max(1))
 }
 
 /// What the only item is that there is, again and again.

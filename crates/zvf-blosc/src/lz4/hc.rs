@@ -11,7 +11,7 @@
 
 use core::iter;
 
-use crate::num;
+use zvf_format::num;
 
 /// Appends a block, and says how many bytes it took; `None` for more than an LZ4 block can be of.
 pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
@@ -70,10 +70,11 @@ impl<'a> Places<'a> {
         self.learn(at);
         let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
         let here = self.bytes.get(at..end)?;
-        let places =
-            iter::successors(self.before.get(at), |place| self.before.get(num::to_usize(**place)));
+        let places = iter::successors(self.before.get(at), |place| {
+            self.before.get(num::usize_from_u32(**place))
+        });
         for place in places.take(self.patience) {
-            let place = num::to_usize(*place);
+            let place = num::usize_from_u32(*place);
             let Some(distance) = at.checked_sub(place).and_then(|n| u16::try_from(n).ok()) else {
                 break; // nowhere, or too far, as are all before it
             };
@@ -97,7 +98,7 @@ impl<'a> Places<'a> {
             let four = self.bytes.get(place..).and_then(|bytes| bytes.first_chunk::<4>());
             let hash = four.map_or(0, |four| u32::from_le_bytes(*four).wrapping_mul(FACTOR));
             let hash = hash.checked_shr(u32::BITS.saturating_sub(HASH_BITS)).unwrap_or(0);
-            let Some(head) = self.heads.get_mut(num::to_usize(hash)) else { return };
+            let Some(head) = self.heads.get_mut(num::usize_from_u32(hash)) else { return };
             let place = u32::try_from(place).unwrap_or(NOWHERE);
             self.before.push(core::mem::replace(head, place));
         }

@@ -364,7 +364,7 @@ fn coordinate(size: f64) -> impl Strategy<Value = f64> {
         Just(-f64::EPSILON)
     ];
     prop_oneof![
-        9 => (steps, near).prop_map(move |(steps, near)| num::to_f64(steps) * size * (1.0 + near)),
+        9 => (steps, near).prop_map(move |(steps, near)| num::f64_from_i64(steps) * size * (1.0 + near)),
         1 => any::<f64>(),
     ]
 }

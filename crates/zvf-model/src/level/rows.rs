@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
-use crate::num::to_u64;
 use crate::{Column, ModelError};
 
 impl LevelReader {

@@ -65,7 +65,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
     let place = |error: ModelError| error.in_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
-    let width = crate::num::to_u64(policy.link_width());
+    let width = zvf_format::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
         let expected = Expected::Exactly(width.into());
         return Err(place(ModelError::refused(
@@ -284,7 +284,7 @@ async fn policy(
         Err(ModelError::refused(class, what, Expected::Exactly(want), found))
     };
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
-    let rank = crate::num::to_u64(level.key_rank());
+    let rank = zvf_format::num::to_u64(level.key_rank());
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
     let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
     let policy = LinkPolicy::new(width, level.key_rank())?;

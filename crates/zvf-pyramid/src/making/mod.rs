@@ -13,6 +13,7 @@ mod points;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
@@ -24,7 +25,6 @@ use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
-use crate::num::{to_i64, to_u64};
 use crate::offload::offload;
 use crate::report::LevelReport;
 use crate::shape::{Coarsened, Rules, collapse, contract, tree};
@@ -291,7 +291,8 @@ impl Making<'_> {
         level.bin_ratio = Some(ratio.map(|(own, base)| own / base).collect());
         let preserved = objects.filter(|objects| !objects.is_renumbered());
         level.preserves_object_ids = preserved.is_some();
-        level.inherited_num_objects = preserved.map(|objects| to_i64(to_u64(objects.rows())));
+        level.inherited_num_objects =
+            preserved.map(|objects| saturating_i64(to_u64(objects.rows())));
         level.extras.insert(RECIPE.to_owned(), recipe);
     }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use futures_util::StreamExt as _;
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
@@ -15,7 +16,6 @@ use crate::batches::{kept_of, together, without_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::to_u64;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};

@@ -13,6 +13,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use zvf_format::num::{
+    f64_from_u64, round_half_up_u64, saturating_u32_from_usize, saturating_usize, to_u64,
+    usize_from_u32,
+};
 use zvf_model::{Batch, Elements};
 
 use super::plate::{Triangle, middle};
@@ -22,7 +26,6 @@ use super::{Coarsened, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
-use crate::num::{round_u64, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
@@ -43,10 +46,10 @@ pub(crate) fn collapsed(
     let mut mesh = Mesh::new(batch, axes, fixed);
     let before = mesh.at.clone();
     let faces = mesh.faces.clone();
-    let target = to_usize(round_u64(to_f64(to_u64(faces.len())) * keep));
+    let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
-    let heads: Vec<u32> = (0..to_u32(batch.len()))
+    let heads: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
         .filter(|row| mesh.into.get(usize_from_u32(*row)) == Some(row))
         .collect();
     let mut number = vec![NONE; batch.len()];
@@ -55,7 +58,7 @@ pub(crate) fn collapsed(
             *to = cluster;
         }
     }
-    let of: Vec<u32> = (0..to_u32(batch.len()))
+    let of: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
         .map(|row| number.get(usize_from_u32(mesh.head(row))).copied().unwrap_or(NONE))
         .collect();
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
@@ -105,8 +108,12 @@ impl Mesh {
             })
             .collect();
         let rows = batch.elements().map_or(&[][..], Elements::rows);
-        let faces: Vec<[u32; 3]> =
-            rows.as_chunks::<3>().0.iter().map(|face| face.map(to_u32)).collect();
+        let faces: Vec<[u32; 3]> = rows
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .map(|face| face.map(saturating_u32_from_usize))
+            .collect();
         let count = at.len();
         let mut numbers = crate::clusters::Numbers::new();
         let owners = match batch.vertex_objects() {
@@ -125,7 +132,7 @@ impl Mesh {
             at,
             alive: vec![true; faces.len()],
             around: vec![Vec::new(); count],
-            into: (0..to_u32(count)).collect(),
+            into: (0..saturating_u32_from_usize(count)).collect(),
             quadrics: vec![Quadric::default(); count],
             border: vec![false; count],
             stamps: vec![0; count],

@@ -10,9 +10,10 @@
 //! What comes out is never too small. It is hardly too large either, unless so much lies around that looking
 //! ends before: then a face is as far as its farthest corner is from one triangle.
 
+use zvf_format::num::to_u64;
+
 use super::plate::{Face, Plate, Triangle, bounds};
 use super::surface::Surface;
-use crate::num::to_u64;
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.

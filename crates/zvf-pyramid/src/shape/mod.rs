@@ -22,12 +22,12 @@ mod quadric;
 mod surface;
 pub(crate) mod tree;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 
 use crate::PyramidError;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
-use crate::num::usize_from_u32;
 use crate::rule::Aggregation;
 
 /// A coarser batch.
@@ -44,13 +44,13 @@ pub(crate) struct Coarsened {
 impl Coarsened {
     /// The batch as it is.
     pub(crate) fn same(batch: Batch) -> Self {
-        let vertex_map = (0..crate::num::to_u32(batch.len())).collect();
+        let vertex_map = (0..zvf_format::num::saturating_u32_from_usize(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0 }
     }
 
     /// How many edges or faces there are.
     pub(crate) fn elements(&self) -> u64 {
-        self.batch.elements().map_or(0, |elements| crate::num::to_u64(elements.len()))
+        self.batch.elements().map_or(0, |elements| zvf_format::num::to_u64(elements.len()))
     }
 }
 

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use futures_util::join;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
 use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces};
 

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use zvf_format::fragment::RankTable;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, Parts};
 use zvf_store::Caching;
 
@@ -20,7 +21,6 @@ use super::fetch::{Need, Of, needs};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::{Mode, UnknownIds};
 use crate::region::Region;
 use crate::select::chain::{Chain, Cut, mixed};

@@ -3,6 +3,7 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
@@ -10,7 +11,6 @@ use super::held::Held;
 use super::inside::position;
 use super::pieces::Piece;
 use crate::error::QueryError;
-use crate::num::usize_from_u32;
 use crate::region::Region;
 
 /// A vertex where it is stored.
@@ -290,7 +290,7 @@ pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
         (DtypeKind::Float, 4) => {
             for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
                 let [a, b] = [a, b].map(|bytes| f64::from(f32::from_le_bytes(*bytes)));
-                out.extend_from_slice(&crate::num::to_f32(between(a, b)).to_le_bytes());
+                out.extend_from_slice(&zvf_format::num::nearest_f32(between(a, b)).to_le_bytes());
             }
         }
         (DtypeKind::Float, 8) => {

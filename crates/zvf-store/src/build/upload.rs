@@ -29,13 +29,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, Found};
 
 use super::claim::Claim;
 use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::source::remote::Created;
 use crate::source::{Get, Remote};
 

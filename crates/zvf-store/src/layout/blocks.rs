@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::{iter, mem};
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
 use super::part::{Ask, FRAME, beyond, length, past_the_end, shifted};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::{Change, StoreError};
-use crate::num::to_u64;
 use crate::shared::Shared;
 use crate::source::{Get, Got, Version};
 

@@ -17,6 +17,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
@@ -25,7 +26,6 @@ use super::grid::Grid;
 use super::part;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_usize;
 use crate::source::pack::Pack;
 use crate::tet::strip::Strip;
 
@@ -214,7 +214,7 @@ impl PackedDense {
                 ));
             }
             let id = array.values().id();
-            let dataset = pack.tet().datasets().get(to_usize(id.into()));
+            let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
             dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
@@ -270,7 +270,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 }
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
-    let dataset = pack.tet().datasets().get(to_usize(id.into()));
+    let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");

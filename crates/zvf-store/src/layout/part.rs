@@ -14,12 +14,12 @@ use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
 use super::zarr::Place;
 use crate::error::{Change, Op, StoreError};
-use crate::num::to_u64;
 use crate::shared::Shared;
 use crate::source::{Get, Got};
 

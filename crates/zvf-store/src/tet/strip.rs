@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::{Row, Span, TensorCodec};
 
 use super::{TetDataset, TetFile, fetch};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The bytes of one dataset, in order.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Strip {
                 ranges.iter().map(answer).collect()
             }
             Form::Chunks { step, rows } => {
-                let place = |at: u64| to_usize(at.checked_div(*step).unwrap_or(0));
+                let place = |at: u64| saturating_usize(at.checked_div(*step).unwrap_or(0));
                 let mut touched: Vec<usize> = Vec::new();
                 for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
                     touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
@@ -170,13 +170,13 @@ fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Bytes, Sto
     while at < range.end {
         let place = at.checked_div(step).unwrap_or(0);
         let start = place.saturating_mul(step);
-        let Some(chunk) = chunks.get(&to_usize(place)) else { break };
+        let Some(chunk) = chunks.get(&saturating_usize(place)) else { break };
         let chunk = chunk.as_ref().map_err(Clone::clone)?;
         let end = range.end.min(start.saturating_add(to_u64(chunk.len())));
         if end <= at {
             break;
         }
-        let [from, to] = [at, end].map(|at| to_usize(at.saturating_sub(start)));
+        let [from, to] = [at, end].map(|at| saturating_usize(at.saturating_sub(start)));
         pieces.push(chunk.slice(from..to));
         at = end;
     }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use zvf_b2nd::{ChunkPlace, Frame};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::OpenOptions;
 
@@ -22,7 +23,6 @@ use super::new::NewBlocks;
 use super::write::BlockFile;
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::{to_u64, to_usize};
 use crate::region::{Region, paste};
 use crate::slice::Slice;
 
@@ -186,8 +186,8 @@ impl BlockEdit {
 
     /// The items of a chunk after the writes.
     async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
-        let item = to_usize(self.array.item_size().into());
-        let bytes = to_usize(chunk.items()).saturating_mul(item);
+        let item = saturating_usize(self.array.item_size().into());
+        let bytes = saturating_usize(chunk.items()).saturating_mul(item);
         let mut items = vec![0; bytes];
         let before = chunk.within(self.array.shape());
         if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {

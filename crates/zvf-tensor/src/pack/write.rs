@@ -6,6 +6,7 @@
 use std::io::{Seek, Write};
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::Node;
 use zvf_store::{Caching, DenseArray, Op, Store, StoreError};
@@ -14,7 +15,6 @@ use zvf_tet::pack::encode_documents;
 
 use super::plan::{self, Content, Part};
 use crate::error::TensorError;
-use crate::num::{to_u64, to_usize};
 use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
 
@@ -221,7 +221,8 @@ impl<W: Write + Seek> Stream<'_, W> {
             return self.writer.write(bytes);
         }
         while !bytes.is_empty() {
-            let len = self.writer.next_chunk().map_or(0, |(_, tile)| to_usize(tile.byte_len()));
+            let len =
+                self.writer.next_chunk().map_or(0, |(_, tile)| saturating_usize(tile.byte_len()));
             let missing = len.saturating_sub(self.held.len());
             let (some, rest) = bytes.split_at(missing.min(bytes.len()));
             self.held.extend_from_slice(some);

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use bytes::Bytes;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_u32, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 use zvf_store::StoreError;
 
@@ -13,7 +14,6 @@ use super::values::{Extent, MAX_AXES, Positions, bad_code};
 use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{float, int64s, saturating_u32, to_u64, to_usize};
 use crate::pipeline::Cell;
 use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C32, C34, C35};
 
@@ -142,11 +142,11 @@ impl Looked {
         }
         let Some(corner) = key.spatial(plan.chunk.len()) else { return };
         let low: Vec<f64> =
-            corner.iter().zip(&plan.chunk).map(|(n, size)| float(*n) * size).collect();
+            corner.iter().zip(&plan.chunk).map(|(n, size)| f64_from_i64(*n) * size).collect();
         let high: Vec<f64> = corner
             .iter()
             .zip(&plan.chunk)
-            .map(|(n, size)| float(n.saturating_add(1)) * size)
+            .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size)
             .collect();
         let slack = slack(&low, &high);
         if !self.extent.is_in(&low, &high, &slack)
@@ -209,12 +209,12 @@ impl Looked {
         let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else {
             return;
         };
-        let row = to_usize(positions.row_bytes());
+        let row = saturating_usize(positions.row_bytes());
         for (flat, fragment) in (0_u64..).zip(index.iter()) {
             let Fragment::Range { start, count } = fragment else { continue };
-            let from = to_usize(start).saturating_mul(row);
-            let Some(rows) =
-                vertices.get(from..from.saturating_add(to_usize(count).saturating_mul(row)))
+            let from = saturating_usize(start).saturating_mul(row);
+            let Some(rows) = vertices
+                .get(from..from.saturating_add(saturating_usize(count).saturating_mul(row)))
             else {
                 continue;
             };
@@ -228,8 +228,8 @@ impl Looked {
                 low.iter_mut().zip(&mut high).zip(axes)
             {
                 let bin = chunk.saturating_mul(*n).saturating_add(place);
-                *low = float(bin) * size;
-                *high = float(bin.saturating_add(1)) * size;
+                *low = f64_from_i64(bin) * size;
+                *high = f64_from_i64(bin.saturating_add(1)) * size;
             }
             let axes = corner.len().min(MAX_AXES);
             let (low, high) =
@@ -296,7 +296,7 @@ impl Looked {
             ));
         }
         if plan.owner {
-            self.owners = int64s(&bytes).collect();
+            self.owners = i64s_from_le(&bytes).collect();
         }
     }
 }

@@ -167,7 +167,7 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
         return None;
     };
     let categories =
-        doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
+        doc.dictionary.as_ref().map(|d| (zvf_format::num::to_u64(d.categories.len()), d.missing));
     Some(ColumnPlan {
         dtype,
         width,

@@ -10,6 +10,7 @@
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{FlatLinks, PartitionedLinks};
+use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
 use super::look::is_backward;
@@ -19,7 +20,6 @@ use super::total::{Total, end, pair};
 use super::uses_of;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::to_u64;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
 use crate::rules::geometry::G6;
 use crate::run::{Stop, Validation};

@@ -10,6 +10,7 @@
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{
     Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
@@ -19,7 +20,6 @@ use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{to_u64, to_usize};
 use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
@@ -520,7 +520,7 @@ fn policy(
         say("sid_ndim", &rank, &found);
         return None;
     }
-    let Ok(family) = LinkPolicy::new(to_usize(doc.link_width), rank) else {
+    let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
         say("link_width", &"1 to 8", &doc.link_width);
         return None;
     };

@@ -32,6 +32,7 @@ mod sorted;
 use std::path::{Path, PathBuf};
 
 use zvf_format::key::Offsets;
+use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
@@ -51,7 +52,6 @@ use crate::cells::Arrays;
 use crate::cells::Meaning;
 use crate::ingest::{Grouping, Outcome, Placed, Said};
 use crate::kinds::Ids;
-use crate::num::to_u64;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
 use super::marks::Marks;
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;

@@ -32,6 +32,7 @@ use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use self::part::Part;
@@ -43,7 +44,6 @@ use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::error::{Change, Op, Said, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::options::OpenOptions;
 
 /// A backend and the place of the store in it; cheap to clone.

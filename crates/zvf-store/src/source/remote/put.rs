@@ -19,6 +19,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::{
     GetOptions, ObjectMeta, ObjectStore as _, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use super::super::{Get, LISTED};
@@ -27,7 +28,6 @@ use super::verdict::Verdict;
 use super::{Remote, Shared};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 
 /// How surely an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
