@@ -183,7 +183,7 @@ impl Decoder {
         let after = slots.get(after..).unwrap_or_default();
         block.decode_filtered(after, codecs, &mut buffers.filtered, out)?;
         let slot = slots.get(slot).copied().unwrap_or_default();
-        Ok(block.about().shuffled_width(slot))
+        Ok(block.filter_block().shuffled_width(slot))
     }
 
     /// Block `j` from its own stored bytes, without filters that need another block, and without a
@@ -323,7 +323,7 @@ impl Block<'_> {
         };
         stream::decode(codecs, self.layout.header(), self.j, self.stored, from)
             .map_err(|fault| fault.in_block(self.j, self.start))?;
-        let block = self.about();
+        let block = self.filter_block();
         for slot in slots.iter().rev() {
             if filter::moves(slot.filter) {
                 block.undo_moving(*slot, from, to);
@@ -336,7 +336,7 @@ impl Block<'_> {
     }
 
     /// What filters want to know.
-    fn about(&self) -> filter::Block<'_> {
+    fn filter_block(&self) -> filter::Block<'_> {
         let fields = self.layout.header().fields();
         filter::Block {
             version: fields.version,

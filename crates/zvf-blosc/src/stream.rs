@@ -30,7 +30,7 @@ pub(crate) fn decode(
     let runs = header.fields().version > BLOSC1;
     let mut rest = Rest { stored, at: 0 };
     for target in out.chunks_mut(len.max(1)) {
-        one(codecs, &mut rest, runs, target)?;
+        read_stream(codecs, &mut rest, runs, target)?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-fn one(
+fn read_stream(
     codecs: &mut CodecState,
     rest: &mut Rest<'_>,
     runs: bool,

@@ -76,7 +76,7 @@ impl Plan {
             told(&done);
         }
         for step in &self.beside {
-            self.beside(step, &build, &mut done).await?;
+            self.copy_extra_kinds(step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
         let root = build.declare_attributes(&root);
@@ -93,7 +93,7 @@ impl Plan {
     }
 
     /// Writes a part that is in no level.
-    async fn beside(
+    async fn copy_extra_kinds(
         &self,
         step: &Step,
         build: &Build,
@@ -103,7 +103,7 @@ impl Plan {
         match &step.what {
             What::Document => {
                 let doc = store.group(path).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Groups => {
                 if let Some(from) = store.rows(path).await? {
@@ -201,7 +201,7 @@ async fn level(
             }
             What::Document => {
                 let doc = node.group(below).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Unknown => {
                 let copied = build.copy(reader.store(), path).await?;
@@ -214,7 +214,7 @@ async fn level(
         meta.vertex_count = i64::try_from(rows).unwrap_or(i64::MAX);
     }
     meta.fragments_tile = vertices.tile;
-    build.group(node.path().as_str(), &own(meta.to_group())).await?;
+    build.group(node.path().as_str(), &without_copied_documents(meta.to_group())).await?;
     Ok(())
 }
 
@@ -265,7 +265,7 @@ fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
 }
 
 /// A document without the copies of others that a tool put into it.
-fn own(mut doc: GroupDoc) -> GroupDoc {
+fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc.extras.shift_remove(COPIES);
     doc
 }

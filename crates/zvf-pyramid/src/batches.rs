@@ -22,11 +22,11 @@ pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch,
         owner.is_none_or(|id| objects.keeps(id.0))
     };
     let rows: Vec<u32> = (0..saturating_u32_from_usize(batch.len())).filter(stays).collect();
-    some(batch, &rows)
+    select_rows(batch, &rows)
 }
 
 /// Some rows of a batch, ascending, and the elements between them.
-pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
+pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
     let mut made = Batch::new(batch.kind(), gathered(batch.positions(), rows));
     for field in batch.fields() {
         made = made.with_field(field.with_column(gathered(&field.column, rows)))?;
@@ -61,7 +61,7 @@ pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
 }
 
 /// Batches of points as one.
-pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
+pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     let [first, others @ ..] = batches else {
         return Err(PyramidError::unsupported("points", "some", "none"));
     };

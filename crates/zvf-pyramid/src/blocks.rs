@@ -21,7 +21,7 @@ use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
 use crate::PyramidError;
-use crate::batches::some;
+use crate::batches::select_rows;
 use crate::clusters::NONE;
 use crate::columns::{counts, gathered};
 use crate::links::Taking;
@@ -82,7 +82,7 @@ impl Blocks {
                 key.map(|at| at.div_euclid(unit))
             };
             own.sort_by_key(along);
-            let end = halfway(&own, rows, count, along);
+            let end = median_cut(&own, rows, count, along);
             let rest = own.split_off(end);
             open.extend([rest, own]);
         }
@@ -144,7 +144,7 @@ fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
 }
 
 /// Where to cut so that about half of the rows lie before: between two coordinates.
-fn halfway(
+fn median_cut(
     own: &[usize],
     rows: &[u64],
     count: u64,
@@ -210,7 +210,7 @@ impl Sewing {
         }
         let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
         let own = Coarsened {
-            batch: some(&made.batch, &rows)?,
+            batch: select_rows(&made.batch, &rows)?,
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
@@ -324,7 +324,7 @@ fn push(
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
-    Ok(taking.own()?.push_elements(&vertices, &fields)?)
+    Ok(taking.own_writer()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.

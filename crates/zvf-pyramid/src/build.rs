@@ -87,7 +87,7 @@ async fn replace(
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = anew(address, (&build, aside), &ladder, on_event).await;
+        let made = rebuild(address, (&build, aside), &ladder, on_event).await;
         return levels::end(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
@@ -122,7 +122,7 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
 }
 
 /// Level 0 put together again, and others made of that.
-async fn anew(
+async fn rebuild(
     address: &str,
     (build, aside): (&Build, Option<&Aside>),
     ladder: &PyramidPlan,
@@ -132,7 +132,8 @@ async fn anew(
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
-    let (mut reports, root) = additive::alone(&store, (build, aside), only, on_event).await?;
+    let (mut reports, root) =
+        additive::collect_level_0(&store, (build, aside), only, on_event).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
@@ -196,7 +197,7 @@ async fn all(
                 made
             }
         };
-        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let all = below.iter().copied().fold(Size::default(), Size::combine);
         if made.report.vertices == all.vertices {
             // It would cost room and answer like the level below.
             let vertices = all.vertices;

@@ -93,7 +93,7 @@ pub(crate) struct Size {
 
 impl Size {
     /// Both together.
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) const fn combine(self, other: Self) -> Self {
         Self {
             vertices: self.vertices.saturating_add(other.vertices),
             bytes: self.bytes.saturating_add(other.bytes),
@@ -134,7 +134,7 @@ impl PyramidPlan {
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {
-                crate::additive::settled(&options.alone(*kind), &chain, *kind).await?
+                crate::additive::settled(&options.for_single_kind(*kind), &chain, *kind).await?
             }
             _ => options.clone(),
         };
@@ -177,7 +177,7 @@ impl PyramidPlan {
     /// What of level `level` is made of each kind, where the level below has so much of each; `None` when
     /// that one is the last.
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
-        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let all = below.iter().copied().fold(Size::default(), Size::combine);
         let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
         self.options.wants(level, all).then(|| steps.collect())
     }
@@ -228,7 +228,7 @@ impl KindLadder {
             indexed |= level.objects().await?.is_some();
         }
         let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
-        let method = options.method.unwrap_or(Method::usual(kind));
+        let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
             (None, Method::Cluster) => 2.0 * spacing(reader, level, kind, all.vertices).await?,

@@ -58,7 +58,7 @@ impl ColourMap {
         let mut left = share.clamp(0.0, 1.0) * f64_from_u64(to_u64(ends.len()));
         for (from, to) in stops.iter().zip(ends) {
             if left <= 1.0 {
-                return between(*from, *to, left);
+                return interpolate(*from, *to, left);
             }
             left -= 1.0;
         }
@@ -122,7 +122,7 @@ fn from_hue(hue: f64, strength: f64, value: f64) -> Rgb {
     })
 }
 
-fn between(from: Rgb, to: Rgb, share: f64) -> Rgb {
+fn interpolate(from: Rgb, to: Rgb, share: f64) -> Rgb {
     let [a, b, c] = from.map(f64::from);
     let [d, e, f] = to.map(f64::from);
     [(a, d), (b, e), (c, f)].map(|(from, to)| round_u8(from + (to - from) * share))

@@ -104,7 +104,7 @@ impl Picture {
 
     /// Vertices that have no finite place: they, and what they belong to, are not in the picture.
     #[must_use]
-    pub const fn nowhere(&self) -> u64 {
+    pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
     }
 

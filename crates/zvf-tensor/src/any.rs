@@ -210,7 +210,7 @@ impl AnyArray {
         stop: &[u64],
         memory: &Memory,
     ) -> Result<Bytes, TensorError> {
-        let slice = if start.is_empty() { Slice::all() } else { Slice::between(start, stop) };
+        let slice = if start.is_empty() { Slice::all() } else { Slice::from_bounds(start, stop) };
         match &self.0 {
             Form::Tet { file, name, .. } => {
                 Ok(file.tensor(name)?.slice(&slice, memory).await?.bytes().clone())

@@ -31,7 +31,7 @@ impl Region {
     }
 
     /// What lies inside of an array.
-    pub(crate) fn within(&self, shape: &[u64]) -> Self {
+    pub(crate) fn clamp_to(&self, shape: &[u64]) -> Self {
         self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
 
@@ -115,7 +115,7 @@ mod tests {
         assert!(!a.meets(&region(&[4, 2], &[5, 3])));
         assert_eq!(a.items(), 12);
         assert!(a.is_inside(&[4, 5]) && !a.is_inside(&[4, 4]) && !a.is_inside(&[4]));
-        assert_eq!(a.within(&[2, 3]), region(&[0, 2], &[2, 3]));
+        assert_eq!(a.clamp_to(&[2, 3]), region(&[0, 2], &[2, 3]));
         assert!(region(&[], &[]).meets(&region(&[], &[])));
     }
 

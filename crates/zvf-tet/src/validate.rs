@@ -215,7 +215,7 @@ impl<'a> File<'a> {
             if let [a, b] = pair
                 && compare(*a, *b).is_eq()
             {
-                push_finding(report, self.twice(u64::from(*b)))?;
+                push_finding(report, self.duplicate(u64::from(*b)))?;
             }
         }
         ControlFlow::Continue(())
@@ -234,14 +234,14 @@ impl<'a> File<'a> {
         for (i, row) in rows.iter().enumerate() {
             let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, TileGeometry::rank);
             if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
-                push_finding(report, self.twice(num::to_u64(i)))?;
+                push_finding(report, self.duplicate(num::to_u64(i)))?;
             }
         }
         ControlFlow::Continue(())
     }
 
     /// The fault of a row for a tile that has one.
-    fn twice(&self, number: u64) -> FormatError {
+    fn duplicate(&self, number: u64) -> FormatError {
         let start = self.superblock().chunk_index_offset();
         let row = super::index::byte_len(number).unwrap_or(0); // a row of the file
         let at = start.saturating_add(row).saturating_add(IN_CHUNK_INDEX);

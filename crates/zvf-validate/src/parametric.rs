@@ -4,7 +4,7 @@ use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
@@ -142,7 +142,7 @@ async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result
                     run.blame(&C2, &path, &error)?;
                 }
             }
-            Ok(None) => lost(run, &path).await?,
+            Ok(None) => check_orphan_folders(run, &path).await?,
             Err(error) => run.blame(&C2, &path, &error)?,
         }
     }

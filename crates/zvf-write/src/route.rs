@@ -132,7 +132,7 @@ pub(crate) struct Segment {
 fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<(), WriteError> {
     let rank = table.rank();
     let rows = keys.chunks_exact(rank);
-    let Some(lines) = Lines::over(keys, rank) else {
+    let Some(lines) = Lines::from_chunks(keys, rank) else {
         for key in rows {
             numbers.push(table.number(key)?);
         }
@@ -221,7 +221,7 @@ struct Lines {
 
 impl Lines {
     /// `None` when there are too many to number.
-    fn over(chunks: &[i64], rank: usize) -> Option<Self> {
+    fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
         let ends = || (first.to_vec(), first.to_vec());
         let wider = |(mut low, mut high): (Vec<i64>, Vec<i64>), rows: &[i64]| {

@@ -262,7 +262,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
 }
 
 /// The rows of `column` that `keep` names.
-pub(crate) fn only(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
+pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
     Column::new(col.dtype(), col.width(), bytes.into())
 }
@@ -305,9 +305,9 @@ mod tests {
     #[test]
     fn rows_may_be_copied_more_than_once() {
         let a = run(&[1, 2, 3], &[], &[], 0);
-        assert_eq!(only(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
-        assert_eq!(only(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
-        assert_eq!(only(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
+        assert_eq!(select_rows(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
+        assert_eq!(select_rows(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
+        assert_eq!(select_rows(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Survey {
         let wanted = (f64_from_u64(bytes) / each).max(1.0); // vertices of a chunk
         let extents: Vec<f64> =
             bounds.low().iter().zip(bounds.high()).map(|(low, high)| high - low).collect();
-        let side = nice(side(&extents, vertices / wanted));
+        let side = round_to_nice(side(&extents, vertices / wanted));
         let chunk = ChunkShape::new(&vec![side; self.axes])?;
         let chunks: f64 = extents.iter().map(|extent| (extent / side).floor() + 1.0).product();
         let held = vertices / chunks.min((vertices / wanted).max(1.0));
@@ -138,7 +138,7 @@ fn side(extents: &[f64], count: f64) -> f64 {
 }
 
 /// A number with two digits, not below `x`.
-fn nice(x: f64) -> f64 {
+fn round_to_nice(x: f64) -> f64 {
     if !(x.is_normal() && x > 0.0) {
         return 1.0;
     }
@@ -250,9 +250,9 @@ mod tests {
             assert!((found - wanted).abs() < 1e-9, "{extents:?}: {found}");
         }
         for (x, wanted) in [(10.0, 10.0), (10.1, 11.0), (0.123, 0.13), (98_765.0, 99_000.0)] {
-            assert_eq!(nice(x), wanted, "{x}");
+            assert_eq!(round_to_nice(x), wanted, "{x}");
         }
-        assert_eq!((nice(0.0), nice(f64::NAN)), (1.0, 1.0));
+        assert_eq!((round_to_nice(0.0), round_to_nice(f64::NAN)), (1.0, 1.0));
         assert_eq!((power_below(9.0, 64.0), power_below(0.1, 64.0)), (8.0, 1.0));
     }
 

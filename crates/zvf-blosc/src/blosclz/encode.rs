@@ -53,14 +53,14 @@ impl Table {
         let before = num::usize_from_u32(core::mem::replace(slot, place)).checked_sub(1)?;
         let distance = at.checked_sub(before)?;
         let (old, new) = (plain.get(before..)?, plain.get(at..plain.len().checked_sub(ENDING)?)?);
-        let len = alike(old, new);
+        let len = common_prefix_len(old, new);
         let worth = if distance <= NEAR { SHORTEST } else { SHORTEST_FAR };
         (len >= worth && distance <= FARTHEST).then_some((distance, len))
     }
 }
 
 /// How many bytes in front are the same.
-fn alike(old: &[u8], new: &[u8]) -> usize {
+fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
     let (olds, news) = (old.as_chunks::<8>().0, new.as_chunks::<8>().0);
     let eights = olds.iter().zip(news).take_while(|(a, b)| a == b).count().saturating_mul(8);
     let rest = |bytes| <[u8]>::get(bytes, eights..).unwrap_or_default();

@@ -98,7 +98,7 @@ impl Encoder {
         let settings = &with_lane_counts(settings);
         let cut = cut(plain, settings)?;
         let plain = cut.as_deref().unwrap_or(plain);
-        if let Some((special, value)) = alike(plain, settings.typesize) {
+        if let Some((special, value)) = find_repeated_value(plain, settings.typesize) {
             return constant_chunk(special, value, plain.len(), settings);
         }
         if settings.level > 0
@@ -284,7 +284,7 @@ fn block_len(settings: &Blosc2Settings, nbytes: usize) -> usize {
 }
 
 /// What the only item is that there is, again and again.
-fn alike(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
+fn find_repeated_value(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
     let item = plain.get(..typesize.into())?;
     let after = plain.get(typesize.into()..)?;
     let whole = plain.len().checked_rem(typesize.into()) == Some(0);

@@ -82,7 +82,7 @@ impl<'a> Places<'a> {
             // What is no longer than the best differs there, or before.
             let there = self.bytes.get(place..).unwrap_or_default();
             if here.get(len) == there.get(len) {
-                let alike = alike(here, there);
+                let alike = common_prefix_len(here, there);
                 if alike > len {
                     best = Some(Match { distance, len: alike });
                 }
@@ -114,7 +114,7 @@ impl<'a> Places<'a> {
 }
 
 /// How many bytes two spans begin with alike.
-fn alike(a: &[u8], b: &[u8]) -> usize {
+fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let (a8, b8) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let whole = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
     let rest = iter::zip(a.iter().skip(whole), b.iter().skip(whole));

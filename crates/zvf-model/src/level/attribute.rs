@@ -265,7 +265,7 @@ impl AttributeReader {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
-        let found = self.rows().some(asks).await;
+        let found = self.rows().read_ranges(asks).await;
         let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let columns = found?;
             columns.iter().try_for_each(|column| self.check_codes(column, key))?;

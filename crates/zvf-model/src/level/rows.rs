@@ -51,7 +51,7 @@ impl LevelReader {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         match self.vertex_rows() {
-            Ok(rows) => rows.some(asks).await,
+            Ok(rows) => rows.read_ranges(asks).await,
             Err(error) => asks.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -132,7 +132,7 @@ impl CellRows<'_> {
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
-    pub(crate) async fn some(
+    pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {

@@ -100,7 +100,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         ),
         _ => None,
     };
-    let within = within(level, delta).await?;
+    let within = open_within(level, delta).await?;
     let width = within.as_ref().and_then(|(_, doc)| doc.link_width);
     let doc = match (between_doc, width) {
         (Some(doc), Some(width)) if doc.link_width != width => {
@@ -120,7 +120,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         }
     };
     let policy = policy(level, &doc, delta).await.map_err(place)?;
-    let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    let between = open_between(level, &name, &doc, policy).await.map_err(place)?;
     let (mut segments, mut doc) = (Vec::new(), doc);
     if let Some((cells, within_doc)) = within {
         // Their documents count the records between chunks alone: those within are known to the cells.
@@ -141,7 +141,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
 }
 
 /// The links within chunks, with their document.
-async fn within(
+async fn open_within(
     level: &LevelReader,
     delta: Delta,
 ) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
@@ -200,12 +200,12 @@ fn within_segment(
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
     let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
     // Both ends have the key of the cell, whatever the chunks of the other level measure.
-    let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+    let same = policy.with_delta(delta, Anchor::same_chunks(policy.sid_ndim())?)?;
     Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
 /// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
-async fn between(
+async fn open_between(
     level: &LevelReader,
     name: &str,
     doc: &LinksFamily,
@@ -300,7 +300,7 @@ async fn policy(
     if delta == Delta::SAME {
         return Ok(policy);
     }
-    Ok(policy.across(delta, anchor(level, delta).await?)?)
+    Ok(policy.with_delta(delta, anchor(level, delta).await?)?)
 }
 
 /// What leads from chunks of a level to those of the level `delta` away.
@@ -314,12 +314,12 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     let node = level.store().level(other).await?;
     let there = node.meta().effective_chunk_shape(root);
     if there == level.chunk_shape().sizes() {
-        return Ok(Anchor::same(level.key_rank())?);
+        return Ok(Anchor::same_chunks(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
     let (here, there) =
         (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
-    Ok(Anchor::between(&here, &there, level.key_rank())?)
+    Ok(Anchor::between_levels(&here, &there, level.key_rank())?)
 }
 
 /// The type of the numbers in a row.

@@ -38,7 +38,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The owners of `chunks` and crossings that are `near`, however many.
-    pub(super) async fn some(
+    pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],
         near: Option<Near<'a>>,

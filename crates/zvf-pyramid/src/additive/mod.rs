@@ -11,7 +11,7 @@
 //! published: all of what level 0 showed, once.
 //!
 //! A store that has such levels is written again in the same way: what its level 0 shows is spread anew, or
-//! is put together in one level ([`alone`]).
+//! is put together in one level ([`collect_level_0`]).
 //!
 //! Not here: answers from such levels (`zvf-query`).
 
@@ -106,7 +106,7 @@ pub(crate) async fn build(
 
 /// Puts together what level 0 of the store shows, as a level 0 that is read alone; with the root of the
 /// store that has only that.
-pub(crate) async fn alone(
+pub(crate) async fn collect_level_0(
     store: &Store,
     how: (&Build, Option<&Aside>),
     ladder: &KindLadder,

@@ -14,7 +14,7 @@ use zvf_write::{LevelWriter, Outside, WriteOptions};
 use super::shares::Share;
 use super::source_levels;
 use crate::PyramidError;
-use crate::batches::some;
+use crate::batches::select_rows;
 use crate::blocks::vertices_in;
 use crate::carry::Objects;
 use crate::groups;
@@ -89,7 +89,7 @@ impl Own<'_> {
                 let rows = self.share.rows(&batch, number);
                 number = number.saturating_add(to_u64(batch.len()));
                 if !rows.is_empty() {
-                    writer.writer().push(&some(&batch, &rows)?)?;
+                    writer.writer().push(&select_rows(&batch, &rows)?)?;
                 }
             }
         }

@@ -115,7 +115,7 @@ impl Picked {
         loop {
             let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
             let picked = Self { seed, keep, levels };
-            if levels == 0 || picked.everywhere(ladder.vertices()) {
+            if levels == 0 || picked.reaches_all_levels(ladder.vertices()) {
                 return picked;
             }
             steps.pop();
@@ -123,7 +123,7 @@ impl Picked {
     }
 
     /// Whether each level has some of so many points.
-    fn everywhere(&self, points: u64) -> bool {
+    fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
             empty.remove(&self.level_of(number));

@@ -130,7 +130,7 @@ impl<'a> LinkArrays<'a> {
         let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
         let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
         let (own, other) = levels;
-        let anchor = Anchor::between(&ratio(own)?, &ratio(other)?, own.axes())?;
+        let anchor = Anchor::between_levels(&ratio(own)?, &ratio(other)?, own.axes())?;
         let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }

@@ -158,7 +158,7 @@ impl Mesh {
                 if let (Some(to), Some(plane)) =
                     (self.quadrics.get_mut(usize_from_u32(vertex)), &plane)
                 {
-                    *to = to.with(plane);
+                    *to = to.add(plane);
                 }
             }
             for (from, to) in [(a, b), (b, c), (c, a)] {
@@ -184,7 +184,7 @@ impl Mesh {
                 if let (Some(to), Some(wall)) =
                     (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
                 {
-                    *to = to.with(wall);
+                    *to = to.add(wall);
                 }
             }
         }
@@ -236,16 +236,16 @@ impl Mesh {
     }
 
     /// Where the edge would collapse to, and at what cost.
-    fn best(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
+    fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
         let own = |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
-        let both = own(a).with(&own(b));
+        let both = own(a).add(&own(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
         let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
         let along = minus(to, from);
         let length = dot(along, along);
         let center = middle(from, to);
-        let free = both.least().filter(|least| {
+        let free = both.minimum().filter(|least| {
             let off = minus(*least, center);
             // What lies outside the box of the mesh may lie outside the bounds of the store.
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
@@ -270,7 +270,7 @@ impl Mesh {
             return;
         }
         let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
-        if let Some((cost, _)) = self.best(a, b) {
+        if let Some((cost, _)) = self.cheapest_position(a, b) {
             self.heap.push(Reverse((cost.to_bits(), a, b, stamp(a), stamp(b))));
         }
     }
@@ -283,7 +283,7 @@ impl Mesh {
             if !is(a, first) || !is(b, second) {
                 continue;
             }
-            let Some((_, at)) = self.best(a, b) else { continue };
+            let Some((_, at)) = self.cheapest_position(a, b) else { continue };
             if self.may_collapse(a, b, at) {
                 left = left.saturating_sub(self.collapse(a, b, at));
             }
@@ -376,7 +376,7 @@ impl Mesh {
         }
         let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
         if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
-            *own = own.with(&other);
+            *own = own.add(&other);
         }
         if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
@@ -455,7 +455,7 @@ impl Mesh {
 /// How far rounding moved the farthest position.
 fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
     let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
-    pairs.map(|(at, stored)| super::apart(at, stored)).fold(0.0, f64::max).sqrt()
+    pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
 fn mark(flags: &mut [bool], vertex: u32) {

@@ -47,11 +47,11 @@ impl Look<'_> {
     fn at(&mut self, piece: &Piece) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= HALVED {
-            self.most = self.most.max(self.surface.around(face));
+            self.most = self.most.max(self.surface.bound_from_any_triangle(face));
             return;
         }
         let limit = self.floor * BOUND_RATIO_SQ;
-        let near = self.surface.near(&bounds(face.corners()), limit.sqrt());
+        let near = self.surface.triangles_near(&bounds(face.corners()), limit.sqrt());
         let crowd = near.len();
         if piece.crowd == usize::MAX {
             self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));

@@ -43,7 +43,7 @@ pub(crate) struct Coarsened {
 
 impl Coarsened {
     /// The batch as it is.
-    pub(crate) fn same(batch: Batch) -> Self {
+    pub(crate) fn from_batch(batch: Batch) -> Self {
         let vertex_map = (0..zvf_format::num::saturating_u32_from_usize(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0 }
     }
@@ -66,7 +66,7 @@ pub(crate) struct Rules {
 impl Rules {
     fn rule_for(&self, field: &Field, merged: bool) -> Aggregation {
         let named = self.named.iter().find(|(name, _)| *name == *field.name);
-        named.map_or_else(|| Aggregation::usual(field, merged), |(_, rule)| *rule)
+        named.map_or_else(|| Aggregation::default_for(field, merged), |(_, rule)| *rule)
     }
 
     /// What the vertices of `batch` stand for; one each where nothing says so.
@@ -130,7 +130,7 @@ fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId
 }
 
 /// The distance between two points, squared.
-fn apart(a: &[f64], b: &[f64]) -> f64 {
+fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
@@ -144,7 +144,7 @@ struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     fn new(from: &'a [f64], to: &'a [f64]) -> Self {
-        Self { from, to, length: apart(from, to) }
+        Self { from, to, length: distance_sq(from, to) }
     }
 
     /// How far a point lies from it, squared.

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
-use super::{apart, point};
+use super::{distance_sq, point};
 use crate::clusters::NONE;
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
@@ -65,7 +65,7 @@ impl<'a> Tree<'a> {
             let above =
                 self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
             let own = point(self.at, self.axes, row);
-            long += apart(own, point(self.at, self.axes, above)).sqrt();
+            long += distance_sq(own, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
                 return Some((long, rows));
             }

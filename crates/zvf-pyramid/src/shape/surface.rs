@@ -145,7 +145,7 @@ impl<'a> Surface<'a> {
     }
 
     /// All triangles that may be so near to a box, hardly one twice.
-    pub(super) fn near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
+    pub(super) fn triangles_near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
         let span = self.span(around, off);
         let [low, high] = *around;
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
@@ -183,7 +183,7 @@ impl<'a> Surface<'a> {
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let mut off = self.side / 2.0;
         loop {
-            let near = self.near(&[point, point], off);
+            let near = self.triangles_near(&[point, point], off);
             let nearest = near
                 .iter()
                 .map(|one| Plate::new(one).distance_sq(point))
@@ -197,11 +197,11 @@ impl<'a> Surface<'a> {
     }
 
     /// How far a face is at most, by any one triangle, squared.
-    pub(super) fn around(&self, face: &Face) -> f64 {
+    pub(super) fn bound_from_any_triangle(&self, face: &Face) -> f64 {
         let bounds = bounds(face.corners());
         let mut off = self.side;
         loop {
-            let near = self.near(&bounds, off);
+            let near = self.triangles_near(&bounds, off);
             if !near.is_empty() || !off.is_finite() {
                 let least =
                     |least: f64, one: &&Triangle| least.min(Plate::new(one).farthest(face, least));

@@ -6,7 +6,7 @@ use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
 use super::prune::pruned;
-use super::{Coarsened, Rules, apart, merged, point};
+use super::{Coarsened, Rules, distance_sq, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
@@ -72,7 +72,7 @@ pub(crate) fn thinned(
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
-    let off = far(&at, axes, &parents, &gone);
+    let off = directed_distance(&at, axes, &parents, &gone);
     Ok(Coarsened {
         batch: made.with_elements(Elements::new(2, rows)?)?,
         vertex_map: of,
@@ -81,7 +81,7 @@ pub(crate) fn thinned(
 }
 
 /// How far the farthest vertex that is `gone` is from the nearest above it that is not.
-fn far(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
+fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
     let lost = (0..saturating_u32_from_usize(gone.len())).filter(|row| is_gone(*row));
@@ -90,7 +90,7 @@ fn far(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
         while is_gone(stays) {
             stays = above(stays);
         }
-        apart(point(at, axes, row), point(at, axes, stays))
+        distance_sq(point(at, axes, row), point(at, axes, stays))
     });
     off.fold(0.0, f64::max).sqrt()
 }

@@ -22,7 +22,7 @@ use super::objects::check_pieces;
 use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
-use crate::select::chain::{Chain, Point, near};
+use crate::select::chain::{Chain, Point, is_near};
 use crate::select::pieces::Piece;
 use crate::select::runs::{Runs, check_extent};
 
@@ -148,7 +148,7 @@ impl Context {
             };
             let stepped = match (end(&a, 1), end(&b, 0)) {
                 (Some(a), Some(b)) => match (a.get(..axes), b.get(..axes)) {
-                    (Some(a), Some(b)) => near(region, a, b) && region.meets_segment(a, b),
+                    (Some(a), Some(b)) => is_near(region, a, b) && region.meets_segment(a, b),
                     _ => true,
                 },
                 _ => true, // a fragment without rows: looked at when the object is read

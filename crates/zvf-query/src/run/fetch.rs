@@ -57,7 +57,7 @@ impl Of<'_> {
         }
     }
 
-    async fn some(
+    async fn read_ranges(
         self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
@@ -118,7 +118,7 @@ impl Context {
                 }
             });
         }
-        let (columns, parts) = join!(of.read_all(&whole, caching), of.some(&some));
+        let (columns, parts) = join!(of.read_all(&whole, caching), of.read_ranges(&some));
         let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(some));
         let mut held = Vec::with_capacity(keys.len());
         for place in places {

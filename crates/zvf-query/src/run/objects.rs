@@ -129,7 +129,7 @@ impl Context {
         caching: Caching,
     ) -> Result<Parted, QueryError> {
         let chain = self.kind.is_chain();
-        let within = |parted, mode| self.within(parted, &chunks.keys, positions, mode);
+        let within = |parted, mode| self.clip_to_region(parted, &chunks.keys, positions, mode);
         // What is whole in or near the region is told of what the conditions leave; looking at objects
         // that are far away can be spared.
         let (before, after) = match self.mode {
@@ -158,7 +158,13 @@ impl Context {
     }
 
     /// What of the objects is asked for in this mode: all, some whole, or runs of their vertices.
-    fn within(&self, parted: Parted, keys: &[ChunkKey], positions: &[Held], mode: Mode) -> Parted {
+    fn clip_to_region(
+        &self,
+        parted: Parted,
+        keys: &[ChunkKey],
+        positions: &[Held],
+        mode: Mode,
+    ) -> Parted {
         let Some((_, range)) = &self.reach else { return parted };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();

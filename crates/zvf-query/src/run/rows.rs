@@ -109,7 +109,7 @@ impl RowTest<'_> {
         };
         match condition {
             Condition::One { column, test, codes } => {
-                self.one(*column, test, codes.as_ref(), piece)
+                self.test_row(*column, test, codes.as_ref(), piece)
             }
             Condition::Not(inner) => {
                 let mut verdicts = self.ask(inner, piece)?;
@@ -122,7 +122,7 @@ impl RowTest<'_> {
     }
 
     /// The verdict of a condition on one column.
-    fn one(
+    fn test_row(
         &self,
         column: usize,
         test: &Predicate,

@@ -194,7 +194,7 @@ impl<'a> Chain<'a> {
                 }
                 Some((before, from)) => {
                     let from = cut(from, self.axes);
-                    if open || near(region, from, here) {
+                    if open || is_near(region, from, here) {
                         region.clip_segment(from, here, &mut parts);
                     } else {
                         parts.clear();
@@ -209,10 +209,10 @@ impl<'a> Chain<'a> {
                             open = false;
                         }
                         if !open {
-                            out.push(between(*before, vertex, start));
+                            out.push(interpolate(*before, vertex, start));
                         }
                         if stop > start {
-                            out.push(between(*before, vertex, stop));
+                            out.push(interpolate(*before, vertex, stop));
                         }
                         open = true;
                     }
@@ -232,7 +232,7 @@ impl<'a> Chain<'a> {
 }
 
 /// The point so far from `a` to `b`.
-fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
+fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::stored(a)
     } else if t >= 1.0 {
@@ -245,11 +245,11 @@ fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
 
 /// Whether a segment has a point in the region.
 pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
-    near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
+    is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 
 /// Whether the box around a segment meets the box around the region.
-pub(crate) fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
+pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
     sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)

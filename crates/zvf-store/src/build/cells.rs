@@ -499,7 +499,7 @@ impl Core {
         for key in keys {
             objects.insert(self.object_of(key)?);
         }
-        let lost = self.build.lost(&self.key, objects).await?;
+        let lost = self.build.find_missing(&self.key, objects).await?;
         let mut missing = Vec::new();
         for key in if lost.is_empty() { &[] } else { keys } {
             if lost.contains(&self.object_of(key)?) {

@@ -84,13 +84,13 @@ pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
     } else if matches!(kind, CodecKind::Zstd { .. }) {
         Ok(Step::Zstd)
     } else {
-        beyond(codec)
+        unknown_codec(codec)
     }
 }
 
 /// A codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
-fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     super::more::More::from_spec(codec)
         .map(|more| Step::More(Box::new(more)))
         .ok_or_else(|| misplaced(codec))
@@ -98,7 +98,7 @@ fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
 
 /// A codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
-fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     Err(misplaced(codec))
 }
 

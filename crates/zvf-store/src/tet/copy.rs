@@ -9,12 +9,12 @@ use zvf_tet::{CopyRun, Runs};
 /// Copies `runs` of a tile into the result. `tile` begins `skipped` bytes after the start of the tile.
 pub(super) fn runs(tile: &[u8], skipped: u64, runs: Runs, size: u64, out: &mut [u8]) {
     for run in runs {
-        one(tile, skipped, &run, size, out);
+        copy_run(tile, skipped, &run, size, out);
     }
 }
 
 /// Copies one run; what lies outside of either is left out.
-pub(super) fn one(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
+pub(super) fn copy_run(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
     let from = saturating_usize(run.src.saturating_sub(skipped));
     let len = saturating_usize(run.count.saturating_mul(size));
     let to = saturating_usize(run.dst);
@@ -64,7 +64,7 @@ mod tests {
         ];
         for (src, dst, count, stride, size, skipped, expected) in table {
             let mut out = vec![0; expected.len()];
-            one(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
+            copy_run(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
             assert_eq!(out, expected, "{src} {stride}");
         }
     }

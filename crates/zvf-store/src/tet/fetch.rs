@@ -143,7 +143,7 @@ fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u
         run.src >= part.start && end <= part.end
     };
     for run in runs.filter(here) {
-        copy::one(bytes, part.start, &run, size, out);
+        copy::copy_run(bytes, part.start, &run, size, out);
     }
 }
 

@@ -97,8 +97,8 @@ impl Strip {
                     ranges.iter().filter(|range| inside(range)).map(shifted).collect();
                 let mut answers = file.bytes().read_many(&asks).await.into_iter();
                 let answer = |range: &Range<u64>| match inside(range) {
-                    true => answers.next().unwrap_or_else(|| Err(self.outside(range))),
-                    false => Err(self.outside(range)),
+                    true => answers.next().unwrap_or_else(|| Err(self.out_of_bounds(range))),
+                    false => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
@@ -111,7 +111,7 @@ impl Strip {
                 let chunks = read_chunks(file, rows, touched, most).await;
                 let answer = |range: &Range<u64>| match inside(range) {
                     true => assemble(range, *step, &chunks),
-                    false => Err(self.outside(range)),
+                    false => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
@@ -126,10 +126,10 @@ impl Strip {
         most: u64,
     ) -> Result<Bytes, StoreError> {
         let answer = self.read_many(file, std::slice::from_ref(&range), most).await.pop();
-        answer.unwrap_or_else(|| Err(self.outside(&range)))
+        answer.unwrap_or_else(|| Err(self.out_of_bounds(&range)))
     }
 
-    fn outside(&self, range: &Range<u64>) -> StoreError {
+    fn out_of_bounds(&self, range: &Range<u64>) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
         StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
     }

@@ -188,7 +188,7 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
         ready.iter().flat_map(|ready| ready.part.blocks().map(move |block| (ready, block)));
     let blocks: Vec<(&Ready<'_, '_>, BlockPart<'_>)> = blocks.collect();
     let mut tasks = Vec::with_capacity(blocks.len());
-    if apart(&blocks) {
+    if are_disjoint(&blocks) {
         let (mut rest, mut at) = (&mut *out, 0);
         for (ready, block) in blocks {
             let Range { start, end } = block.reach();
@@ -212,7 +212,7 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
 }
 
 /// Whether the blocks fill parts of the result that follow each other.
-fn apart(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
+fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     let mut end = 0;
     blocks.iter().all(|(_, block)| {
         let reach = block.reach();

@@ -134,7 +134,7 @@ async fn write<W: Write + Seek>(
                 let payloads = cells.read_many(&keys, Caching::Once).await;
                 for ((_, size), payload) in some.iter().zip(payloads) {
                     let payload = payload?.unwrap_or_default();
-                    stream.push_sized(&payload, *size).map_err(|e| about(e, cells.path()))?;
+                    stream.push_sized(&payload, *size).map_err(|e| with_key(e, cells.path()))?;
                 }
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
@@ -148,7 +148,7 @@ async fn write<W: Write + Seek>(
                 let (some, after) = rest.split_at(batch(rest.iter().map(|(_, size)| *size)));
                 let places: Vec<u64> = some.iter().map(|(place, _)| *place).collect();
                 for ((_, size), row) in some.iter().zip(rows.rows(&places).await?) {
-                    stream.push_sized(&row, *size).map_err(|e| about(e, rows.path()))?;
+                    stream.push_sized(&row, *size).map_err(|e| with_key(e, rows.path()))?;
                 }
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
@@ -264,7 +264,7 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)
 }
 
-fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
+fn with_key(error: TensorError, key: &zvf_store::Key) -> TensorError {
     match error.store() {
         Some(source) => source.clone().with_key(key).into(),
         None => error,

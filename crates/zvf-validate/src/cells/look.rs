@@ -51,7 +51,7 @@ pub(crate) struct Looked {
 /// Looks at one chunk.
 pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
     let mut looked = Looked {
-        found: plan.fresh.fresh(),
+        found: plan.fresh.new_empty(),
         rows: None,
         fragments: None,
         extent: Extent::default(),
@@ -131,7 +131,7 @@ impl Looked {
         self.rows = len.checked_div(row);
         self.extent = positions.extent(bytes);
         if self.extent.odd
-            && let Some((count, at)) = positions.odd(bytes)
+            && let Some((count, at)) = positions.count_non_finite(bytes)
         {
             let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
             self.found.add(finding.with_details(
@@ -150,7 +150,7 @@ impl Looked {
             .collect();
         let slack = slack(&low, &high);
         if !self.extent.is_in(&low, &high, &slack)
-            && let Some((at, position)) = positions.outside(bytes, &low, &high, &slack)
+            && let Some((at, position)) = positions.find_first_outside(bytes, &low, &high, &slack)
         {
             let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
             let expected = format!("{low:?} to {high:?}");
@@ -236,7 +236,7 @@ impl Looked {
                 (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
             let slack = slack(low, high);
             if !positions.extent(rows).is_in(low, high, &slack)
-                && let Some((at, position)) = positions.outside(rows, low, high, &slack)
+                && let Some((at, position)) = positions.find_first_outside(rows, low, high, &slack)
             {
                 let at = to_u64(from).saturating_add(at);
                 let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);

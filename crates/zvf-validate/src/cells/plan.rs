@@ -77,7 +77,7 @@ impl Plan {
         let vertex_columns = level.vertex_columns.clone();
         let fragment_columns = level.fragment_columns.clone();
         Some(Self {
-            fresh: run.found.fresh(),
+            fresh: run.found.new_empty(),
             vertices: vertices.path.clone(),
             has_fragments: fragments.is_some(),
             fragments: fragments.unwrap_or_else(|| level.path("vertex_fragments")),

@@ -70,7 +70,7 @@ impl Positions {
     }
 
     /// The rows of which a number is not finite: how many, and where the first such number starts.
-    pub(crate) fn odd(&self, bytes: &[u8]) -> Option<(u64, u64)> {
+    pub(crate) fn count_non_finite(&self, bytes: &[u8]) -> Option<(u64, u64)> {
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
         let (mut count, mut first) = (0_u64, None);
@@ -81,14 +81,14 @@ impl Positions {
                 .find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
             {
                 count = count.saturating_add(1);
-                first = first.or(Some(at));
+                first = first.merge_defaults(Some(at));
             }
         }
         first.map(|first| (count, first))
     }
 
     /// The first row outside the box, with its position: where it starts.
-    pub(crate) fn outside(
+    pub(crate) fn find_first_outside(
         &self,
         bytes: &[u8],
         low: &[f64],
@@ -296,10 +296,10 @@ mod tests {
         );
         let odd = all.extent(&bytes);
         assert!(odd.odd && odd.low[0] == 0.5 && odd.high[1] == 9.0);
-        assert_eq!(all.odd(&bytes), Some((2, 16)));
-        assert_eq!(all.odd(&bytes[..16]), None);
+        assert_eq!(all.count_non_finite(&bytes), Some((2, 16)));
+        assert_eq!(all.count_non_finite(&bytes[..16]), None);
         let (at, position) =
-            all.outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
+            all.find_first_outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
         assert_eq!((at, position), (8, vec![3.0, 5.0]));
         assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.9], &[0.0, 0.2]));
         assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0], &[0.0, 0.0]));

@@ -55,7 +55,7 @@ pub(crate) struct LinkLooked {
 /// Looks at one cell.
 pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     let mut looked = LinkLooked {
-        found: sought.fresh.fresh(),
+        found: sought.fresh.new_empty(),
         rows: None,
         bytes: 0,
         cells: 0,
@@ -136,7 +136,7 @@ impl LinkLooked {
                         .saturating_add(at.saturating_mul(record))
                         .saturating_add(perm)
                         .saturating_add(to_u64(end).saturating_mul(item));
-                    self.over(sought, key, offset, &link, end, &rows);
+                    self.check_fragments(sought, key, offset, &link, end, &rows);
                 }
                 continue;
             }
@@ -163,7 +163,7 @@ impl LinkLooked {
         }
     }
 
-    fn over(
+    fn check_fragments(
         &mut self,
         sought: &Sought,
         key: &ChunkKey,

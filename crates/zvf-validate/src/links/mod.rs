@@ -143,7 +143,7 @@ fn sought(
     let there = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();
     let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
     Sought {
-        fresh: run.found.fresh(),
+        fresh: run.found.new_empty(),
         path: segment.array.path.clone(),
         recorded: segment.array.recorded,
         family: segment.family,

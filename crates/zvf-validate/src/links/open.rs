@@ -347,7 +347,7 @@ async fn older(
     }
     let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
     let mut segments = Vec::new();
-    if within && let Some(segment) = same(run, level, &family, name).await? {
+    if within && let Some(segment) = check_same_chunk(run, level, &family, name).await? {
         segments.push(segment);
     }
     let flat = format!("{path}/{DATA}");
@@ -457,7 +457,7 @@ fn ok_or_report<T>(
 }
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.
-async fn same(
+async fn check_same_chunk(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
@@ -466,8 +466,8 @@ async fn same(
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
-    let same =
-        Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
+    let same = Anchor::same_chunks(family.sid_ndim())
+        .and_then(|anchor| family.with_delta(family.delta(), anchor));
     let shape = RowShape::new(LinkInteger::I64, family.link_width(), false);
     let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
     let flat = family.delta() == Delta::SAME;
@@ -545,7 +545,7 @@ fn policy(
         return None;
     };
     let anchor = anchor(run, level, other, rank)?;
-    family.across(delta, anchor).ok()
+    family.with_delta(delta, anchor).ok()
 }
 
 fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
@@ -555,11 +555,11 @@ fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize)
         other.node.meta().effective_chunk_shape(root),
     );
     if here == there {
-        return Anchor::same(rank).ok();
+        return Anchor::same_chunks(rank).ok();
     }
     let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::between(&ratio(here)?, &ratio(there)?, rank).ok()
+    Anchor::between_levels(&ratio(here)?, &ratio(there)?, rank).ok()
 }
 
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.

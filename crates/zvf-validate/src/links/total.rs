@@ -135,7 +135,7 @@ impl Total {
     }
 
     /// Says that some records could not be read.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn mark_lost(&mut self) {
         (self.physical, self.complete) = (None, false);
     }
 

@@ -4,7 +4,7 @@ use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::Groups;
 
 use super::columns;
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C26, C38};
@@ -17,7 +17,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     let path = level.path("groups");
     let rows = match level.node.rows("groups").await {
         Ok(Some(rows)) => rows,
-        Ok(None) => return lost(run, &path).await,
+        Ok(None) => return check_orphan_folders(run, &path).await,
         Err(error) => return run.blame(&S17, &path, &error),
     };
     let doc = match Groups::parse(rows.attributes().clone()) {

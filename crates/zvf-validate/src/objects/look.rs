@@ -68,7 +68,7 @@ pub(crate) struct RowsLooked {
 /// Looks at the rows from `first` on; those that are not taken are none.
 pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
     let mut looked = RowsLooked {
-        found: sought.fresh.fresh(),
+        found: sought.fresh.new_empty(),
         present: 0,
         named: Vec::new(),
         claims: Vec::new(),
@@ -296,7 +296,7 @@ impl RowsLooked {
 }
 
 /// The first fragment that a chunk of `count` does not have.
-fn over(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
+fn first_missing_fragment(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
     match fragments {
         BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
         BlockFragments::Range { start, count: n } => {

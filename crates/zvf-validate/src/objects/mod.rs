@@ -90,7 +90,7 @@ impl Gathered {
         index: &Index,
     ) -> Result<(), Stop> {
         let sought = Arc::new(Sought {
-            fresh: run.found.fresh(),
+            fresh: run.found.new_empty(),
             path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
             chunks: Arc::clone(&level.chunks),

@@ -240,7 +240,7 @@ impl Ingest {
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
         let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;
-        Ok(Outcome { ids: outcome.ids.within(self.scratch), ..outcome })
+        Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
     }
 }
 

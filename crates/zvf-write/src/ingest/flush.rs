@@ -118,7 +118,7 @@ impl Columns {
 }
 
 /// Empty builders of columns of the same types.
-pub(crate) fn like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
+pub(crate) fn builders_like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;
         Ok(ColumnBuilder::like(&column))

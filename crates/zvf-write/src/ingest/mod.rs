@@ -23,7 +23,7 @@ use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
 use crate::objects::Objects;
 use crate::route;
-use crate::run::{Numbers, RoutedBatch, only};
+use crate::run::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{ColumnsRecord, Slice};
@@ -32,7 +32,7 @@ use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
 pub(crate) use finish::{Outcome, Placed, Said, bounds, convention, geometry_type};
-pub(crate) use flush::like;
+pub(crate) use flush::builders_like;
 
 /// One kind of geometry on its way into a level.
 #[derive(Debug)]
@@ -323,7 +323,7 @@ impl Ingest {
             let of_row = parts.flat_map(|(part, at)| std::iter::repeat_n(at, part.rows.len()));
             let of_row: Vec<u32> = of_row.collect();
             for column in repeated {
-                columns.push(only(&column, &of_row)?);
+                columns.push(select_rows(&column, &of_row)?);
             }
         }
         let mut taken = Taken {
@@ -502,9 +502,9 @@ impl Ingest {
         }
         let keep: Vec<u32> =
             (0..rows).zip(&inside).filter(|(_, in_)| **in_).map(|(r, _)| r).collect();
-        taken.positions = only(&taken.positions, &keep)?;
+        taken.positions = select_rows(&taken.positions, &keep)?;
         for field in &mut taken.fields {
-            *field = only(field, &keep)?;
+            *field = select_rows(field, &keep)?;
         }
         let kept = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
         let mut at = 0..rows;

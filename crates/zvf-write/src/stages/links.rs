@@ -200,7 +200,7 @@ impl<'a> Step<'a> {
             let start = ends.len().saturating_mul(8).saturating_add(12);
             let attributes = record.get(start..).unwrap_or(&[]).to_vec();
             if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
-                self.between(of, &ends, &attributes)?;
+                self.place_between(of, &ends, &attributes)?;
                 continue;
             }
             let rows: Vec<u64> = ends.iter().map(|(_, row)| u64::from(*row)).collect();
@@ -221,7 +221,12 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    fn between(&self, of: &mut OfChunk, ends: &[End], attributes: &[u8]) -> Result<(), WriteError> {
+    fn place_between(
+        &self,
+        of: &mut OfChunk,
+        ends: &[End],
+        attributes: &[u8],
+    ) -> Result<(), WriteError> {
         let keys = ends.iter().map(|(chunk, _)| self.known.table.key(*chunk));
         let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
         let given = keys.iter().zip(ends);

@@ -37,7 +37,7 @@ use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
-pub(crate) use file::{Output, Written, fresh};
+pub(crate) use file::{Output, Written, temporary_path};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::{Known, row_bytes};
 pub(crate) use links::LinksRecord;

@@ -82,11 +82,11 @@ impl Layout {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::after(files, recipe, 0, progress)
+        Self::starting_at_id(files, recipe, 0, progress)
     }
 
     /// The same, where ids below `next` are those of files of other kinds.
-    pub(super) fn after(
+    pub(super) fn starting_at_id(
         files: &[PathBuf],
         recipe: &Recipe,
         next: i64,

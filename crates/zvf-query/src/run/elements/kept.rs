@@ -65,7 +65,7 @@ impl Kept {
     }
 
     /// Without the elements that touch the chunks that are `lost`.
-    pub(super) fn without(&self, lost: &[bool]) -> Self {
+    pub(super) fn without_lost(&self, lost: &[bool]) -> Self {
         let is_lost = |place: &Place| lost.get(usize_from_u32(place.cell)) == Some(&true);
         let cut = |place: &Place| {
             if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }

@@ -168,12 +168,12 @@ impl Context {
             let mut read = pieces.clone();
             kept.sources().for_each(|source| read.push_apart(source));
             let columns = self.columns(&keys, &extents, &read, caching).await?;
-            let lost = lost(&read, &columns, keys.len());
+            let lost = find_lost(&read, &columns, keys.len());
             if !lost.contains(&true) {
                 break (pieces, numbers, columns);
             }
             // Without a value there is no vertex: what is left is numbered anew.
-            kept = kept.without(&lost);
+            kept = kept.without_lost(&lost);
             marks.forget(&lost);
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
@@ -377,7 +377,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
 }
 
 /// The chunks of which a column that was read is missing.
-fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
+fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
         let cell = usize_from_u32(piece.cell);

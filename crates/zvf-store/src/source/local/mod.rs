@@ -395,7 +395,7 @@ impl Shared {
         if let Some(mut spare) =
             self.spares.as_ref().and_then(|spares| spares.take(saturating_usize(len)))
         {
-            let read = file.read_into(start, spare.front(saturating_usize(len)))?;
+            let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }
         Ok(Bytes::from(file.read(start, len)?))
