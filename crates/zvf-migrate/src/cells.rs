@@ -121,8 +121,8 @@ pub(crate) async fn vertices(
     let raw = matches!(says.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let known = Vertices::new(target.reader.dtype(), Vec::new());
     says.zv_array = known.zv_array;
-    says.dtype = says.dtype.merge_defaults(known.dtype);
-    says.encoding = says.encoding.merge_defaults(known.encoding);
+    says.dtype = says.dtype.or(known.dtype);
+    says.encoding = says.encoding.or(known.encoding);
     let stride = saturating_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
@@ -207,8 +207,8 @@ pub(crate) async fn column(
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
     let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     says.zv_array = known.zv_array;
-    says.name = says.name.merge_defaults(known.name);
-    says.dtype = says.dtype.merge_defaults(known.dtype);
+    says.name = says.name.or(known.name);
+    says.dtype = says.dtype.or(known.dtype);
     let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
         says.channel_names = known.channel_names;

@@ -61,7 +61,7 @@ impl Objects {
                         let found = format!("object {id} at level {} again", level.level().0);
                         return Err(PyramidError::unsupported("objects", expected, found));
                     }
-                    Some(at) => *at = at.merge_defaults(there),
+                    Some(at) => *at = at.or(there),
                 }
             }
         }

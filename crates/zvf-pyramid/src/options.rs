@@ -182,9 +182,9 @@ impl Options {
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
-            method: own.method.merge_defaults(self.method),
-            size: own.size.merge_defaults(self.size),
-            keep: own.keep.merge_defaults(self.keep),
+            method: own.method.or(self.method),
+            size: own.size.or(self.size),
+            keep: own.keep.or(self.keep),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
             ..self.clone()
@@ -200,13 +200,13 @@ impl Options {
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
-        let method = own.method.merge_defaults(self.method.filter(|method| method.fits(kind)));
+        let method = own.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
-            size: own.size.merge_defaults(self.size.filter(|_| is.has_size())),
-            keep: own.keep.merge_defaults(self.keep.filter(|_| is.has_share())),
+            size: own.size.or(self.size.filter(|_| is.has_size())),
+            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             prune: self.prune.filter(|_| prunes),
             kinds: Vec::new(),
@@ -312,10 +312,10 @@ impl OfKind {
     /// These, and of others what these do not say.
     fn merge_defaults(self, other: &Self) -> Self {
         Self {
-            method: self.method.merge_defaults(other.method),
-            size: self.size.merge_defaults(other.size),
-            keep: self.keep.merge_defaults(other.keep),
-            sparsity: self.sparsity.merge_defaults(other.sparsity),
+            method: self.method.or(other.method),
+            size: self.size.or(other.size),
+            keep: self.keep.or(other.keep),
+            sparsity: self.sparsity.or(other.sparsity),
         }
     }
 }

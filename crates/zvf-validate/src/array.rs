@@ -381,7 +381,7 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
         };
         if last.is_some_and(|last| last > text) {
             disorder.0 = disorder.0.saturating_add(1);
-            disorder.1 = disorder.1.merge_defaults(Some(text));
+            disorder.1 = disorder.1.or(Some(text));
         }
         last = Some(text);
         match ChunkKey::parse(text) {

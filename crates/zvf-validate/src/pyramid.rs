@@ -101,7 +101,7 @@ fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let smaller = |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * NEARLY);
     let volumes = smaller(volume(fine).zip(volume(coarse)));
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
-    if let Some((fine, coarse_is)) = ratios.merge_defaults(volumes) {
+    if let Some((fine, coarse_is)) = ratios.or(volumes) {
         let finding = Finding::new(&P4, coarse.path("zarr.json"));
         run.add(finding.with_details("volume of a bin", format!("at least {fine}"), coarse_is));
     }

@@ -323,7 +323,7 @@ impl LinkAttribute {
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
-        let shape = self.row_shape.as_deref().merge_defaults(old).unwrap_or_default();
+        let shape = self.row_shape.as_deref().or(old).unwrap_or_default();
         shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
     }
 

@@ -120,7 +120,7 @@ async fn schema(each: &[(&Making<'_>, &Lot)]) -> Result<Schema, PyramidError> {
     };
     let mut schema = first.schema(Some(&lot.below)).await?;
     for (making, lot) in others {
-        schema = making.meaning(schema.and_kind(making.ladder.kind)?, Some(&lot.below)).await?;
+        schema = making.meaning(schema.and(making.ladder.kind)?, Some(&lot.below)).await?;
     }
     Ok(schema)
 }

@@ -98,7 +98,7 @@ fn ears(outline: &[[f64; 2]]) -> Option<Vec<[[f64; 2]; 3]>> {
         };
         let flat = (0..n).find(|i| triangle(*i).is_some_and(|ear| turn(ear) == 0.0));
         let ear = (0..n).find(|i| triangle(*i).is_some_and(|ear| is_ear(ear, &left)));
-        let at = flat.merge_defaults(ear)?;
+        let at = flat.or(ear)?;
         if flat.is_none() {
             found.push(triangle(at)?);
         }

@@ -129,7 +129,7 @@ impl Conditions {
             &mut self.links
         } else {
             let odd = columns.iter().find(|column| column.scope != Scope::Vertex);
-            let odd = odd.merge_defaults(columns.first());
+            let odd = odd.or(columns.first());
             return Err(BadQuery::Scope {
                 name: odd.map(ToString::to_string).unwrap_or_default(),
                 scope: odd.map_or("", |column| column.scope.word()),

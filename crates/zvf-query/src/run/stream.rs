@@ -113,7 +113,7 @@ impl Pipeline {
             let work = opening.finish().await?;
             self.opening = None;
             self.coarse = work?.into();
-            self.ahead = match self.coarse.first_bytes() {
+            self.ahead = match self.coarse.front() {
                 _ if self.runner == Runner::Inline => 1,
                 // An edge or face takes several times what a vertex takes on its way.
                 Some((context, _)) if context.kind.has_links() => PREFETCH_UNITS_WITH_LINKS,

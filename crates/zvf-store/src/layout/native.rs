@@ -153,7 +153,7 @@ impl Native {
                 .with_key(&self.key)
             })?;
             if key.rank() != rank {
-                other = other.merge_defaults(Some(key)); // refused once all are known to be keys
+                other = other.or(Some(key)); // refused once all are known to be keys
                 continue;
             }
             if !self.is_inside(key.components()) {

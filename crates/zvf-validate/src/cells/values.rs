@@ -81,7 +81,7 @@ impl Positions {
                 .find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
             {
                 count = count.saturating_add(1);
-                first = first.merge_defaults(Some(at));
+                first = first.or(Some(at));
             }
         }
         first.map(|first| (count, first))

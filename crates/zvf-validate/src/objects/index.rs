@@ -210,10 +210,10 @@ pub(crate) async fn ids(
         };
         for (row, id) in (at..).zip(i64s_from_le(&bytes)) {
             if last.is_some_and(|last| last > id) {
-                descends = descends.merge_defaults(Some(row));
+                descends = descends.or(Some(row));
             }
             if last == Some(id) {
-                twice = twice.merge_defaults(Some((row, id)));
+                twice = twice.or(Some((row, id)));
             }
             last = Some(id);
             if keeps {
@@ -238,7 +238,7 @@ pub(crate) async fn ids(
         let pair = sorted.windows(2).find(|pair| pair.first() == pair.last());
         let id = pair.and_then(|pair| pair.first().copied());
         let row = |id: i64| all.iter().rposition(|other| *other == id).map_or(0, to_u64);
-        twice = twice.merge_defaults(id.map(|id| (row(id), id)));
+        twice = twice.or(id.map(|id| (row(id), id)));
     }
     if let Some((row, id)) = twice {
         let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));

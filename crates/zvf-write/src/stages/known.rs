@@ -113,7 +113,7 @@ impl Known {
                 }
                 _ => None,
             };
-            last = slice.ends.as_ref().map(|[_, end]| end).merge_defaults(last);
+            last = slice.ends.as_ref().map(|[_, end]| end).or(last);
             let mut spans = HashMap::default();
             each_span(&schema, slice, |key, span| {
                 let number = table.find(key);

@@ -143,7 +143,7 @@ struct Slice {
 impl Window {
     fn count(&mut self, now: Instant, requests: u64, retries: u64) {
         let is_past = |start, span| now.saturating_duration_since(start) >= span;
-        while self.0.first_bytes().is_some_and(|slice| is_past(slice.start, MINUTE)) {
+        while self.0.front().is_some_and(|slice| is_past(slice.start, MINUTE)) {
             self.0.pop_front();
         }
         match self.0.back_mut() {
