@@ -17,6 +17,8 @@ use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
 #[cfg(feature = "edit")]
+use crate::commands::diff::Diff;
+#[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
 use crate::commands::group::Group;
 #[cfg(feature = "edit")]
@@ -136,6 +138,8 @@ enum Command {
     #[cfg(feature = "edit")]
     Show(Show),
     #[cfg(feature = "edit")]
+    Diff(Diff),
+    #[cfg(feature = "edit")]
     Undo(Undo),
     #[cfg(feature = "edit")]
     Checkout(Checkout),
@@ -199,11 +203,13 @@ impl Cli {
                 #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
-                Command::Edit(command) => command.run(&session, &mut out),
+                Command::Edit(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
                 Command::Log(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Show(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Diff(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Undo(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
@@ -232,6 +238,12 @@ impl Cli {
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }
+        };
+        let work = async {
+            let outcome = work.await?;
+            #[cfg(feature = "edit")]
+            session.check_watched()?;
+            Ok(outcome)
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
         // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.

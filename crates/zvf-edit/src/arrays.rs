@@ -18,7 +18,8 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 
 /// A chunk of space, by its absolute coordinates.
 pub(crate) type Chunk = Vec<i64>;
@@ -80,19 +81,17 @@ impl Coding {
         let mut big = false;
         let mut steps = Vec::new();
         for codec in list {
-            match codec.kind() {
-                CodecKind::Bytes { .. } => {
-                    big = serde_json::from_slice::<Json>(text)?["codecs"]
-                        .to_string()
-                        .contains("\"big\"");
-                }
-                CodecKind::VlenBytes => {}
-                CodecKind::Transpose { .. } => {
-                    return Err(EditError::unsupported(format!(
-                        "{path}: arrays with turned axes are not edited"
-                    )));
-                }
-                _ => steps.push(codec.clone()),
+            let kind = codec.kind();
+            if matches!(kind, CodecKind::Transpose { .. }) {
+                return Err(EditError::unsupported(format!(
+                    "{path}: arrays with turned axes are not edited"
+                )));
+            }
+            if matches!(kind, CodecKind::Bytes { .. }) {
+                big =
+                    serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+            } else if !matches!(kind, CodecKind::VlenBytes) {
+                steps.push(codec.clone());
             }
         }
         let codecs = CodecPipeline::from_specs(&steps)

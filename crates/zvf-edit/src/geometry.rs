@@ -18,9 +18,9 @@ use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::indexes::{Object, Objects, RowColumn, children, open_row_column, scalar_of};
-use crate::journal::Snapshot;
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};
+use crate::snapshot::Snapshot;
 use crate::widths::{check_size, column_of, count_fragments, first_rows};
 
 /// The number of a vertex within its kind.
@@ -756,9 +756,9 @@ impl Geometry {
             return runs;
         }
         let mut by_chunk: HashMap<u32, Vec<(bool, usize, Vid)>> = HashMap::new();
-        let order: Vec<Vid> = match self.kind {
-            Kind::Skeleton => self.depth_first(&state.vertices),
-            _ => state.vertices.clone(),
+        let order: Vec<Vid> = match self.kind == Kind::Skeleton {
+            true => self.depth_first(&state.vertices),
+            false => state.vertices.clone(),
         };
         for (place, v) in order.iter().enumerate() {
             let chunk = self.at[*v as usize];

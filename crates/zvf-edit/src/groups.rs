@@ -9,7 +9,8 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::indexes::{RowColumn, children, open_row_column};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 use crate::transaction::{Done, Transaction};
 
 /// The groups of a store.
@@ -70,13 +71,10 @@ impl Groups {
 
     /// The number of a group, by number or name.
     pub(crate) fn find(&self, group: &Json) -> Option<usize> {
-        match group {
-            Json::Number(number) => {
-                number.as_u64().map(|n| n as usize).filter(|n| *n < self.list.len())
-            }
-            Json::String(name) => (0..self.list.len()).find(|number| self.name(*number) == *name),
-            _ => None,
+        if let Some(name) = group.as_str() {
+            return (0..self.list.len()).find(|number| self.name(*number) == name);
         }
+        group.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n < self.list.len())
     }
 
     pub(crate) fn need(&self, group: &Json) -> Result<usize> {

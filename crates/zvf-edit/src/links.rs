@@ -20,8 +20,9 @@ use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc}
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, Vid};
 use crate::indexes::{children, column_type};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::scalar::Type;
+use crate::snapshot::Snapshot;
 use crate::widths;
 
 /// One end of a record.
@@ -55,6 +56,9 @@ pub(crate) struct LinkColumn {
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
 }
+
+/// A record with what it is sorted by: whether it is new, the row it had, and its number.
+type PlacedRecord = ((bool, u32), usize, LinkRecord);
 
 /// A family of links.
 #[derive(Debug)]
@@ -393,8 +397,7 @@ impl Family {
         out: &mut Changes,
     ) -> Result<bool> {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
-        let mut cells: BTreeMap<(String, Chunk), Vec<((bool, u32), usize, LinkRecord)>> =
-            BTreeMap::new();
+        let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> = BTreeMap::new();
         for cell in self.loaded.keys() {
             cells.entry(cell.clone()).or_default();
         }

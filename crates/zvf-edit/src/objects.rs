@@ -568,7 +568,8 @@ impl Transaction {
             }
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
             Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
-            _ => fields.contains_key("take"),
+            Kind::PointCloud => fields.contains_key("take"),
+            _ => false,
         };
         if !fits {
             return Err(EditError::invalid(format!("a {what} is not split that way")));
@@ -661,10 +662,7 @@ impl Transaction {
         share: bool,
     ) -> Result<Vec<Vec<Vid>>> {
         let n = vertices.len();
-        let list: Vec<&Json> = match at {
-            Json::Array(list) => list.iter().collect(),
-            one => vec![one],
-        };
+        let list: Vec<&Json> = at.as_array().map_or_else(|| vec![at], |list| list.iter().collect());
         let mut cuts = BTreeSet::new();
         for i in list {
             let i = i.as_i64().ok_or_else(|| {

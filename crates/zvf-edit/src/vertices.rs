@@ -373,6 +373,7 @@ impl Transaction {
         let allowed: &[&str] = match what {
             Kind::Graph | Kind::Mesh => &["drop"],
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
+            Kind::PointCloud | Kind::Line => &[],
             _ => &[],
         };
         if let Some(word) = fields::text(fields, "links")?

@@ -16,8 +16,8 @@ use crate::arrays::{CellArray, Chunk};
 use crate::error::{EditError, Result};
 use crate::geometry::FragmentColumn;
 use crate::indexes::column_type;
-use crate::journal::Snapshot;
 use crate::scalar::Type;
+use crate::snapshot::Snapshot;
 
 /// The width that the attributes of a column of vertices or fragments declare.
 fn declared(attrs: &Json) -> Result<u32> {

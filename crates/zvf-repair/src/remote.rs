@@ -52,6 +52,10 @@ pub async fn apply_remote(
     if plan.is_empty() {
         return Ok(None);
     }
+    let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
+    if !log.map_err(|source| refused("log", source))?.objects.is_empty() {
+        return Err(RepairError::HasJournal);
+    }
     let place = begin(store, kept, plan).await?;
     let mut known = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {

@@ -11,12 +11,15 @@ pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
 #[cfg(feature = "edit")]
+pub(crate) mod diff;
+#[cfg(feature = "edit")]
 pub(crate) mod edit;
 pub(crate) mod group;
 #[cfg(feature = "edit")]
 pub(crate) mod history;
 #[cfg(feature = "write")]
 pub(crate) mod how;
+pub(crate) mod in_place;
 pub(crate) mod info;
 #[cfg(feature = "write")]
 pub(crate) mod ingest;
