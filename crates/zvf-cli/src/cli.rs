@@ -13,11 +13,14 @@ use crate::commands::cell::Cell;
 use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
+use crate::commands::convert::Convert;
+#[cfg(feature = "write")]
 use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
 #[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
+use crate::commands::formats::Formats;
 use crate::commands::group::Group;
 #[cfg(feature = "edit")]
 use crate::commands::history::{Log, Show, Undo};
@@ -121,6 +124,9 @@ enum Command {
     #[command(subcommand)]
     Blob(Blob),
     #[cfg(feature = "write")]
+    Convert(Box<Convert>),
+    Formats(Formats),
+    #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
     #[command(subcommand)]
@@ -190,6 +196,9 @@ impl Cli {
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
+                #[cfg(feature = "write")]
+                Command::Convert(command) => command.run(&session, &mut out).await,
+                Command::Formats(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]

@@ -21,7 +21,7 @@ use crate::session::Session;
 #[derive(Args, Debug)]
 pub(crate) struct How {
     /// The format of the file [default: from its first bytes and its extension].
-    #[arg(long, value_parser = format, help_heading = "Input")]
+    #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
     format: Option<Format>,
     /// What the geometry is, where the file does not say.
     #[arg(long, help_heading = "Input")]
@@ -78,14 +78,35 @@ pub(crate) struct How {
 }
 
 impl How {
+    /// The kind that was asked for.
+    pub(crate) const fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// The attributes that were asked for, where any were.
+    pub(crate) fn attributes(&self) -> Option<Vec<String>> {
+        self.columns.as_deref().and_then(|names| match names {
+            "none" | "" => Some(Vec::new()),
+            "all" => None,
+            names => Some(names.split(',').map(|name| name.trim().to_owned()).collect()),
+        })
+    }
+
+    /// Whether what is there is replaced.
+    pub(crate) const fn overwrite(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Where what does not fit in memory goes.
+    pub(crate) fn scratch(&self) -> Option<PathBuf> {
+        self.temp_dir.clone()
+    }
+
     /// How to make a store, and what stops the making at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
-        let fields = self.columns.as_deref().map(|names| match names {
-            "none" | "" => Vec::new(),
-            names => names.split(',').map(|name| name.trim().to_owned()).collect(),
-        });
+        let fields = self.attributes();
         let columns = ColumnRoles {
             positions: self.positions.clone(),
             object: self.object.clone(),

@@ -7,11 +7,14 @@ pub(crate) mod clean;
 pub(crate) mod coding;
 pub(crate) mod completions;
 #[cfg(feature = "write")]
+pub(crate) mod convert;
+#[cfg(feature = "write")]
 pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
 #[cfg(feature = "edit")]
 pub(crate) mod edit;
+pub(crate) mod formats;
 pub(crate) mod group;
 #[cfg(feature = "edit")]
 pub(crate) mod history;
@@ -26,6 +29,8 @@ pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;
+#[cfg(feature = "write")]
+pub(crate) mod narrow;
 pub(crate) mod nested;
 pub(crate) mod object;
 pub(crate) mod pack;

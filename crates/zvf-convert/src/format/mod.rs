@@ -22,7 +22,9 @@ mod npy;
 mod obj;
 mod ply;
 mod swc;
+mod tck;
 mod trk;
+mod trx;
 
 use std::fmt;
 use std::path::Path;
@@ -112,6 +114,9 @@ macro_rules! formats {
 
 formats! {
     Npy => npy::SPEC, "An array of NumPy.";
+    Tck => tck::SPEC, "Streamlines of `MRtrix`.";
+    Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
+    TrxFolder => trx::FOLDER, "The same as a folder.";
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";
@@ -161,6 +166,14 @@ impl Format {
     #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
+    }
+
+    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let mut bytes = Bytes::of(path).ok()?;
+        let known = bytes.start().ok().and_then(|start| Self::detect(&start));
+        known.or_else(|| Self::from_extension(path))
     }
 
     pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {

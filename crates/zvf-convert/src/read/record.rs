@@ -73,6 +73,15 @@ impl Vertices {
         self.rows = self.rows.saturating_add(1);
     }
 
+    /// Whether the last row so far is of `object`, in a run that a batch has not ended.
+    pub(super) fn has_open_run(&self, object: ObjectId) -> bool {
+        match &self.owners {
+            Owners::None => false,
+            Owners::Each(of) => of.last() == Some(&Some(object)),
+            Owners::Runs { objects, .. } => objects.last() == Some(&object),
+        }
+    }
+
     pub(super) const fn kind(&self) -> Kind {
         self.kind
     }

@@ -471,7 +471,7 @@ fn answer_json(answer: &Answer) -> Value {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeWord {
+pub(crate) enum ModeWord {
     /// With all vertices inside.
     Inside,
     /// With a point in the region, whole.
@@ -497,7 +497,7 @@ impl From<ModeWord> for Mode {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum OrderWord {
+pub(crate) enum OrderWord {
     /// Chunk by chunk, every stored row once.
     Storage,
     /// Object by object.
@@ -514,7 +514,7 @@ impl From<OrderWord> for Order {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Unknown {
+pub(crate) enum Unknown {
     /// Fail.
     Error,
     /// Leave it out and report it.

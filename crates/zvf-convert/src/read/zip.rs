@@ -1,4 +1,4 @@
-//! The members of a ZIP archive, as far as NumPy writes them: stored or deflated, in one file.
+//! The members of a ZIP archive, as far as the formats in them need it: stored or deflated, in one file.
 //!
 //! ```text
 //! end of central directory   50 4b 05 06, 22 bytes and a comment; the 64-bit one, 50 4b 06 06, before it
@@ -29,7 +29,7 @@ pub(super) struct Member {
     deflated: bool,
     checksum: u32,
     stored: u64, // bytes in the file
-    size: u64,   // bytes of the member
+    pub(super) size: u64, // bytes of the member
     header: u64, // where its local header is
 }
 
@@ -37,12 +37,13 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) struct Archive {
     path: PathBuf,
+    format: Format,
     pub(super) members: Vec<Member>,
 }
 
 impl Archive {
     /// Reads the directory of the archive at `path`.
-    pub(super) fn open(path: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         let length = file.metadata().map_err(ConvertError::Read)?.len();
         let tail = part(&mut file, length.saturating_sub(TAIL), length.min(TAIL))?;
@@ -78,7 +79,7 @@ impl Archive {
             return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
         }
         let directory = part(&mut file, start, size)?;
-        Ok(Self { path: path.to_owned(), members: members(&directory, count)? })
+        Ok(Self { path: path.to_owned(), format, members: members(&directory, count)? })
     }
 
     /// The bytes of `member`.
@@ -98,7 +99,7 @@ impl Archive {
             false => Box::new(Checked::new(stored, member)),
         };
         let mut bytes = Bytes::new(bytes, None);
-        bytes.is(Format::Npz);
+        bytes.is(self.format);
         Ok(bytes)
     }
 }
@@ -229,7 +230,7 @@ fn bad(
     expected: impl Into<String>,
     found: impl Into<String>,
 ) -> BadInput {
-    BadInput::new(class, "npz", Place::Named(place.to_owned()), expected, found)
+    BadInput::new(class, "zip", Place::Named(place.to_owned()), expected, found)
 }
 
 const END: &[u8] = b"PK\x05\x06";
