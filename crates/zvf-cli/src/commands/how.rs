@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use zvf::Kind;
-use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
@@ -41,6 +41,21 @@ pub(crate) struct How {
     /// The type of positions that are text in the file: float32 or float64.
     #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
     dtype: Option<Dtype>,
+    /// What stands between values of tables of text: a character, tab or space [default: by the format].
+    #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    separator: Option<u8>,
+    /// The first line of a table of text is a row: columns are x, y, z, c3, c4 and so on.
+    #[arg(long, help_heading = "Input")]
+    no_header: bool,
+    /// What a line of a table of text begins with that is no row, such as #.
+    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    comment: Option<u8>,
+    /// What stands for a missing number beside an empty value, NA and the like: -9999,missing.
+    #[arg(long = "missing", value_name = "TEXTS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Input")]
+    missing: Vec<String>,
+    /// Leave out rows of a table of text that are none; how many and which is reported.
+    #[arg(long, help_heading = "Input")]
+    skip_bad_rows: bool,
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
@@ -116,8 +131,16 @@ impl How {
         let usual = WriteOptions::default();
         let memory = session.memory_limit().unwrap_or(usual.memory);
         let polygons = if self.triangles { Polygons::Triangles } else { Polygons::Same };
+        let text = TextOptions {
+            separator: self.separator,
+            has_header: !self.no_header,
+            comment: self.comment,
+            missing: self.missing.clone(),
+            skip_bad_rows: self.skip_bad_rows,
+        };
         let read = ReadOptions {
             kind: self.kind,
+            text,
             columns,
             positions: self.dtype,
             polygons,
@@ -179,6 +202,17 @@ fn format(text: &str) -> Result<Format, String> {
         let names: Vec<&str> = known.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+fn separator(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        text => match text.as_bytes() {
+            [byte] if byte.is_ascii() && *byte != b'"' => Ok(*byte),
+            _ => Err("expected one character of ASCII, tab or space".to_owned()),
+        },
+    }
 }
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {

@@ -21,6 +21,7 @@ mod jsonl;
 mod npy;
 mod obj;
 mod ply;
+mod precomputed;
 mod swc;
 mod tck;
 mod trk;
@@ -117,6 +118,7 @@ formats! {
     Tck => tck::SPEC, "Streamlines of `MRtrix`.";
     Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
     TrxFolder => trx::FOLDER, "The same as a folder.";
+    Precomputed => precomputed::SPEC, "Annotations, skeletons and meshes of Neuroglancer.";
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";

@@ -33,6 +33,7 @@ mod polygon;
 mod record;
 mod roles;
 pub(crate) mod swc;
+pub(crate) mod precomputed;
 pub(crate) mod tck;
 pub(crate) mod trk;
 pub(crate) mod trx;
@@ -47,7 +48,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
-pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub use options::{ColumnRoles, Polygons, ReadOptions, TextOptions};
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
 
 pub use crate::format::Format;

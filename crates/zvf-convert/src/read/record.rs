@@ -82,6 +82,14 @@ impl Vertices {
         }
     }
 
+    /// Takes back values that were pushed since the last row ended.
+    pub(super) fn drop_open_row(&mut self) {
+        self.positions.truncate(self.rows);
+        for field in &mut self.fields {
+            field.values.truncate(self.rows);
+        }
+    }
+
     pub(super) const fn kind(&self) -> Kind {
         self.kind
     }

@@ -32,6 +32,13 @@ impl Values {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Takes back what was pushed after so many rows.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        let size = usize::try_from(self.dtype.size).unwrap_or(0);
+        let stride = size.saturating_mul(usize::try_from(self.width).unwrap_or(0));
+        self.bytes.truncate(rows.saturating_mul(stride));
+    }
+
     /// The rows so far, as a column; none remain.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
         column(self.dtype, self.width, std::mem::take(&mut self.bytes))

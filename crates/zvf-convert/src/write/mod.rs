@@ -29,6 +29,7 @@ pub(crate) mod jsonl;
 mod image;
 mod loss;
 pub(crate) mod npy;
+pub(crate) mod npz;
 pub(crate) mod ply;
 mod rows;
 mod spool;
