@@ -25,6 +25,7 @@ pub(crate) mod info;
 pub(crate) mod ingest;
 #[cfg(feature = "write")]
 pub(crate) mod inputs;
+pub(crate) mod job;
 pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;

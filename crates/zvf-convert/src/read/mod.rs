@@ -22,6 +22,7 @@
 pub(crate) mod csv;
 mod input;
 mod join;
+pub(crate) mod jsonl;
 mod lines;
 pub(crate) mod npy;
 pub(crate) mod npz;

@@ -22,6 +22,10 @@ impl Values {
         self.dtype
     }
 
+    pub(super) const fn width(&self) -> u32 {
+        self.width
+    }
+
     /// Adds what `text` says; whether it says a value of the type.
     pub(super) fn push_text(&mut self, text: &str) -> bool {
         push_text(self.dtype, text, &mut self.bytes)

@@ -272,7 +272,7 @@ impl Layout {
         for size in [4, 2, 1] {
             for (to, property) in properties.iter_mut().zip(&self.properties) {
                 if property.dtype.size == size {
-                    let end = at + (property.width * size) as usize;
+                    let end = at + property.width as usize * size as usize;
                     *to = bytes.get(at..end).ok_or_else(|| short(end))?.to_vec();
                     at = end;
                 }

@@ -98,7 +98,7 @@ fn attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertError> 
 }
 
 /// From what is stored to nanometres.
-fn transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]>, ConvertError> {
+pub(super) fn transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]>, ConvertError> {
     let Some(said) = info.get("transform").filter(|said| !said.is_null()) else { return Ok(None) };
     let numbers: Option<Vec<f64>> =
         said.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
@@ -198,7 +198,7 @@ impl Shape {
 }
 
 #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-const fn narrow(x: f64) -> f32 {
+pub(super) const fn narrow(x: f64) -> f32 {
     x as f32
 }
 
@@ -306,5 +306,5 @@ impl Pieces {
     }
 }
 
-const IDENTITY: [[f64; 4]; 3] = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+pub(super) const IDENTITY: [[f64; 4]; 3] = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 const MAX_COMPONENTS: u32 = 4096;
