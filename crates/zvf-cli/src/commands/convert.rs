@@ -143,7 +143,7 @@ impl Convert {
         drop(progress);
         notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
         let sources = exports.into_iter().map(Source::from).collect();
-        session.tell_notices(out, reader.store())?;
+        session.print_store_notices(out, reader.store())?;
         self.job().write(session, format, sources, notes, out)
     }
 

@@ -57,7 +57,7 @@ impl Job {
         if self.dry_run {
             return print_losses(session, format, &lost, out);
         }
-        session.tell(&mut *out, losses.iter().map(ToString::to_string))?;
+        session.print_notices(&mut *out, losses.iter().map(ToString::to_string))?;
         let extra = serde_json::Map::new();
         let usual = WriteOptions::default();
         let options = WriteOptions {
@@ -185,7 +185,7 @@ impl Job {
                 writeln!(out, "{} in {}", words.join(", ").replace("vertexs", "vertices"), self.output)?;
             }
         }
-        session.tell(out, late.into_iter().chain(notes))?;
+        session.print_notices(out, late.into_iter().chain(notes))?;
         Ok(Outcome::Clean)
     }
 }

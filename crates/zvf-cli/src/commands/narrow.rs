@@ -74,7 +74,7 @@ impl Narrow {
     ) -> anyhow::Result<zvf::Query> {
         let axes: Vec<String> =
             reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let level = self.level.unwrap_or(LevelRule::Number(zvf::Level(0)));
+        let level = self.level.unwrap_or(LevelRule::Number(zvf::LevelId(0)));
         let mut query = zvf::Query::all().level(level).columns(columns);
         if let Some(unknown) = self.unknown {
             query = query.unknown_ids(unknown.into());
@@ -106,7 +106,7 @@ impl Narrow {
         if self.allow_missing {
             query = query.allow_missing();
         }
-        Ok(if self.increment_only { query.own_level_only() } else { query })
+        Ok(if self.increment_only { query.increment_only() } else { query })
     }
 
     /// The kinds to export: the one named, or all of the level.
@@ -125,7 +125,7 @@ impl Narrow {
         };
         let level = session.level(reader.store(), number).await?;
         let mut kinds: Vec<Kind> = level.kinds().first().copied().into_iter().collect();
-        kinds.extend(level.kinds_beside());
+        kinds.extend(level.extra_kinds());
         Ok(kinds)
     }
 }

@@ -173,7 +173,7 @@ impl Format {
     /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
-        let mut bytes = Bytes::of(path).ok()?;
+        let mut bytes = Bytes::open(path).ok()?;
         let known = bytes.start().ok().and_then(|start| Self::detect(&start));
         known.or_else(|| Self::from_extension(path))
     }

@@ -449,12 +449,12 @@ mod tests {
     use std::io::Write as _;
 
     use crate::Format;
-    use crate::read::tests::{told, told_file};
+    use crate::read::tests::{dump, told_file};
 
     use super::*;
 
     fn read(text: &str) -> Result<String, String> {
-        told(Format::Jsonl, text.as_bytes(), &ReadOptions::default())
+        dump(Format::Jsonl, text.as_bytes(), &ReadOptions::default())
     }
 
     #[test]

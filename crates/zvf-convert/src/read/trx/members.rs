@@ -149,7 +149,7 @@ impl Members {
                 if !members.iter().any(|(name, _)| name == path) {
                     return Ok(None);
                 }
-                let mut bytes = Bytes::of(&folder.join(path))?;
+                let mut bytes = Bytes::open(&folder.join(path))?;
                 bytes.is(Format::Trx);
                 Ok(Some(bytes))
             }
