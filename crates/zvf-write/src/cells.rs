@@ -21,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::elements::Places;
-use crate::num::{bytes_of, usize_from_u32, to_u64};
+use crate::num::{bytes_of, to_u64, usize_from_u32};
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
 

@@ -231,7 +231,11 @@ async fn between(
 }
 
 /// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn partitioned(level: &LevelReader, name: &str, policy: LinkPolicy) -> Result<Form, ModelError> {
+async fn partitioned(
+    level: &LevelReader,
+    name: &str,
+    policy: LinkPolicy,
+) -> Result<Form, ModelError> {
     let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in level.node().children(&path).await?.names {

@@ -236,7 +236,8 @@ async fn at_once(
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let schema = schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    let schema =
+        schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut beside = Beside::default();
     for (file, shift) in files.iter().zip(&layout.shifts) {
@@ -312,12 +313,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-fn push(
-    writer: &mut Writer,
-    piece: Piece,
-    before: u64,
-    beside: &mut Beside,
-) -> Result<(), Error> {
+fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
@@ -372,7 +368,11 @@ impl Shape {
 }
 
 /// What the store will hold.
-pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: CodecPipeline) -> Result<Schema, Error> {
+pub(crate) fn schema(
+    shape: &Shape,
+    bins: Option<&[f64]>,
+    codecs: CodecPipeline,
+) -> Result<Schema, Error> {
     let axes = shape.axes.iter().enumerate().map(|(at, name)| Axis {
         unit: shape.units.get(at).cloned().flatten(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),
