@@ -110,11 +110,12 @@ struct Checked<R> {
     left: u64,
     sum: Crc,
     wanted: u32,
+    name: String,
 }
 
 impl<R> Checked<R> {
     fn new(inner: R, member: &Member) -> Self {
-        Self { inner, left: member.size, sum: Crc::new(), wanted: member.checksum }
+        Self { inner, left: member.size, sum: Crc::new(), wanted: member.checksum, name: member.name.clone() }
     }
 }
 
@@ -126,7 +127,8 @@ impl<R: Read> Read for Checked<R> {
         self.sum.update(bytes);
         self.left = self.left.saturating_sub(u64::try_from(read).unwrap_or(0));
         if self.left == 0 && self.sum.sum() != self.wanted {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum is another"));
+            let text = format!("the checksum of {} is another", self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         Ok(read)
     }
