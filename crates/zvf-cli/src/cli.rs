@@ -13,6 +13,8 @@ use crate::commands::cell::Cell;
 use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
+use crate::commands::convert::Convert;
+#[cfg(feature = "write")]
 use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
@@ -20,6 +22,7 @@ use crate::commands::demo::Demo;
 use crate::commands::diff::Diff;
 #[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
+use crate::commands::formats::Formats;
 use crate::commands::group::Group;
 #[cfg(feature = "edit")]
 use crate::commands::history::{Log, Show, Undo};
@@ -123,6 +126,9 @@ enum Command {
     #[command(subcommand)]
     Blob(Blob),
     #[cfg(feature = "write")]
+    Convert(Box<Convert>),
+    Formats(Formats),
+    #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
     #[command(subcommand)]
@@ -194,6 +200,9 @@ impl Cli {
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
+                #[cfg(feature = "write")]
+                Command::Convert(command) => command.run(&session, &mut out).await,
+                Command::Formats(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]

@@ -47,6 +47,8 @@ pub struct Capabilities {
     pub ranges: bool,
     /// Whether it is a folder of files.
     pub is_folder: bool,
+    /// The file by which such a folder is known; others are not replaced.
+    pub marker: &'static str,
 }
 
 /// The types that attributes may have.
@@ -142,6 +144,7 @@ pub(crate) const NOTHING: Capabilities = Capabilities {
     streams_out: true,
     ranges: false,
     is_folder: false,
+    marker: "",
 };
 
 /// A table of vertices: any columns, the object as one of them, elements in a file beside it.

@@ -21,8 +21,11 @@ mod jsonl;
 mod npy;
 mod obj;
 mod ply;
+mod precomputed;
 mod swc;
+mod tck;
 mod trk;
+mod trx;
 
 use std::fmt;
 use std::path::Path;
@@ -112,6 +115,10 @@ macro_rules! formats {
 
 formats! {
     Npy => npy::SPEC, "An array of NumPy.";
+    Tck => tck::SPEC, "Streamlines of `MRtrix`.";
+    Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
+    TrxFolder => trx::FOLDER, "The same as a folder.";
+    Precomputed => precomputed::SPEC, "Annotations, skeletons and meshes of Neuroglancer.";
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";
@@ -161,6 +168,14 @@ impl Format {
     #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
+    }
+
+    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let mut bytes = Bytes::open(path).ok()?;
+        let known = bytes.start().ok().and_then(|start| Self::detect(&start));
+        known.or_else(|| Self::from_extension(path))
     }
 
     pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {

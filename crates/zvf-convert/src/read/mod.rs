@@ -21,6 +21,8 @@
 
 pub(crate) mod csv;
 mod input;
+mod join;
+pub(crate) mod jsonl;
 mod lines;
 pub(crate) mod npy;
 pub(crate) mod npz;
@@ -32,16 +34,22 @@ mod polygon;
 mod record;
 mod roles;
 pub(crate) mod swc;
+pub(crate) mod precomputed;
+pub(crate) mod tck;
 pub(crate) mod trk;
+pub(crate) mod trx;
 mod values;
+mod zip;
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use input::Bytes;
 pub use input::Input;
-pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub use join::open_all;
+pub use options::{ColumnRoles, Polygons, ReadOptions, TextOptions};
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
 
 pub use crate::format::Format;
@@ -108,6 +116,17 @@ pub struct Reader {
     header: Header,
     pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,
     ended: bool,
+    notes: Notes,
+}
+
+/// What a reader finds out on its way and is no error: a count that is wrong, values that were narrowed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub(crate) fn push(&self, note: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
 }
 
 impl Reader {
@@ -115,7 +134,18 @@ impl Reader {
         header: Header,
         pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {
-        Self { header, pieces: Box::new(pieces), ended: false }
+        Self { header, pieces: Box::new(pieces), ended: false, notes: Notes::default() }
+    }
+
+    /// The same, whose pieces write down what they find out.
+    pub(crate) fn with_notes(self, notes: Notes) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// What was found out so far and is no error; complete once the pieces are.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the file holds.

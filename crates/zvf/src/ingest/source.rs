@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
 use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
 use zvf_store::CodecPipeline;
@@ -29,12 +29,36 @@ pub(super) struct Source {
     types: Vec<(String, String)>,
     dtype: Option<String>,
     triangles: bool,
+    #[serde(default)]
+    text: Option<Text>,
     batch_rows: usize,
     read_memory: u64,
     bins: Option<Vec<f64>>,
     codecs: Vec<Json>,
     compat: bool,
     replace: bool,
+}
+
+/// How tables of text are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Text {
+    separator: Option<u8>,
+    has_header: bool,
+    comment: Option<u8>,
+    missing: Vec<String>,
+    skip_bad_rows: bool,
+}
+
+impl Text {
+    fn new(options: &TextOptions) -> Self {
+        let TextOptions { separator, has_header, comment, missing, skip_bad_rows } = options.clone();
+        Self { separator, has_header, comment, missing, skip_bad_rows }
+    }
+
+    fn options(self) -> TextOptions {
+        let Self { separator, has_header, comment, missing, skip_bad_rows } = self;
+        TextOptions { separator, has_header, comment, missing, skip_bad_rows }
+    }
 }
 
 /// A file, as it was when the plan was made.
@@ -55,7 +79,8 @@ impl Source {
         layout: &Layout,
         recipe: &Recipe,
     ) -> Result<Self, Error> {
-        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory } = &recipe.read;
+        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory, text, .. } =
+            &recipe.read;
         let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
@@ -74,6 +99,7 @@ impl Source {
             types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
             dtype: positions.map(|dtype| dtype.to_string()),
             triangles: *polygons == Polygons::Triangles,
+            text: Some(Text::new(text)),
             batch_rows: *batch_rows,
             read_memory: *memory,
             bins: recipe.bins.clone(),
@@ -118,8 +144,10 @@ impl Source {
             columns,
             positions: self.dtype.as_ref().map(|dtype| Dtype::parse(dtype)).transpose()?,
             polygons: if self.triangles { Polygons::Triangles } else { Polygons::Same },
+            text: self.text.clone().map(Text::options).unwrap_or_default(),
             batch_rows: self.batch_rows,
             memory: self.read_memory,
+            ..ReadOptions::default()
         };
         Ok(Recipe {
             format: self.format.as_deref().and_then(Format::from_token),

@@ -24,6 +24,9 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     fs::remove_dir_all(demo)?;
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
+    for (file, name) in TRACTS {
+        fs::copy(house.path("testdata/formats").join(file), shell.stage.join(name))?;
+    }
     for id in ARCHIVES {
         unpack(shell, id, id)?;
     }
@@ -37,6 +40,20 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// A folder of one skeleton of two vertices.
+fn precomputed(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir(folder)?;
+    let info = r#"{"@type":"neuroglancer_skeletons","transform":[1,0,0,0,0,1,0,0,0,0,1,0],"vertex_attributes":[]}"#;
+    fs::write(folder.join("info"), info)?;
+    let counts = [2_u32, 1].map(u32::to_le_bytes).concat();
+    let places = [0_f32, 0.0, 0.0, 900.0, 40.0, 7.0].map(f32::to_le_bytes).concat();
+    let edge = [0_u32, 1].map(u32::to_le_bytes).concat();
+    Ok(fs::write(folder.join("7"), [counts, places, edge].concat())?)
+}
+
+/// Streamlines of other programs, and what the documentation calls them.
+const TRACTS: [(&str, &str); 2] = [("tck/plain.tck", "tracts.tck"), ("trx/full.trx", "full.trx")];
 
 /// The home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {
@@ -72,6 +89,7 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     }
     fs::write(stage.join("survey.csv"), survey)?;
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
         ["a.swc", "b.swc", "neurons/one.swc", "neurons/two.swc"].iter().enumerate()

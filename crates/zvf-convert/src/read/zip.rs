@@ -1,4 +1,4 @@
-//! The members of a ZIP archive, as far as NumPy writes them: stored or deflated, in one file.
+//! The members of a ZIP archive, as far as the formats in them need it: stored or deflated, in one file.
 //!
 //! ```text
 //! end of central directory   50 4b 05 06, 22 bytes and a comment; the 64-bit one, 50 4b 06 06, before it
@@ -29,7 +29,7 @@ pub(super) struct Member {
     deflated: bool,
     checksum: u32,
     stored: u64, // bytes in the file
-    size: u64,   // bytes of the member
+    pub(super) size: u64, // bytes of the member
     header: u64, // where its local header is
 }
 
@@ -37,12 +37,13 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) struct Archive {
     path: PathBuf,
+    format: Format,
     pub(super) members: Vec<Member>,
 }
 
 impl Archive {
     /// Reads the directory of the archive at `path`.
-    pub(super) fn open(path: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         let length = file.metadata().map_err(ConvertError::Read)?.len();
         let tail = part(&mut file, length.saturating_sub(TAIL), length.min(TAIL))?;
@@ -78,7 +79,7 @@ impl Archive {
             return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
         }
         let directory = part(&mut file, start, size)?;
-        Ok(Self { path: path.to_owned(), members: members(&directory, count)? })
+        Ok(Self { path: path.to_owned(), format, members: members(&directory, count)? })
     }
 
     /// The bytes of `member`.
@@ -98,7 +99,7 @@ impl Archive {
             false => Box::new(Checked::new(stored, member)),
         };
         let mut bytes = Bytes::new(bytes, None);
-        bytes.is(Format::Npz);
+        bytes.is(self.format);
         Ok(bytes)
     }
 }
@@ -109,11 +110,12 @@ struct Checked<R> {
     left: u64,
     sum: Crc,
     wanted: u32,
+    name: String,
 }
 
 impl<R> Checked<R> {
     fn new(inner: R, member: &Member) -> Self {
-        Self { inner, left: member.size, sum: Crc::new(), wanted: member.checksum }
+        Self { inner, left: member.size, sum: Crc::new(), wanted: member.checksum, name: member.name.clone() }
     }
 }
 
@@ -125,7 +127,8 @@ impl<R: Read> Read for Checked<R> {
         self.sum.update(bytes);
         self.left = self.left.saturating_sub(u64::try_from(read).unwrap_or(0));
         if self.left == 0 && self.sum.sum() != self.wanted {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum is another"));
+            let text = format!("the checksum of {} is another", self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         Ok(read)
     }
@@ -229,7 +232,7 @@ fn bad(
     expected: impl Into<String>,
     found: impl Into<String>,
 ) -> BadInput {
-    BadInput::new(class, "npz", Place::Named(place.to_owned()), expected, found)
+    BadInput::new(class, "zip", Place::Named(place.to_owned()), expected, found)
 }
 
 const END: &[u8] = b"PK\x05\x06";
