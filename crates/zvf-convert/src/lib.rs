@@ -18,6 +18,7 @@
 #[cfg(feature = "arrow")]
 mod arrow;
 mod csv;
+mod draco;
 mod elements;
 mod error;
 mod jsonl;

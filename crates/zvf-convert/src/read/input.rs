@@ -60,7 +60,7 @@ impl std::fmt::Debug for Input {
 }
 
 /// Bytes in order.
-pub(super) struct Bytes {
+pub(crate) struct Bytes {
     stream: BufReader<Box<dyn Read + Send>>,
     path: Option<PathBuf>,
     format: Format,

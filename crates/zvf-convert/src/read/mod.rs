@@ -20,25 +20,37 @@
 //! Not here: chunks and stores; what to do with the geometry.
 
 mod csv;
+mod drc;
+mod geometry;
+mod gltf;
+#[cfg(test)]
+mod golden;
 mod input;
 mod lines;
 mod npy;
 mod npz;
 mod obj;
 mod options;
+mod packed;
 mod piece;
 mod ply;
 mod polygon;
 mod record;
 mod roles;
+mod stl;
+mod surface;
 mod swc;
 mod trk;
 mod values;
+mod vtk;
+mod xml;
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
 
+pub(crate) use geometry::dtype;
+pub(crate) use input::Bytes;
 pub use input::Input;
 pub use options::{ColumnRoles, Polygons, ReadOptions};
 pub use piece::{ElementHeader, Header, Piece};
@@ -72,11 +84,25 @@ pub enum Format {
     Swc,
     /// Streamlines of `TrackVis`.
     Trk,
+    /// Triangles.
+    Stl,
+    /// Surfaces of brains in XML.
+    Gifti,
+    /// Surfaces of brains.
+    Freesurfer,
+    /// Data of VTK.
+    Vtk,
+    /// Data of VTK in XML.
+    Vtp,
+    /// Scenes.
+    Gltf,
+    /// Compressed meshes and points.
+    Draco,
 }
 
 impl Format {
     /// Every format, by the extension of its files.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("npy", Self::Npy),
         ("npz", Self::Npz),
         ("csv", Self::Csv),
@@ -85,6 +111,14 @@ impl Format {
         ("obj", Self::Obj),
         ("swc", Self::Swc),
         ("trk", Self::Trk),
+        ("stl", Self::Stl),
+        ("gii", Self::Gifti),
+        ("white", Self::Freesurfer),
+        ("vtk", Self::Vtk),
+        ("vtp", Self::Vtp),
+        ("gltf", Self::Gltf),
+        ("glb", Self::Gltf),
+        ("drc", Self::Draco),
     ];
 
     /// The format that the name of a file ends with.
@@ -104,7 +138,9 @@ impl Format {
     /// The format that a file with these first bytes is certainly of.
     #[must_use]
     pub fn of_bytes(start: &[u8]) -> Option<Self> {
-        let known: [(&[u8], Self); 5] = [
+        let known: [(&[u8], Self); 7] = [
+            (b"\xff\xff\xfe", Self::Freesurfer),
+            (b"\xff\xff\xff", Self::Freesurfer),
             (b"\x93NUMPY", Self::Npy),
             (b"PK\x03\x04", Self::Npz),
             (b"ply\n", Self::Ply),
@@ -126,6 +162,13 @@ impl Format {
             Self::Obj => "OBJ",
             Self::Swc => "SWC",
             Self::Trk => "TRK",
+            Self::Stl => "STL",
+            Self::Gifti => "GIFTI",
+            Self::Freesurfer => "FreeSurfer",
+            Self::Vtk => "VTK",
+            Self::Vtp => "VTP",
+            Self::Gltf => "glTF",
+            Self::Draco => "Draco",
         }
     }
 }
@@ -175,6 +218,13 @@ pub fn open(
         Format::Obj => obj::open(bytes, options),
         Format::Swc => swc::open(bytes, options),
         Format::Trk => trk::open(bytes, options),
+        Format::Stl => stl::open(bytes, options),
+        Format::Gifti => surface::gifti::open(bytes, options),
+        Format::Freesurfer => surface::freesurfer::open(bytes, options),
+        Format::Vtk => vtk::open(bytes, options),
+        Format::Vtp => vtk::open_xml(bytes, options),
+        Format::Gltf => gltf::open(bytes, options),
+        Format::Draco => drc::open(bytes, options),
     }
 }
 

@@ -28,6 +28,8 @@ pub struct ReadOptions {
     pub positions: Option<Dtype>,
     /// What to do with faces that have different numbers of corners.
     pub polygons: Polygons,
+    /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
+    pub weld: bool,
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
@@ -42,6 +44,7 @@ impl Default for ReadOptions {
             columns: ColumnRoles::default(),
             positions: None,
             polygons: Polygons::default(),
+            weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,
         }
