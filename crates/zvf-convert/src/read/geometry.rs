@@ -153,7 +153,8 @@ impl Geometry {
             fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect()
         };
         let header = Header {
-            unit: self.unit,
+            records: std::mem::take(&mut self.records),
+            other_kinds: std::mem::take(&mut self.other_kinds),
             fields: none(&self.fields),
             objects: !matches!(self.owners, VertexOwners::None),
             object_fields: none(&self.object_fields),
@@ -164,6 +165,10 @@ impl Geometry {
             vertices: u64::try_from(self.positions.len()).ok(),
             left_out: std::mem::take(&mut self.left_out),
             ..Header::new(self.kind, self.axes.clone(), self.positions.slice(0..0))
+        };
+        let header = match self.unit {
+            Some(unit) => header.with_unit(unit),
+            None => header,
         };
         let batch_rows = options.batch_rows.max(1);
         Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))

@@ -75,7 +75,7 @@ pub(super) fn check_broken(
 pub(super) struct Collected {
     pub(super) kind: Kind,
     pub(super) axes: usize,
-    pub(super) unit: Option<&'static str>,
+    pub(super) unit: Option<String>,
     pub(super) positions: Vec<f64>, // row by row
     pub(super) fields: Vec<Gathered>,
     pub(super) owners: Vec<Option<ObjectId>>,
@@ -177,7 +177,7 @@ impl Collected {
         let mut all = Self {
             kind: header.kind,
             axes: header.axes.len(),
-            unit: header.unit,
+            unit: header.unit().map(str::to_owned),
             positions: Vec::new(),
             fields: Vec::new(),
             owners: Vec::new(),
@@ -226,6 +226,7 @@ impl Collected {
                 self.objects.extend(ids);
                 Gathered::push_all(&mut self.object_fields, &fields);
             }
+            Piece::Groups { .. } => {}
         }
     }
 

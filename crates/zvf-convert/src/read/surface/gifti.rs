@@ -24,7 +24,7 @@ use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut files = Vec::new();
-    match bytes.path().filter(|path| path.is_dir()).map(std::path::Path::to_owned) {
+    match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
         Some(folder) => {
             for path in list_folder(&folder, |name| name.ends_with(".gii"))? {
                 let mut bytes = Bytes::of(&path)?;

@@ -387,6 +387,11 @@ fn join_fields(
     Ok(joined)
 }
 
+/// Whether there is a file of GIFTI in a folder.
+pub(crate) fn has_gifti(folder: &Path) -> bool {
+    list_folder(folder, |name| name.ends_with(".gii")).is_ok_and(|paths| !paths.is_empty())
+}
+
 /// The files of a folder whose names `wanted` takes, in order.
 pub(super) fn list_folder(
     folder: &Path,
