@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::{Attributes, Capabilities, NOTHING, Spec};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "draco",
@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["drc"],
     recognizes: |start| start.bytes.starts_with(b"DRACO"),
     read: Some(read::drc::open),
-    write: None,
+    write: Some(write::draco::open),
     can: Capabilities {
         kinds: &[Kind::Mesh, Kind::PointCloud],
         axes: (3, 3),

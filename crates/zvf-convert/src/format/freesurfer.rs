@@ -2,7 +2,7 @@
 
 use super::gifti::SURFACES;
 use super::{Capabilities, Spec, Start};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "freesurfer",
@@ -13,7 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     ],
     recognizes,
     read: Some(read::surface::freesurfer::open),
-    write: None,
+    write: Some(write::freesurfer::open),
     can: Capabilities { ..SURFACES },
 };
 

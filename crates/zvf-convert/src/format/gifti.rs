@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "gifti",
@@ -14,7 +14,7 @@ pub(super) const SPEC: Spec = Spec {
             || (start.is_folder && start.path.is_some_and(read::surface::has_gifti))
     },
     read: Some(read::surface::gifti::open),
-    write: None,
+    write: Some(write::gifti::open),
     can: SURFACES,
 };
 

@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "gltf",
@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["gltf", "glb"],
     recognizes: |start| start.bytes.starts_with(b"glTF"),
     read: Some(read::gltf::open),
-    write: None,
+    write: Some(write::glb::open),
     can: Capabilities {
         kinds: &[Kind::Mesh, Kind::Graph, Kind::Skeleton, Kind::PointCloud],
         axes: (3, 3),

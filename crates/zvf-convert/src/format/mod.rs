@@ -21,6 +21,7 @@ mod draco;
 mod freesurfer;
 mod gifti;
 mod gltf;
+mod graph;
 mod jsonl;
 mod npy;
 mod obj;
@@ -140,6 +141,8 @@ formats! {
     Vtk => vtk::SPEC, "Data of VTK, the old form.";
     Vtp => vtk::XML, "Data of VTK in XML.";
     Gifti => gifti::SPEC, "Surfaces of brains in XML.";
+    Graphml => graph::GRAPHML, "Graphs in XML.";
+    Edgelist => graph::EDGES, "Lists of edges.";
     Freesurfer => freesurfer::SPEC, "Surfaces of brains of `FreeSurfer`.";
     Stl => stl::SPEC, "Triangles of STL.";
     Obj => obj::SPEC, "Wavefront OBJ.";

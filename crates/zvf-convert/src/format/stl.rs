@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, Start};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "stl",
@@ -11,14 +11,16 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["stl"],
     recognizes,
     read: Some(read::stl::open),
-    write: None,
+    write: Some(write::stl::open),
     can: Capabilities {
         kinds: &[Kind::Mesh],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),
         elements: true,
         corners: 3,
-        element_attributes: Attributes::None,
+        element_attributes: Attributes::Types(&["uint16"]),
+        element_names: &["attribute"],
+        streams_out: false,
         ids: IdSupport::Order,
         ..NOTHING
     },

@@ -1,7 +1,7 @@
 //! VTK, the old form and XML, in the table of formats.
 
 use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, NOTHING, Spec};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "vtk",
@@ -19,7 +19,7 @@ pub(super) const XML: Spec = Spec {
     extensions: &["vtp"],
     recognizes: |start| super::begins_with_element(start.bytes, "VTKFile"),
     read: Some(read::vtk::open_xml),
-    write: None,
+    write: Some(write::vtp::open),
     can: POLY_DATA,
 };
 

@@ -25,6 +25,7 @@ mod geometry;
 pub(crate) mod gltf;
 #[cfg(test)]
 mod golden;
+pub(crate) mod graph;
 mod input;
 mod lines;
 pub(crate) mod npy;
@@ -51,6 +52,7 @@ use std::path::Path;
 
 pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
+pub(crate) use packed::encode_base64;
 pub use input::Input;
 pub use options::{ColumnRoles, Polygons, ReadOptions};
 pub use piece::{ElementHeader, Group, Header, Piece, Space};

@@ -1,5 +1,7 @@
 //! What a caller may want to be read otherwise.
 
+use std::path::PathBuf;
+
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -28,6 +30,8 @@ pub struct ReadOptions {
     pub positions: Option<Dtype>,
     /// What to do with faces that have different numbers of corners.
     pub polygons: Polygons,
+    /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
+    pub nodes: Option<PathBuf>,
     /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
     pub weld: bool,
     /// At most so many vertices or elements in a piece.
@@ -44,6 +48,7 @@ impl Default for ReadOptions {
             columns: ColumnRoles::default(),
             positions: None,
             polygons: Polygons::default(),
+            nodes: None,
             weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,

@@ -38,7 +38,7 @@ pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
 }
 
 /// The base64 text of `bytes`.
-pub(super) fn encode_base64(bytes: &[u8]) -> String {
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 

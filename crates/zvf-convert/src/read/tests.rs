@@ -170,6 +170,8 @@ fn start(format: Format) -> &'static [u8] {
         Format::Stl => b"solid",
         Format::Vtk => b"# vtk DataFile Version 3.0\na\nASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\n",
         Format::Vtp => b"<VTKFile type='PolyData'>",
+        Format::Graphml => b"<graphml><graph edgedefault='directed'>",
+        Format::Edgelist => b"1 2 0.5\n",
         Format::Gltf => b"{\"asset\": {\"version\": \"2.0\"}}",
         Format::Draco => b"DRACO\x02\x02\x01\0\0\0",
         Format::Gifti => b"<GIFTI>",

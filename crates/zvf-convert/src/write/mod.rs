@@ -24,12 +24,24 @@
 pub(crate) mod arrow;
 mod collect;
 pub(crate) mod csv;
+pub(crate) mod draco;
+pub(crate) mod edges;
+pub(crate) mod freesurfer;
+pub(crate) mod gifti;
+pub(crate) mod glb;
+pub(crate) mod graphml;
 pub(crate) mod jsonl;
 mod loss;
 pub(crate) mod npy;
+pub(crate) mod obj;
 pub(crate) mod ply;
 mod rows;
+pub(crate) mod stl;
+mod surfaces;
+pub(crate) mod swc;
 mod target;
+pub(crate) mod vtp;
+mod whole;
 
 pub use collect::Collected;
 pub use loss::{Loss, find_losses};
