@@ -48,6 +48,24 @@ impl Quantization {
         step_of(self.range, self.bits) / 2.0
     }
 
+    /// The coordinate that decoders make of a cell.
+    #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
+    fn value(&self, cell: u32, axis: usize) -> f32 {
+        let origin = self.origin.get(axis).copied().unwrap_or(0.0);
+        cell as f32 * step_of(self.range, self.bits) + origin
+    }
+
+    /// The cell, or a neighbour whose coordinate is from `low` to below `high`, where it is not.
+    fn keep_inside(&self, cell: u32, axis: usize, low: f64, high: f64) -> u32 {
+        let is_inside = |cell| {
+            let x = f64::from(self.value(cell, axis));
+            x >= low && x < high
+        };
+        let near = [cell, cell.saturating_sub(1), cell.saturating_add(1)];
+        let last = (1_u32 << self.bits) - 1;
+        near.into_iter().find(|cell| *cell <= last && is_inside(*cell)).unwrap_or(cell)
+    }
+
     fn round(&self, x: f32, axis: usize) -> u32 {
         let origin = self.origin.get(axis).copied().unwrap_or(0.0);
         let largest = f64::from((1_u32 << self.bits) - 1);
@@ -80,6 +98,7 @@ pub struct Encoder<'a> {
     positions: Positions<'a>,
     faces: Option<&'a [[u32; 3]]>,
     grid: Option<Quantization>,
+    inside: Option<([f64; 3], [f64; 3])>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +124,7 @@ impl<'a> Encoder<'a> {
     /// When they are no triples, or too many.
     pub fn new(positions: &'a [f32]) -> Result<Self, DracoError> {
         check_triples(positions.len())?;
-        Ok(Self { positions: Positions::Floats(positions), faces: None, grid: None })
+        Ok(Self { positions: Positions::Floats(positions), faces: None, grid: None, inside: None })
     }
 
     /// Points on a grid of integers below 2^31, as meshes of several resolutions have.
@@ -119,7 +138,7 @@ impl<'a> Encoder<'a> {
             let found = large.to_string();
             return Err(DracoError::new(Class::Overflow, 0, "integers below 2^31", found));
         }
-        Ok(Self { positions: Positions::Integers(positions), faces: None, grid: None })
+        Ok(Self { positions: Positions::Integers(positions), faces: None, grid: None, inside: None })
     }
 
     /// The same with faces; without, it is a point cloud.
@@ -168,6 +187,13 @@ impl<'a> Encoder<'a> {
         Ok(Self { grid: Some(grid), ..self })
     }
 
+    /// The same with points that rounding would take out of a box (its upper sides excluded) at the next place of
+    /// the grid inside it.
+    #[must_use]
+    pub fn within(self, low: [f64; 3], high: [f64; 3]) -> Self {
+        Self { inside: Some((low, high)), ..self }
+    }
+
     /// The stream.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -203,8 +229,13 @@ impl<'a> Encoder<'a> {
             (Positions::Integers(all), _) => push_integers(all.iter().copied(), out),
             (Positions::Floats(all), None) => out.extend(all.iter().flat_map(|x| x.to_le_bytes())),
             (Positions::Floats(all), Some(grid)) => {
-                let cells: Vec<u32> =
-                    all.iter().enumerate().map(|(at, x)| grid.round(*x, at % 3)).collect();
+                let cell = |(at, x): (usize, &f32)| {
+                    let cell = grid.round(*x, at % 3);
+                    self.inside.map_or(cell, |(low, high)| {
+                        grid.keep_inside(cell, at % 3, low[at % 3], high[at % 3])
+                    })
+                };
+                let cells: Vec<u32> = all.iter().enumerate().map(cell).collect();
                 push_integers(cells.into_iter(), out);
                 for x in grid.origin {
                     out.extend(x.to_le_bytes());
@@ -272,6 +303,23 @@ mod tests {
             \x01\x01\0\x09\x03\0\0\x02\xfe\0\x02\0\0\0\0\0\0\xfe\x01\0\0\0\0\0\0\xfe\x01\0\0\
             \0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\x08";
         assert_eq!(stream, wanted);
+    }
+
+    #[test]
+    fn points_stay_inside_of_their_box() {
+        let grid = Quantization { origin: [0.0; 3], range: 10.0, bits: 4 };
+        let points = [4.9, 0.0, 5.1_f32];
+        let encoder = Encoder::new(&points).unwrap().with_quantization(grid).unwrap();
+        let values = |encoder: &Encoder<'_>| -> Vec<f32> {
+            let read = decode(&encoder.encode(), &Limits::default()).unwrap();
+            let values = read.attributes[0].values.as_chunks::<4>().0.iter();
+            values.map(|x| f32::from_le_bytes(*x)).collect()
+        };
+        let step = 10.0 / 15.0;
+        assert_eq!(values(&encoder), [7.0 * step, 0.0, 8.0 * step]);
+        let encoder = encoder.within([0.0, 0.0, 0.0], [4.7, 5.0, 5.2]);
+        let inside = values(&encoder);
+        assert!(inside[0] < 4.7 && inside[2] < 5.2, "{inside:?}");
     }
 
     #[test]

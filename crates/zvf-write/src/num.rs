@@ -31,6 +31,18 @@ pub(crate) const fn to_f64(n: u64) -> f64 {
     n as f64
 }
 
+/// The nearest `float32`.
+#[expect(clippy::as_conversions, reason = "rounding is what is asked for")]
+pub(crate) const fn narrow_f32(x: f64) -> f32 {
+    x as f32
+}
+
+/// The number of a chunk as a float.
+#[expect(clippy::as_conversions, reason = "rounding a large integer is what is asked for")]
+pub(crate) const fn signed_to_f64(n: i64) -> f64 {
+    n as f64
+}
+
 /// The largest whole number not above `x`; 0 for what is negative or no number.
 #[expect(clippy::as_conversions, reason = "a cast that saturates is what is asked for")]
 pub(crate) const fn whole(x: f64) -> u64 {

@@ -11,18 +11,18 @@ use super::{Input, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
 /// The folder of the files of `format`.
-pub(super) fn folder(format: &str) -> PathBuf {
+pub(crate) fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(format)
 }
 
 /// What `expected.json` of `format` says.
-pub(super) fn expected(format: &str) -> Json {
+pub(crate) fn expected(format: &str) -> Json {
     let text = std::fs::read_to_string(folder(format).join("expected.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
 /// Reads all good and all broken files of `format`, and compares.
-pub(super) fn check(format: &str) {
+pub(crate) fn check(format: &str) {
     let expected = expected(format);
     check_good(format, &expected);
     check_broken(format, &expected, |path| {
@@ -31,7 +31,7 @@ pub(super) fn check(format: &str) {
 }
 
 /// Reads all good files of `format` that hold vertices, and compares.
-pub(super) fn check_good(format: &str, expected: &Json) {
+pub(crate) fn check_good(format: &str, expected: &Json) {
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = folder(format).join(name);
         if path.exists() && facts["kind"] != "data" {
@@ -43,7 +43,7 @@ pub(super) fn check_good(format: &str, expected: &Json) {
 }
 
 /// Reads all broken files of `format` with `read`.
-pub(super) fn check_broken(
+pub(crate) fn check_broken(
     format: &str,
     expected: &Json,
     read: impl Fn(&Path) -> Result<(), ConvertError>,
@@ -72,34 +72,34 @@ pub(super) fn check_broken(
 
 /// All that a file holds.
 #[derive(Debug)]
-pub(super) struct Collected {
-    pub(super) kind: Kind,
-    pub(super) axes: usize,
-    pub(super) unit: Option<String>,
-    pub(super) positions: Vec<f64>, // row by row
-    pub(super) fields: Vec<Gathered>,
-    pub(super) owners: Vec<Option<ObjectId>>,
-    pub(super) lengths: Vec<i64>, // of the parts of chains; a part that goes on is one
-    pub(super) elements: Vec<i64>,
-    pub(super) width: usize,
-    pub(super) element_fields: Vec<Gathered>,
-    pub(super) objects: Vec<ObjectId>,
-    pub(super) object_fields: Vec<Gathered>,
-    pub(super) left_out: Vec<String>,
+pub(crate) struct Collected {
+    pub(crate) kind: Kind,
+    pub(crate) axes: usize,
+    pub(crate) unit: Option<String>,
+    pub(crate) positions: Vec<f64>, // row by row
+    pub(crate) fields: Vec<Gathered>,
+    pub(crate) owners: Vec<Option<ObjectId>>,
+    pub(crate) lengths: Vec<i64>, // of the parts of chains; a part that goes on is one
+    pub(crate) elements: Vec<i64>,
+    pub(crate) width: usize,
+    pub(crate) element_fields: Vec<Gathered>,
+    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) object_fields: Vec<Gathered>,
+    pub(crate) left_out: Vec<String>,
 }
 
 /// A column put together.
 #[derive(Clone, Debug)]
-pub(super) struct Gathered {
-    pub(super) name: String,
-    pub(super) dtype: String,
-    pub(super) width: u32,
-    pub(super) bytes: Vec<u8>,
-    pub(super) text: Vec<Value>, // of text and categories
+pub(crate) struct Gathered {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) width: u32,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) text: Vec<Value>, // of text and categories
 }
 
 impl Gathered {
-    pub(super) fn from_field(field: &Field) -> Self {
+    pub(crate) fn from_field(field: &Field) -> Self {
         let mut all = Vec::new();
         Self::push_all(&mut all, std::slice::from_ref(field));
         all.remove(0)
@@ -158,7 +158,7 @@ impl Gathered {
     }
 
     /// Compares it with what is expected of a column.
-    pub(super) fn compare(&self, place: &str, facts: &Json) {
+    pub(crate) fn compare(&self, place: &str, facts: &Json) {
         let text = !self.text.is_empty() || self.dtype.starts_with("<U");
         if !text {
             assert_eq!(facts["dtype"], *self.dtype, "{place}");
@@ -168,11 +168,11 @@ impl Gathered {
 }
 
 impl Collected {
-    pub(super) fn read(path: &Path, options: &ReadOptions) -> Result<Self, ConvertError> {
+    pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Self, ConvertError> {
         Self::gather(super::open(Input::path(path), None, options)?)
     }
 
-    pub(super) fn gather(reader: Reader) -> Result<Self, ConvertError> {
+    pub(crate) fn gather(reader: Reader) -> Result<Self, ConvertError> {
         let header = reader.header().clone();
         let mut all = Self {
             kind: header.kind,
@@ -231,7 +231,7 @@ impl Collected {
     }
 
     /// Compares all that `facts` say of the file `name`.
-    pub(super) fn compare(&self, name: &str, facts: &Json) {
+    pub(crate) fn compare(&self, name: &str, facts: &Json) {
         if facts["vertices"].is_object() {
             self.compare_positions(name, &facts["vertices"]);
         }
@@ -282,6 +282,6 @@ impl Collected {
     }
 }
 
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -24,7 +24,7 @@ pub(crate) mod drc;
 mod geometry;
 pub(crate) mod gltf;
 #[cfg(test)]
-mod golden;
+pub(crate) mod golden;
 pub(crate) mod graph;
 mod input;
 mod lines;

@@ -35,6 +35,8 @@ mod loss;
 pub(crate) mod npy;
 pub(crate) mod obj;
 pub(crate) mod ply;
+#[cfg(test)]
+mod round_trips;
 mod rows;
 pub(crate) mod stl;
 mod surfaces;

@@ -24,6 +24,10 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     fs::remove_dir_all(demo)?;
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
+    for (from, name) in FORMAT_FILES {
+        let from = house.path("testdata/formats").join(from);
+        fs::copy(&from, shell.stage.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
     for id in ARCHIVES {
         unpack(shell, id, id)?;
     }
@@ -179,6 +183,21 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("streamline", &["brain", "tracts"]),
     ("graph", &["net"]),
     ("skeleton", &["neurons"]),
+];
+
+/// Files of other formats, and what pages call them.
+const FORMAT_FILES: [(&str, &str); 11] = [
+    ("existing/box.obj", "box.obj"),
+    ("stl/several.stl", "part.stl"),
+    ("gltf/scene.glb", "scene.glb"),
+    ("vtk_polydata/lines_only42.vtk", "lines.vtk"),
+    ("vtk_polydata/pieces.vtp", "shapes.vtp"),
+    ("gifti/gzip.surf.gii", "lh.pial.surf.gii"),
+    ("freesurfer/lh.white", "lh.white"),
+    ("graphml/plain.graphml", "net.graphml"),
+    ("edgelist/graph.edges.csv", "streets.edges.csv"),
+    ("edgelist/graph.nodes.csv", "streets.nodes.csv"),
+    ("draco/mesh_l7.drc", "bunny.drc"),
 ];
 
 /// Archived stores that pages show the answers of.

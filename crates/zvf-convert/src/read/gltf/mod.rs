@@ -165,6 +165,7 @@ struct Instance<'a> {
     id: i64,
     name: String,
     matrix: Matrix,
+    extras: &'a Json,
     primitive: &'a Primitive,
 }
 
@@ -191,14 +192,14 @@ fn assemble(
             *slot = Some(all.collect::<Result<_, _>>()?);
         }
     }
-    let mut id = 0;
     for node in placed {
         for primitive in read.get(node.mesh).into_iter().flatten().flatten() {
-            let name = node.name.clone();
-            instances.push(Instance { id, name, matrix: node.matrix, primitive });
-            id += 1;
+            let id = i64::try_from(instances.len()).unwrap_or(i64::MAX);
+            let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
+            instances.push(Instance { id, name, matrix, extras, primitive });
         }
     }
+    number_objects(&mut instances);
     let kinds = kinds_of(&instances);
     let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::Mesh);
     let wanted = match kind {
@@ -216,6 +217,45 @@ fn assemble(
     geometry.left_out.extend(document.left_out(placed));
     geometry.records.push(("gltf".to_owned(), record(document, &instances)));
     Ok(geometry)
+}
+
+/// Takes the ids in the extras of nodes, where all have one and none twice.
+fn number_objects(instances: &mut [Instance<'_>]) {
+    let ids: Option<Vec<i64>> =
+        instances.iter().map(|one| one.extras.get("object_id")?.as_i64()).collect();
+    let Some(ids) = ids else { return };
+    let mut seen = std::collections::HashSet::new();
+    if ids.iter().all(|id| seen.insert(*id)) {
+        instances.iter_mut().zip(ids).for_each(|(one, id)| one.id = id);
+    }
+}
+
+/// What the extras of all nodes say, where it is numbers or text in all of them.
+fn object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
+    let names: Vec<String> = instances.iter().map(|one| one.name.clone()).collect();
+    let mut fields = vec![text_field("name", &names)?];
+    let first = instances.first().and_then(|one| one.extras.as_object());
+    for key in first.into_iter().flat_map(|extras| extras.keys()) {
+        if key == "object_id" || key == "name" {
+            continue;
+        }
+        let values: Option<Vec<&Json>> = instances.iter().map(|one| one.extras.get(key)).collect();
+        let Some(values) = values else { continue };
+        let whole: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
+        let real: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
+        let text: Option<Vec<String>> =
+            values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+        if let Some(whole) = whole {
+            let column = numbers(Dtype::INT64, 1, &whole, |n| n.to_le_bytes())?;
+            fields.push(Field::new(key.as_str(), column));
+        } else if let Some(real) = real {
+            let column = numbers(FLOAT64, 1, &real, |x| x.to_le_bytes())?;
+            fields.push(Field::new(key.as_str(), column));
+        } else if let Some(text) = text {
+            fields.push(text_field(key, &text)?);
+        }
+    }
+    Ok(fields)
 }
 
 fn kinds_of(instances: &[Instance<'_>]) -> Vec<Kind> {
@@ -283,8 +323,7 @@ fn join_instances(
             Some((numbers(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
     geometry.objects = instances.iter().map(|one| ObjectId(one.id)).collect();
-    let names: Vec<String> = instances.iter().map(|one| one.name.clone()).collect();
-    geometry.object_fields = vec![text_field("name", &names)?];
+    geometry.object_fields = object_fields(instances)?;
     Ok(geometry)
 }
 

@@ -78,6 +78,7 @@ pub(super) struct Placed {
     pub(super) name: String,
     pub(super) mesh: usize,
     pub(super) matrix: Matrix,
+    pub(super) extras: Json,
 }
 
 /// The meshes of the default scene, or of the first, depth first.
@@ -118,7 +119,7 @@ pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError>
                 return Err(bad(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
             };
             let name = node["name"].as_str().unwrap_or_default().to_owned();
-            placed.push(Placed { name, mesh, matrix });
+            placed.push(Placed { name, mesh, matrix, extras: node["extras"].clone() });
         }
         push_children(&mut stack, &node["children"], matrix);
     }

@@ -127,7 +127,7 @@ impl GraphDocument {
             }
         }
         let scope = element.get("for").unwrap_or("all");
-        let mut add = |table: &mut super::Table| {
+        let add = |table: &mut super::Table| {
             table.columns.push(Attribute::new(name.clone(), kind, default.clone()));
             table.columns.len() - 1
         };

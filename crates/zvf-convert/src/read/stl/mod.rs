@@ -32,7 +32,7 @@ use super::{ElementHeader, Format, Header, Piece, Polygons, ReadOptions, Reader}
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         let place = Place::Named("the file".to_owned());
