@@ -3,7 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod additive;
-mod aside;
+mod checkpoint;
 mod batches;
 mod blocks;
 mod build;
@@ -28,8 +28,8 @@ mod shape;
 
 pub use build::{build, build_with_notices};
 pub use error::PyramidError;
-pub use ladder::{Ladder, Step};
+pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 pub use reference::{Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
-pub use rule::Rule;
+pub use rule::Aggregation;

@@ -19,7 +19,7 @@
 mod documents;
 mod error;
 mod local;
-mod mend;
+mod actions;
 mod place;
 mod plan;
 mod remote;

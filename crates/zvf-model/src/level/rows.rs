@@ -30,7 +30,7 @@ impl LevelReader {
             let chunks = self.draco_chunks(keys, caching).await.into_iter();
             chunks.map(|chunk| Ok(chunk?.map(|chunk| chunk.positions))).collect()
         } else {
-            rows.whole(keys, caching).await
+            rows.read_all(keys, caching).await
         };
         for (column, key) in found.into_iter().zip(keys) {
             columns.push(match column {
@@ -154,7 +154,7 @@ pub(crate) struct CellRows<'a> {
 
 impl CellRows<'_> {
     /// All rows of each chunk; `None` where nothing is stored.
-    pub(crate) async fn whole(
+    pub(crate) async fn read_all(
         &self,
         keys: &[ChunkKey],
         caching: Caching,

@@ -9,7 +9,7 @@ use zvf_query::{Columns, Query, Reader};
 fn reader(name: &str) -> Reader {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/draco");
     let files = archives::read(&folder.join(format!("{name}.zarrvectors.tar.zst"))).unwrap();
-    let store = Box::leak(Box::new(Unpacked::of(&files))); // as long as the store is open
+    let store = Box::leak(Box::new(Unpacked::from_files(&files))); // as long as the store is open
     Reader::new(inline(store.open()))
 }
 

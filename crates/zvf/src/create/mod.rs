@@ -6,7 +6,7 @@
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
-//! [`Layout::of`] is the first step and says what would be written and why; [`create`] is the others.
+//! [`Layout::scan`] is the first step and says what would be written and why; [`create`] is the others.
 //! What fits in memory is written at once. Anything larger is planned and done task by task, as many
 //! processes would do it ([`crate::ingest`]): who is killed goes on where he was, when he is started
 //! again with the same input and the same settings. Memory is that of the reader and of the writer, each
@@ -32,7 +32,7 @@ use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
-use zvf_store::{Build, Codecs};
+use zvf_store::{Build, CodecPipeline};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
 use beside::Beside;
@@ -69,7 +69,7 @@ pub struct Recipe {
     /// Chunks per shard on each axis, or one number for all axes; without, chosen where there are many chunks.
     pub shard_shape: Option<Vec<u64>>,
     /// How cells are kept.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
     /// Whether vertices are kept as Draco streams, and on which grid.
     pub draco: Option<zvf_write::DracoPositions>,
     /// Memory and scratch space of the writer, and how the store is made.
@@ -87,7 +87,7 @@ impl Default for Recipe {
             keep_ids: false,
             shard: true,
             shard_shape: None,
-            codecs: Codecs::none(),
+            codecs: CodecPipeline::none(),
             draco: None,
             write: WriteOptions::default(),
         }
@@ -153,7 +153,7 @@ pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
 /// let (file, store) = (folder.join("a.csv"), folder.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y,mass\n1,2,0.5\n30,40,0.25\n")?;
 /// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
-/// let layout = Layout::of(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
+/// let layout = Layout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
 /// assert_eq!((layout.vertices, layout.chunk.as_slice()), (2, &[20.0, 20.0][..]));
 /// let address = store.to_str().unwrap();
 /// let go = &mut |_, _| ControlFlow::Continue(());
@@ -239,7 +239,7 @@ async fn at_once(
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    let schema = schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let schema = match recipe.draco {
         Some(draco) => schema.with_draco(draco),
         None => schema,
@@ -365,7 +365,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// That of a layout.
-    pub(crate) fn of(layout: &Layout) -> Self {
+    pub(crate) fn from_layout(layout: &Layout) -> Self {
         Self {
             kind: layout.header.kind.token().to_owned(),
             axes: layout.header.axes.clone(),
@@ -379,7 +379,7 @@ impl Shape {
 }
 
 /// What the store will hold.
-pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Result<Schema, Error> {
+pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: CodecPipeline) -> Result<Schema, Error> {
     let axes = shape.axes.iter().enumerate().map(|(at, name)| Axis {
         unit: shape.units.get(at).cloned().flatten(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),

@@ -97,7 +97,7 @@ impl<'a> Document<'a> {
             (Some(uri), _) => {
                 let name = decode_uri(uri);
                 let path = companion(self.file.format, self.file.path.as_deref(), &name)?;
-                let bytes = crate::read::input::Bytes::of(&path)?;
+                let bytes = crate::read::input::Bytes::open(&path)?;
                 WholeFile::read(bytes, options)?.bytes
             }
         };

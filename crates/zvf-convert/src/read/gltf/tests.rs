@@ -6,7 +6,7 @@ fn golden_files() {
     let expected = golden::expected("gltf");
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("gltf").join(name);
-        let mut bytes = Bytes::of(&path).unwrap();
+        let mut bytes = Bytes::open(&path).unwrap();
         bytes.is(Format::Gltf);
         let options = ReadOptions::default();
         let file = WholeFile::read(bytes, &options).unwrap();
@@ -15,7 +15,7 @@ fn golden_files() {
         compare(name, &document, &placed, facts);
     }
     golden::check_broken("gltf", &expected, |path| {
-        let mut bytes = Bytes::of(path)?;
+        let mut bytes = Bytes::open(path)?;
         bytes.is(Format::Gltf);
         open(bytes, &ReadOptions::default()).map(drop)
     });

@@ -27,7 +27,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let file = WholeFile::read(bytes, options)?;
     let nodes = match nodes {
         Some(path) => {
-            let mut bytes = Bytes::of(&path)?;
+            let mut bytes = Bytes::open(&path)?;
             bytes.is(Format::Edgelist);
             Some(WholeFile::read(bytes, options)?)
         }

@@ -6,7 +6,7 @@ use crate::read::golden::{self, Gathered};
 use crate::read::{Bytes, Format};
 
 fn whole(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
-    let mut bytes = Bytes::of(path)?;
+    let mut bytes = Bytes::open(path)?;
     bytes.is(format);
     WholeFile::read(bytes, &ReadOptions::default())
 }

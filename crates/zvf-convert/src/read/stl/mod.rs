@@ -96,7 +96,7 @@ impl Source {
         let (mut bytes, length) = match self {
             Self::Path(path) => {
                 let length = std::fs::metadata(path).map_err(ConvertError::Read)?.len();
-                (Bytes::of(path)?, length)
+                (Bytes::open(path)?, length)
             }
             Self::Memory(all) => {
                 let length = u64::try_from(all.len()).unwrap_or(u64::MAX);

@@ -29,7 +29,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
         Some(folder) => {
             for path in list_folder(&folder, is_member)? {
-                let mut bytes = Bytes::of(&path)?;
+                let mut bytes = Bytes::open(&path)?;
                 bytes.is(Format::Freesurfer);
                 files.push((Some(path), parse(&WholeFile::read(bytes, options)?)?));
             }

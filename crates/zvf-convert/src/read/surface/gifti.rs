@@ -27,7 +27,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
         Some(folder) => {
             for path in list_folder(&folder, |name| name.ends_with(".gii"))? {
-                let mut bytes = Bytes::of(&path)?;
+                let mut bytes = Bytes::open(&path)?;
                 bytes.is(Format::Gifti);
                 let file = parse(&WholeFile::read(bytes, options)?)?;
                 files.push((Some(path), file.into_surface()?));

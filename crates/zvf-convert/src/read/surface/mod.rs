@@ -419,7 +419,7 @@ mod tests {
     use crate::read::{Bytes, Format, ReadOptions};
 
     fn whole(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
-        let mut bytes = Bytes::of(path)?;
+        let mut bytes = Bytes::open(path)?;
         bytes.is(format);
         WholeFile::read(bytes, &ReadOptions::default())
     }
@@ -483,7 +483,7 @@ mod tests {
         }
         let right = golden::folder("freesurfer").join("rh.plain");
         std::fs::copy(right, folder.path().join("rh.white")).unwrap();
-        let mut bytes = Bytes::of(folder.path()).unwrap();
+        let mut bytes = Bytes::open(folder.path()).unwrap();
         bytes.is(Format::Freesurfer);
         let reader = freesurfer::open(bytes, &ReadOptions::default()).unwrap();
         let read = golden::Collected::gather(reader).unwrap();
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(read.left_out.len(), 4, "{:?}", read.left_out);
         std::fs::remove_file(folder.path().join("rh.white")).unwrap();
         let reader =
-            freesurfer::open(Bytes::of(folder.path()).unwrap(), &ReadOptions::default()).unwrap();
+            freesurfer::open(Bytes::open(folder.path()).unwrap(), &ReadOptions::default()).unwrap();
         let read = golden::Collected::gather(reader).unwrap();
         let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["area", "area_value", "test", "thickness", "zv_join_key"]);

@@ -4,7 +4,7 @@ use super::*;
 use crate::read::golden::{self, Gathered};
 
 fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> {
-    let mut bytes = Bytes::of(path)?;
+    let mut bytes = Bytes::open(path)?;
     let is_xml = path.extension().is_some_and(|extension| extension == "vtp");
     bytes.is(if is_xml { Format::Vtp } else { Format::Vtk });
     let file = WholeFile::read(bytes, &ReadOptions::default())?;
