@@ -287,7 +287,8 @@ mod tests {
         std::fs::create_dir(&elsewhere).unwrap();
         std::fs::write(elsewhere.join("kept"), "1").unwrap();
         std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
-        let error = Environment::install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
+        let error =
+            Environment::install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
         assert!(error.contains("peer is a symbolic link: expected a folder"), "{error}");
         assert!(elsewhere.join("kept").exists());
     }

@@ -185,7 +185,9 @@ mod tests {
 
     #[test]
     fn a_work_is_found_by_a_part_of_its_name() {
-        assert!(find("ask", "2000 objects").is_some() && find("ask", "2000 objects more").is_some());
+        assert!(
+            find("ask", "2000 objects").is_some() && find("ask", "2000 objects more").is_some()
+        );
         assert_eq!((find("ask", "one more"), find("points", "2000 objects")), (None, None));
     }
 

@@ -21,7 +21,7 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
 use zvf_tensor::{
-    BlockArray, Compression, Memory, AtomicTensorFile, NewTensor, Slice, TensorFile, TetWriter,
+    AtomicTensorFile, BlockArray, Compression, Memory, NewTensor, Slice, TensorFile, TetWriter,
 };
 use zvf_tet::TensorDtype;
 

@@ -59,9 +59,7 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let what = &fault.what;
     match (&*fault.want, fault.detect_at.as_deref(), &found) {
         (_, _, Found::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
-        (_, _, Found::NotDone) => {
-            report.fail("time", format!("not done in {MAX_TIME:?} ({what})"))
-        }
+        (_, _, Found::NotDone) => report.fail("time", format!("not done in {MAX_TIME:?} ({what})")),
         ("error", Some("open"), Found::NotOpened(_))
         | ("error", Some("read"), Found::NotOpened(_) | Found::NotRead(_)) => report.passed += 1,
         ("error", Some("open"), Found::NotRead(error)) => {

@@ -42,7 +42,8 @@ pub(crate) fn run(
         if only.is_some_and(|only| !name.contains(only)) {
             continue;
         }
-        let unpacked = Unpacked::from_files(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
+        let unpacked =
+            Unpacked::from_files(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
         let mut report = Report::new(format!("suites/{name}"));
         if let Err(error) = runtime.block_on(one(&mut report, expected, unpacked.path())) {
             report.fail("open", format!("{error:#}"));

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use anyhow::{Context, bail};
 use zvf_b2nd::{Metalayer, MetalayerName};
 use zvf_format::fragment::FragmentIndex;
-use zvf_format::link::{Body, LinkInteger, LinkCell, RowShape};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
 use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;

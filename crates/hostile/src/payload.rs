@@ -8,7 +8,7 @@ use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 use zvf_format::Class;
-use zvf_tet::{TensorCodec, DECODED_CAP, Row};
+use zvf_tet::{DECODED_CAP, Row, TensorCodec};
 
 use crate::decode::Fault;
 

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
-    Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions, RowPlan, Store, StoreError,
+    Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions, RowPlan, Store,
+    StoreError,
 };
 
 /// Builds the store of generation `g`, and publishes it.

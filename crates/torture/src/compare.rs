@@ -5,12 +5,12 @@
 
 use zvf_b2nd::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
-use zvf_format::link::{Body, LinkInteger, LinkCell, RowShape};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
 use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
 use zvf_format::ragged::{self, Ragged};
 use zvf_format::shard::ShardIndex;
 use zvf_format::vlen::VlenRows;
-use zvf_tet::{TensorCodec, Index};
+use zvf_tet::{Index, TensorCodec};
 
 use crate::naive::{self, Read};
 

@@ -34,7 +34,7 @@ use self::fields::{
     FIVE_SLOTS, NOT_SPLIT, RESERVED, SHUFFLE, VARYING,
 };
 pub use self::fields::{
-    Body, ChunkFields, BloscCodec, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
+    BloscCodec, Body, ChunkFields, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
 };
 use zvf_format::Lints;
 use zvf_format::cursor::Cursor;

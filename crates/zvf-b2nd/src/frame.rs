@@ -66,7 +66,7 @@ pub struct Frame<'a> {
     header: FrameHeader<'a>,
     metalayer: Metalayer<'a>,
     geometry: BlockGeometry, // as many chunks as uncompressed_size says
-    trailer_len: u64,   // fits behind the chunk data
+    trailer_len: u64,        // fits behind the chunk data
 }
 
 impl<'a> Frame<'a> {
@@ -297,7 +297,10 @@ fn array_metalayer<'a>(header: &FrameHeader<'a>) -> Result<Metalayer<'a>, Format
     Err(refuse(Class::BadTag, "metalayers", 87, expected, header.metalayers().count()))
 }
 
-fn geometry(header: &FrameHeader<'_>, metalayer: &Metalayer<'_>) -> Result<BlockGeometry, FormatError> {
+fn geometry(
+    header: &FrameHeader<'_>,
+    metalayer: &Metalayer<'_>,
+) -> Result<BlockGeometry, FormatError> {
     let fields = header.fields();
     let sizes = (fields.type_size, fields.block_size, fields.chunk_size);
     let geometry = BlockGeometry::from_sizes(*metalayer.partition(), sizes.0, sizes.1, sizes.2)?;

@@ -241,7 +241,8 @@ mod tests {
     #[test]
     fn chunks_have_numbers() {
         let geometry =
-            BlockGeometry::new(Partition::new(&[5, 7, 9], &[2, 3, 4], &[1, 1, 1]).unwrap(), 1).unwrap();
+            BlockGeometry::new(Partition::new(&[5, 7, 9], &[2, 3, 4], &[1, 1, 1]).unwrap(), 1)
+                .unwrap();
         assert_eq!(geometry.chunk_count(), 27);
         for number in 0..27 {
             let at = geometry.chunk_coordinate(number).unwrap();

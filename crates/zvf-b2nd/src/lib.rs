@@ -57,7 +57,7 @@ pub use axes::{Axes, MAX_AXES};
 pub use blocks::BlockSpans;
 pub use blocks::BlockTable;
 pub use chunk::{
-    Body, ChunkFields, ChunkHeader, BloscCodec, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot,
+    BloscCodec, Body, ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot,
     Special,
 };
 pub use fixed::{FixedHeader, FrameFields, FrameKind};
@@ -70,5 +70,5 @@ pub use metamap::Entry;
 pub use offsets::encode_offsets;
 pub use offsets::{ChunkFile, ChunkOffsets, ChunkPlace};
 pub use partition::Partition;
-pub use select::{BlockPart, ChunkPart, BlockRun, Selection};
+pub use select::{BlockPart, BlockRun, ChunkPart, Selection};
 pub use trailer::FrameTrailer;

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use zvf_b2nd::{
-    Body, ChunkHeader, ChunkOffsets, ChunkPlace, BloscCodec, Container, FixedHeader, Frame, FrameHeader,
-    FrameKind, FrameTrailer, Metalayer, MetalayerName, Partition, Special, encode_offsets,
+    BloscCodec, Body, ChunkHeader, ChunkOffsets, ChunkPlace, Container, FixedHeader, Frame,
+    FrameHeader, FrameKind, FrameTrailer, Metalayer, MetalayerName, Partition, Special,
+    encode_offsets,
 };
 use zvf_format::{Class, FormatError, Hint};
 

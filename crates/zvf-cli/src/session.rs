@@ -181,7 +181,11 @@ impl Session {
     }
 
     /// Says the notices of `store`; those that differ only in the array are one.
-    pub(crate) fn print_store_notices(&self, out: &mut dyn io::Write, store: &Store) -> io::Result<()> {
+    pub(crate) fn print_store_notices(
+        &self,
+        out: &mut dyn io::Write,
+        store: &Store,
+    ) -> io::Result<()> {
         self.print_notices(out, sentences(&store.notices()))
     }
 }

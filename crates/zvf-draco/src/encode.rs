@@ -138,7 +138,12 @@ impl<'a> Encoder<'a> {
             let found = large.to_string();
             return Err(DracoError::new(Class::Overflow, 0, "integers below 2^31", found));
         }
-        Ok(Self { positions: Positions::Integers(positions), faces: None, grid: None, inside: None })
+        Ok(Self {
+            positions: Positions::Integers(positions),
+            faces: None,
+            grid: None,
+            inside: None,
+        })
     }
 
     /// The same with faces; without, it is a point cloud.
@@ -148,9 +153,10 @@ impl<'a> Encoder<'a> {
     /// When a face names a point that is not there.
     pub fn with_faces(self, faces: &'a [[u32; 3]]) -> Result<Self, DracoError> {
         let points = self.positions.len();
-        let far = faces.as_flattened().iter().find(|point| {
-            usize::try_from(**point).is_ok_and(|point| point >= points)
-        });
+        let far = faces
+            .as_flattened()
+            .iter()
+            .find(|point| usize::try_from(**point).is_ok_and(|point| point >= points));
         if let Some(far) = far {
             let expected = format!("points below {points}");
             return Err(DracoError::new(Class::OutOfBounds, 0, expected, far.to_string()));

@@ -22,7 +22,12 @@ pub(crate) fn decode(
         Ok(decoded) => decoded.map_err(|fault| from_fault(&fault))?,
         Err(_panic) => {
             let expected = "a stream that can be decoded";
-            return Err(DracoError::new(Class::Codec, HEADER_BYTES, expected, "one that is damaged"));
+            return Err(DracoError::new(
+                Class::Codec,
+                HEADER_BYTES,
+                expected,
+                "one that is damaged",
+            ));
         }
     };
     // What is taken out of a decoded mesh is checked by it, with panics.

@@ -179,7 +179,12 @@ impl Limits {
         {
             if count > most {
                 let expected = format!("at most {most} {what}");
-                return Err(DracoError::new(Class::LimitExceeded, byte, expected, count.to_string()));
+                return Err(DracoError::new(
+                    Class::LimitExceeded,
+                    byte,
+                    expected,
+                    count.to_string(),
+                ));
             }
         }
         Ok(())
@@ -232,7 +237,9 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     let limits = limits.within(bytes.len());
     let geometry = match header.method {
         0 => match sequential::decode(&mut cursor, &header, limits) {
-            Err(error) if error.class == Class::Unsupported => foreign(bytes, &header, limits, error)?,
+            Err(error) if error.class == Class::Unsupported => {
+                foreign(bytes, &header, limits, error)?
+            }
             other => other?,
         },
         _ => {

@@ -60,7 +60,9 @@ fn read_faces(
             flat
         }
         1 => read_plain_indices(cursor, corners, points)?,
-        other => return Err(cursor.bad(Class::BadTag, "method 0 or 1 of indices", other.to_string())),
+        other => {
+            return Err(cursor.bad(Class::BadTag, "method 0 or 1 of indices", other.to_string()));
+        }
     };
     Ok(flat.as_chunks::<3>().0.to_vec())
 }
@@ -87,7 +89,8 @@ fn read_plain_indices(
         _ => 4,
     };
     let bytes = cursor.take(corners.checked_mul(width).unwrap_or(usize::MAX), "indices")?;
-    let index = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
+    let index =
+        |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(index).collect())
 }
 
@@ -200,7 +203,8 @@ fn read_plain_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>
         return Err(cursor.bad(Class::BadShape, "1 to 4 bytes of a number", width.to_string()));
     }
     let bytes = cursor.take(count.checked_mul(width).unwrap_or(usize::MAX), "numbers")?;
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
+    let number =
+        |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(number).collect())
 }
 
@@ -243,7 +247,8 @@ fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribute, DracoErr
                 let found = format!("{:?}", attribute.component);
                 return Err(cursor.bad(Class::Unsupported, "a type of at most 32 bits", found));
             }
-            let bytes = integers.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size));
+            let bytes =
+                integers.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size));
             attribute.values = bytes.collect();
         }
         _ => {

@@ -45,7 +45,11 @@ fn decode_tagged(
     while all.len() < count {
         let length = tags.next();
         if length > 32 {
-            return Err(cursor.bad(Class::BadTag, "at most 32 bits of a value", length.to_string()));
+            return Err(cursor.bad(
+                Class::BadTag,
+                "at most 32 bits of a value",
+                length.to_string(),
+            ));
         }
         for _ in 0..width.max(1) {
             let value = bits.take(length);
@@ -66,7 +70,7 @@ struct Decoder<'a> {
     bytes: &'a [u8], // those that are left
     state: u32,
     precision_bits: u32,
-    lookup: Vec<u32>,        // the symbol of each remainder
+    lookup: Vec<u32>,       // the symbol of each remainder
     table: Vec<(u32, u32)>, // probability and the sum of those before
 }
 

@@ -95,7 +95,8 @@ impl Coding {
                 _ => steps.push(codec.clone()),
             }
         }
-        let codecs = CodecPipeline::from_specs(&steps).map_err(|error| EditError::from(error).within(path))?;
+        let codecs = CodecPipeline::from_specs(&steps)
+            .map_err(|error| EditError::from(error).within(path))?;
         let mut checksum = true;
         let mut inner = None;
         if sharding.is_some() {

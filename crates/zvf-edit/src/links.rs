@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{self, Anchor, LinkInteger, Endpoint, LinkCell, LinkRecord};
+use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};

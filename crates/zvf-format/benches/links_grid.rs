@@ -3,7 +3,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Body, LinkInteger, Endpoint, LinkPolicy, LinkCell, Permutation, RowShape, Store};
+use zvf_format::link::{
+    Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, Permutation, RowShape, Store,
+};
 
 /// The same numbers on every run, spread over 0..1.
 fn unit(mut state: u64) -> impl Iterator<Item = f32> {

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::codec::{CodecSpec, CodecKind, Sharding, chain, positive};
+use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive};
 use super::data_type::{DataType, FillValue, named};
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, any, counts, list, object, text};

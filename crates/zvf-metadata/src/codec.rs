@@ -242,7 +242,8 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
         "sharding_indexed" => CodecKind::Sharding(Box::new(Sharding {
             chunk_shape: fields.req("chunk_shape", positive)?,
             codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
-            index_codecs: fields.req("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
+            index_codecs: fields
+                .req("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
             index_at_start: fields.opt("index_location", location)?.unwrap_or(false),
         })),
         _ => CodecKind::Unknown,

@@ -299,7 +299,8 @@ mod tests {
             (dims(&["a", "b", "x", "y"]), None, 2),
             (dims(&[]), None, 2),
         ] {
-            let level = LevelDoc { chunk_dims, chunk_attribute_name: attribute, ..LevelDoc::new(0) };
+            let level =
+                LevelDoc { chunk_dims, chunk_attribute_name: attribute, ..LevelDoc::new(0) };
             assert_eq!(level.key_rank(2), want, "{:?}", level.chunk_dims);
         }
     }

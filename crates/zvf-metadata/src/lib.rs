@@ -53,7 +53,7 @@ mod token;
 mod version;
 
 pub use array::{ArrayDoc, ChunkKeyEncoding};
-pub use codec::{Blosc, CodecSpec, CodecKind, Sharding};
+pub use codec::{Blosc, CodecKind, CodecSpec, Sharding};
 pub use data_type::{DataType, DataTypeKind, Fill, FillValue};
 pub use dtype::{Dtype, DtypeKind};
 pub use effective::{bins_per_chunk, columns};

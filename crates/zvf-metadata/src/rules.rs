@@ -137,7 +137,11 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
     for (rule, check) in root_rules {
         let mut faults = Vec::new();
         check(root, &mut faults);
-        findings.extend(faults.into_iter().map(|error| MetadataFinding { rule, level: None, error }));
+        findings.extend(faults.into_iter().map(|error| MetadataFinding {
+            rule,
+            level: None,
+            error,
+        }));
     }
     for (i, (name, level)) in levels.iter().enumerate() {
         let faults = level_faults(root, name, level, levels);
@@ -145,7 +149,11 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
         findings.extend(each.map(|(rule, error)| MetadataFinding { rule, level: Some(i), error }));
     }
     let faults = datasets(root, levels).into_iter();
-    findings.extend(faults.map(|error| MetadataFinding { rule: MetadataRule::M16, level: None, error }));
+    findings.extend(faults.map(|error| MetadataFinding {
+        rule: MetadataRule::M16,
+        level: None,
+        error,
+    }));
     findings.sort_by_key(|finding| finding.rule); // stable: documents keep their order
     findings
 }
@@ -347,7 +355,9 @@ fn level_faults(
         && let Some(bins) = level.effective_bin_shape(root, name)
     {
         let at = block.key("chunk_shape");
-        faults.extend(level_bins(&at, chunk, &bins).into_iter().map(|error| (MetadataRule::M8, error)));
+        faults.extend(
+            level_bins(&at, chunk, &bins).into_iter().map(|error| (MetadataRule::M8, error)),
+        );
     }
     if level.vertex_count < 0 {
         let (at, found) = (block.key("vertex_count"), level.vertex_count);
@@ -362,7 +372,8 @@ fn level_faults(
     }
     if let Some(ratios) = &level.bin_ratio {
         let at = block.key("bin_ratio");
-        faults.extend(length(&at, ratios.len(), dimensions).map(|error| (MetadataRule::M11, error)));
+        faults
+            .extend(length(&at, ratios.len(), dimensions).map(|error| (MetadataRule::M11, error)));
         let small = |ratio: f64| ratio.is_nan() || ratio < 1.0;
         for (i, ratio) in ratios.iter().enumerate().filter(|(_, ratio)| small(**ratio)) {
             let error = MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", *ratio);
@@ -372,7 +383,10 @@ fn level_faults(
     let sparsity = level.object_sparsity;
     if !(sparsity > 0.0 && sparsity <= 1.0) {
         let (at, rule) = (block.key("object_sparsity"), "above 0 and at most 1");
-        faults.push((MetadataRule::M12, MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity)));
+        faults.push((
+            MetadataRule::M12,
+            MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity),
+        ));
     }
     let invariants = level_invariants(root, name, level, levels).into_iter();
     faults.extend(invariants.map(|error| (MetadataRule::M15, error)));

@@ -12,7 +12,8 @@ use super::arrays::{
     LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows, Vertices, tag,
 };
 use super::{
-    ArrayDoc, LayoutFamily, GroupDoc, KeyList, LevelDoc, MetadataError, Node, Object, Root, MetadataRule, validate,
+    ArrayDoc, GroupDoc, KeyList, LayoutFamily, LevelDoc, MetadataError, MetadataRule, Node, Object,
+    Root, validate,
 };
 
 mod documents;
@@ -236,7 +237,8 @@ fn broken_levels_are_told_by_a_validator() {
         let root = Root::parse(document(root).as_bytes()).unwrap();
         let level_doc = LevelDoc::parse(document(level).as_bytes()).unwrap();
         let findings = validate(&root, &[("0", &base), ("1", &level_doc)]).into_iter();
-        let found: Vec<_> = findings.map(|each| each.rule).filter(|r| *r != MetadataRule::M16).collect();
+        let found: Vec<_> =
+            findings.map(|each| each.rule).filter(|r| *r != MetadataRule::M16).collect();
         assert_eq!(found, rules, "{level}");
     }
 }

@@ -17,7 +17,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{LinkInteger, Endpoint, LinkPolicy, LinkRecord, Store as Stored, encode};
+use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
 use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
@@ -160,7 +160,8 @@ impl Records {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(intra);
-        let (body, shape) = (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
+        let (body, shape) =
+            (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
         let says = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
         let array = |path: String, says: Object| -> Result<CellSink, ModelError> {

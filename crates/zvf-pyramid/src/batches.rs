@@ -7,7 +7,7 @@ use zvf_query::LOCATION_FIELD;
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::columns::{gathered, joined};
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {

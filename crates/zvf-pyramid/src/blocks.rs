@@ -22,7 +22,7 @@ use crate::batches::some;
 use crate::clusters::NONE;
 use crate::columns::{counts, gathered};
 use crate::links::Taking;
-use crate::num::{usize_from_u32, to_f64, to_u32, to_u64, to_usize};
+use crate::num::{to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::shape::Coarsened;
 
 /// The blocks of a level.
@@ -211,8 +211,9 @@ impl Sewing {
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
-        self.taken =
-            self.taken.saturating_add(to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count()));
+        self.taken = self
+            .taken
+            .saturating_add(to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count()));
         let first = taking.take(&own, places)?;
         let mut count = own.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
@@ -277,7 +278,9 @@ impl Coarse {
     fn new(made: &Coarsened, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
         let count = made.batch.len();
         let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
-        for ((of, fixed), (at, owner)) in made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners)) {
+        for ((of, fixed), (at, owner)) in
+            made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners))
+        {
             let of = usize_from_u32(*of);
             if !fixed && coarse.owners.get(of).is_some_and(|owner| *owner != NONE) {
                 continue; // others may have become one with it, which stays where it is

@@ -16,7 +16,7 @@ use crate::choose::{self, Candidate};
 use crate::columns::{Points, gathered};
 use crate::groups::{self, ids_of};
 use crate::ladder::Step;
-use crate::num::{usize_from_u32, to_u64};
+use crate::num::{to_u64, usize_from_u32};
 use crate::shape::contract::sides;
 use crate::{PyramidError, Strategy};
 

@@ -240,8 +240,10 @@ enum Saved {
 /// What is told of a level. Told in bits, an error is the same afterwards.
 fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
-    let kinds: Vec<Json> =
-        kinds.iter().map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)})).collect();
+    let kinds: Vec<Json> = kinds
+        .iter()
+        .map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)}))
+        .collect();
     json!({
         "vertices": vertices,
         "objects": objects,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::num::{floor, to_f64, to_u64, to_usize, round_u64};
+use crate::num::{floor, round_u64, to_f64, to_u64, to_usize};
 use crate::reference::Random;
 
 /// An object that may be kept.

@@ -12,7 +12,7 @@ use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::num::{usize_from_u32, to_f64, to_u32, to_usize};
+use crate::num::{to_f64, to_u32, to_usize, usize_from_u32};
 use crate::reference::Fast;
 use crate::rule::Aggregation;
 
@@ -129,7 +129,9 @@ impl Clusters {
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
             }
-            Aggregation::Mean | Aggregation::Sum | Aggregation::Min | Aggregation::Max => self.numbers(field, rule, of)?,
+            Aggregation::Mean | Aggregation::Sum | Aggregation::Min | Aggregation::Max => {
+                self.numbers(field, rule, of)?
+            }
         };
         Ok(Some(field.with_column(column)))
     }
@@ -178,7 +180,11 @@ impl Clusters {
                     Aggregation::Mean => sum / weight,
                     Aggregation::Min => least,
                     Aggregation::Max => most,
-                    Aggregation::Sum | Aggregation::Mode | Aggregation::Count | Aggregation::First | Aggregation::Drop => sum,
+                    Aggregation::Sum
+                    | Aggregation::Mode
+                    | Aggregation::Count
+                    | Aggregation::First
+                    | Aggregation::Drop => sum,
                 };
                 put(&mut bytes, target, x);
             }
@@ -194,7 +200,8 @@ impl Clusters {
         let dtype = column.dtype();
         let signed = dtype.kind == DtypeKind::Int;
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
-        let target = if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
+        let target =
+            if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
         let size = to_usize(target.size);
         let one = |rows: &[u32]| {
             let mut bytes = Vec::new();
@@ -380,7 +387,10 @@ mod tests {
         let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let clusters = Clusters::new(&[0, 0, 0], 1).headed(vec![2]);
         let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
-        assert_eq!((values(Aggregation::Mean), values(Aggregation::First)), (vec![3.0, 4.0], vec![5.0, 6.0]));
+        assert_eq!(
+            (values(Aggregation::Mean), values(Aggregation::First)),
+            (vec![3.0, 4.0], vec![5.0, 6.0])
+        );
     }
 
     #[test]

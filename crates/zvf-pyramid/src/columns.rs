@@ -5,7 +5,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
-use crate::num::{floor, usize_from_u32, to_f32};
+use crate::num::{floor, to_f32, usize_from_u32};
 
 /// All values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {

@@ -15,7 +15,7 @@ use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::columns::Points;
-use crate::num::{to_f64, to_u64, round_u64};
+use crate::num::{round_u64, to_f64, to_u64};
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
 
@@ -288,7 +288,8 @@ impl KindLadder {
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: round_u64(to_f64(below.vertices) * share / sparsity).max(below.vertices.min(1)),
+            vertices: round_u64(to_f64(below.vertices) * share / sparsity)
+                .max(below.vertices.min(1)),
             bytes: round_u64(to_f64(below.bytes) * share / sparsity).max(1),
         }
     }

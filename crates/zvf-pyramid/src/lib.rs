@@ -3,11 +3,11 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod additive;
-mod checkpoint;
 mod batches;
 mod blocks;
 mod build;
 mod carry;
+mod checkpoint;
 mod choose;
 mod clusters;
 mod columns;

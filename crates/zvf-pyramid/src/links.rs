@@ -23,12 +23,12 @@ use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId, Parts};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
-use zvf_write::{KindWriter, LevelWriter, SpillFolder, PairSorter, Pairs};
+use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::num::{usize_from_u32, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::options::RowsHook;
 use crate::reference::Fast;
 use crate::shape::Coarsened;
@@ -96,7 +96,11 @@ impl Taking {
         }
         let first = self.own()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
-            same("places of vertices that a level is made of", made.vertex_map.len(), places.len())?;
+            same(
+                "places of vertices that a level is made of",
+                made.vertex_map.len(),
+                places.len(),
+            )?;
             for (of, place) in made.vertex_map.iter().zip(places).filter(|(of, _)| **of != NONE) {
                 parents.push(first + u64::from(*of), *place)?;
             }

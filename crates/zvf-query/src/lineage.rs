@@ -72,7 +72,9 @@ impl Reader {
             }
             None => return Ok(None),
         };
-        links.sort_unstable_by(|a, b| order(&a.row, &b.row).then(order(&a.linked_row, &b.linked_row)));
+        links.sort_unstable_by(|a, b| {
+            order(&a.row, &b.row).then(order(&a.linked_row, &b.linked_row))
+        });
         links.dedup();
         Ok(Some(links))
     }
@@ -83,7 +85,11 @@ impl Reader {
     ///
     /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
     /// not there, or the object has more than 10^8 rows.
-    pub async fn rows_of(&self, level: LevelId, id: ObjectId) -> Result<Vec<VertexRow>, QueryError> {
+    pub async fn rows_of(
+        &self,
+        level: LevelId,
+        id: ObjectId,
+    ) -> Result<Vec<VertexRow>, QueryError> {
         let kind = self.kind_of(level, id).await?;
         let level = self.level_of(level, kind).await?;
         let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
@@ -138,7 +144,11 @@ impl Reader {
         Ok(())
     }
 
-    async fn level_of(&self, level: LevelId, kind: Option<Kind>) -> Result<LevelReader, QueryError> {
+    async fn level_of(
+        &self,
+        level: LevelId,
+        kind: Option<Kind>,
+    ) -> Result<LevelReader, QueryError> {
         match kind {
             Some(kind) => self.level_of_kind(level, kind).await,
             None => self.level(level).await,
@@ -189,7 +199,10 @@ impl Reader {
             let far = |link: &LevelLink| {
                 let there = next.get(&link.linked_row).map_or(&[][..], Vec::as_slice);
                 let here = link.row;
-                there.iter().map(move |there| LevelLink { row: here, linked_row: *there }).collect::<Vec<_>>()
+                there
+                    .iter()
+                    .map(move |there| LevelLink { row: here, linked_row: *there })
+                    .collect::<Vec<_>>()
             };
             all = all.iter().flat_map(far).collect();
             at = LevelId(if up { at.0 + 1 } else { at.0 - 1 }); // it lies between the two

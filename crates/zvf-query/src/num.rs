@@ -74,7 +74,10 @@ mod tests {
 
     #[test]
     fn widths_saturate() {
-        assert_eq!((saturating_u32(1 << 40), usize_from_u32(7), to_usize(9), to_u64(9)), (u32::MAX, 7, 9, 9));
+        assert_eq!(
+            (saturating_u32(1 << 40), usize_from_u32(7), to_usize(9), to_u64(9)),
+            (u32::MAX, 7, 9, 9)
+        );
         assert_eq!((trunc_u64(-1.0), trunc_u64(f64::NAN), trunc_u64(2.9)), (0, 0, 2));
     }
 }

@@ -56,7 +56,11 @@ impl Reader {
     /// # Errors
     ///
     /// As [`level`](Self::level), and when the level holds no such kind.
-    pub async fn level_of_kind(&self, level: LevelId, kind: Kind) -> Result<LevelReader, QueryError> {
+    pub async fn level_of_kind(
+        &self,
+        level: LevelId,
+        kind: Kind,
+    ) -> Result<LevelReader, QueryError> {
         let warm = self.warm(level, Some(kind)).await?;
         warm.kind(Some(kind))?;
         Ok(warm.level.clone())
@@ -188,8 +192,7 @@ impl Reader {
                 Arc::clone(levels().entry((level, None)).or_insert(warm))
             }
         };
-        let Some(kind) = kind.filter(|kind| own.level.extra_kinds().any(|own| own == *kind))
-        else {
+        let Some(kind) = kind.filter(|kind| own.level.extra_kinds().any(|own| own == *kind)) else {
             return Ok(own);
         };
         let known = levels().get(&(level, Some(kind))).cloned();

@@ -43,7 +43,12 @@ pub struct Picture {
 
 impl Picture {
     /// Gives the inks of a canvas their colours.
-    pub(crate) fn from_canvas(canvas: &Canvas, meaning: Meaning, drawn: Drawn, options: &Options) -> Self {
+    pub(crate) fn from_canvas(
+        canvas: &Canvas,
+        meaning: Meaning,
+        drawn: Drawn,
+        options: &Options,
+    ) -> Self {
         let range = match meaning {
             Meaning::Colours => None,
             Meaning::Numbers => options.range.or_else(|| seen(canvas)),
@@ -108,7 +113,9 @@ impl Picture {
         if column >= self.size.width || row >= self.size.height {
             return None;
         }
-        let index = usize_from_u32(row).saturating_mul(usize_from_u32(self.size.width)).saturating_add(usize_from_u32(column));
+        let index = usize_from_u32(row)
+            .saturating_mul(usize_from_u32(self.size.width))
+            .saturating_add(usize_from_u32(column));
         let stride = if self.transparent { 4 } else { 3 };
         match *self.bytes.get(index.saturating_mul(stride)..)? {
             [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),

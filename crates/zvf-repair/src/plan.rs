@@ -7,8 +7,8 @@ use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 
-use crate::documents::{Documents, text};
 use crate::actions::{Mended, repair_finding};
+use crate::documents::{Documents, text};
 
 /// What would be done, exactly.
 ///
@@ -98,8 +98,11 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
         let level = level_of(&finding);
         let waits =
             finding.right.is_some() && (doubtful.contains(&level) || relisted.contains(&level));
-        let mended =
-            if waits { Mended::Left } else { repair_finding(store, name, &finding, &mut documents).await? };
+        let mended = if waits {
+            Mended::Left
+        } else {
+            repair_finding(store, name, &finding, &mut documents).await?
+        };
         match mended {
             Mended::Document => {
                 if matches!(finding.rule.id, "C28" | "M18") {

@@ -8,8 +8,8 @@
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, Dtype, FillValue, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
-    BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, CodecPipeline, DensePlan,
-    RowPlan, StoreError,
+    BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, CodecPipeline,
+    DensePlan, RowPlan, StoreError,
 };
 
 #[tokio::main(flavor = "current_thread")]

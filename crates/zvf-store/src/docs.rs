@@ -78,7 +78,8 @@ impl Docs {
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
             let same = match (now?, before) {
                 (Some(now), Some((print, version))) => {
-                    Fingerprint::compute(&now.bytes) == *print && now.version.may_be_one_file(version)
+                    Fingerprint::compute(&now.bytes) == *print
+                        && now.version.may_be_one_file(version)
                 }
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,

@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::{Class, Expected};
-use zvf_metadata::{LayoutFamily, GroupDoc, Node, Object};
+use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -115,7 +115,10 @@ async fn manifests(
 }
 
 /// The items under `key`.
-pub(crate) async fn dense(shared: &Arc<Shared>, key: &Key) -> Result<Option<DenseArray>, StoreError> {
+pub(crate) async fn dense(
+    shared: &Arc<Shared>,
+    key: &Key,
+) -> Result<Option<DenseArray>, StoreError> {
     if let Some(core) = known(&shared.opened.dense, key) {
         return Ok(Some(DenseArray::new(shared, core)));
     }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{LayoutFamily, GroupDoc, Node, Root, Version};
+use zvf_metadata::{GroupDoc, LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;

@@ -15,7 +15,7 @@ use zvf_b2nd::{BlockGeometry, Partition};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
-use zvf_tet::{TensorDtype, MemoryBudget};
+use zvf_tet::{MemoryBudget, TensorDtype};
 
 use crate::b2nd::BlockArray;
 use crate::error::TensorError;
@@ -99,7 +99,8 @@ impl AnyArray {
             }
         };
         let geometry = tensor.dataset().geometry();
-        let element = geometry.map_err(|e| TensorError::from(e).with_dataset(tensor.name()))?.element();
+        let element =
+            geometry.map_err(|e| TensorError::from(e).with_dataset(tensor.name()))?.element();
         let name = tensor.name().into();
         Ok(Self(Form::Tet { file, name, element }))
     }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
-use zvf_tet::{TensorDtype, StridedView};
+use zvf_tet::{StridedView, TensorDtype};
 
 /// A number that elements can be.
 ///

@@ -17,7 +17,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use zvf_b2nd::{Filter, FilterSlot, BlockGeometry, Partition};
+use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};

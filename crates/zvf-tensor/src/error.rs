@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_dataset_is_named_once_and_escaped() {
-        let error = TensorError::request("slice", "one", "two").with_dataset("a\nb").with_dataset("c");
+        let error =
+            TensorError::request("slice", "one", "two").with_dataset("a\nb").with_dataset("c");
         assert_eq!(
             error.to_string(),
             "dataset a\\nb: InvalidArgument, slice: expected one, found \"two\""

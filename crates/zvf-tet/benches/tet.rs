@@ -3,7 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use zvf_tet::{AxisSlice, TensorCodec, DatasetSpec, TensorDtype, File, TileGeometry, Index, Layout, MemoryBudget};
+use zvf_tet::{
+    AxisSlice, DatasetSpec, File, Index, Layout, MemoryBudget, TensorCodec, TensorDtype,
+    TileGeometry,
+};
 
 /// A file of 100 x 1000 raw chunks, one element each.
 fn many_chunks() -> Vec<u8> {
@@ -35,7 +38,8 @@ fn tet(c: &mut Criterion) {
     group.finish();
 
     let lookup = file.lookup(0).unwrap();
-    let slice = [AxisSlice { start: 40, stop: 44, step: 2 }, AxisSlice { start: 500, stop: 504, step: 1 }];
+    let slice =
+        [AxisSlice { start: 40, stop: 44, step: 2 }, AxisSlice { start: 500, stop: 504, step: 1 }];
     c.bench_function("tet/plan of 8 chunks in 100000", |b| {
         b.iter(|| {
             let plan = lookup.select(black_box(&slice)).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{AxisSlice, TensorDtype, TileGeometry, Selection};
+    use crate::{AxisSlice, Selection, TensorDtype, TileGeometry};
 
     /// Source, destination, count and stride.
     type Found = (u64, u64, u64, u64);

@@ -31,7 +31,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use alloc::vec::Vec;
 
 use super::superblock::{AT_DATASET_COUNT, AT_INDEX_OFFSET, Superblock};
-use super::{TensorDtype, TileGeometry, MAX_RANK};
+use super::{MAX_RANK, TensorDtype, TileGeometry};
 use zvf_format::cursor::{Cursor, Items};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Lints, Part};

@@ -10,7 +10,7 @@
 //!
 //! Not here: which tile a row of the index belongs to ([`Lookup`](super::Lookup)).
 
-use super::{TensorDtype, MAX_RANK};
+use super::{MAX_RANK, TensorDtype};
 
 /// Shape, chunk shape and element type of a dataset, with its grid.
 ///

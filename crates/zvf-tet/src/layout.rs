@@ -13,7 +13,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{TensorCodec, TileGeometry, Index, MAX_RANK, MemoryBudget, Row, Superblock, Tile};
+use super::{Index, MAX_RANK, MemoryBudget, Row, Superblock, TensorCodec, Tile, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
 /// A dataset to be written.

@@ -72,14 +72,14 @@ pub use file::{File, Need, Open};
 #[cfg(feature = "alloc")]
 pub use footer::encode_footer;
 pub use footer::{Footer, Spill};
-pub use geometry::{TileGeometry, Tile};
-pub use index::{TensorCodec, DECODED_CAP, Index, Row};
+pub use geometry::{Tile, TileGeometry};
+pub use index::{DECODED_CAP, Index, Row, TensorCodec};
 #[cfg(feature = "alloc")]
 pub use layout::{DatasetSpec, Layout};
 pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
 pub use plan::{Plan, Touched, TouchedTiles};
-pub use rule::{TetFinding, TetRule, Severity};
+pub use rule::{Severity, TetFinding, TetRule};
 pub use selection::{AxisSlice, Selection};
 pub use superblock::Superblock;
 pub use view::{Span, StridedView, is_viewable};

@@ -12,7 +12,7 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
-use super::{AxisSlice, File, TileGeometry, Index, MAX_RANK, Plan, Row, Selection};
+use super::{AxisSlice, File, Index, MAX_RANK, Plan, Row, Selection, TileGeometry};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 

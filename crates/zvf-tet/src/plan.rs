@@ -5,7 +5,7 @@
 //!
 //! Not here: views that need no copy (`view.rs`).
 
-use super::{TensorCodec, Lookup, MAX_RANK, Row, Runs, Selection, Tile};
+use super::{Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// What reading a selection takes.
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::testing::index;
-    use crate::{AxisSlice, TensorDtype, TileGeometry, Index};
+    use crate::{AxisSlice, Index, TensorDtype, TileGeometry};
 
     /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
     fn rows() -> Vec<Row> {

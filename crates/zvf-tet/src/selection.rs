@@ -13,7 +13,7 @@
 
 use super::copy::Piece;
 use super::geometry::axes;
-use super::{TileGeometry, MAX_RANK, Runs, Tile};
+use super::{MAX_RANK, Runs, Tile, TileGeometry};
 use zvf_format::Hint;
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
@@ -50,7 +50,7 @@ pub struct AxisSlice {
 pub struct Selection {
     geometry: TileGeometry,
     axes: [AxisSlice; MAX_RANK], // start < stop <= extent, step not 0; 0..1 past the rank
-    shape: [u64; MAX_RANK], // indices selected, none 0
+    shape: [u64; MAX_RANK],      // indices selected, none 0
 }
 
 impl AxisSlice {

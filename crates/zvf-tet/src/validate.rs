@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::wrong_length;
-use super::{Dataset, File, TetFinding, TileGeometry, MAX_RANK, Row, Severity};
+use super::{Dataset, File, MAX_RANK, Row, Severity, TetFinding, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
 /// Where findings go; it may have heard enough.
@@ -167,7 +167,10 @@ impl<'a> File<'a> {
                 if row.dataset_id() >= u64::from(self.directory().len()) {
                     let most = i128::from(self.directory().len()).saturating_sub(1);
                     let (class, found) = (Class::OutOfBounds, row.dataset_id());
-                    push_finding(report, fault(class, "dataset_id", at, Expected::AtMost(most), found))?;
+                    push_finding(
+                        report,
+                        fault(class, "dataset_id", at, Expected::AtMost(most), found),
+                    )?;
                 } else if datasets.gave_up {
                     return push_finding(
                         report,
@@ -187,7 +190,10 @@ impl<'a> File<'a> {
     #[cfg(feature = "alloc")]
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         if u32::try_from(self.index().rows().len()).is_err() {
-            return push_finding(report, unsupported("chunk_index", "so many rows in another order"));
+            return push_finding(
+                report,
+                unsupported("chunk_index", "so many rows in another order"),
+            );
         }
         let mut ranks: Vec<u8> = Vec::new();
         for dataset in &self.directory() {
@@ -219,7 +225,10 @@ impl<'a> File<'a> {
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows();
         if rows.len() > MAX_PAIRWISE_COMPARED {
-            return push_finding(report, unsupported("chunk_index", "so many rows in another order"));
+            return push_finding(
+                report,
+                unsupported("chunk_index", "so many rows in another order"),
+            );
         }
         let mut datasets = ById::new(self);
         for (i, row) in rows.iter().enumerate() {
@@ -390,7 +399,12 @@ fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
 }
 
 /// Whether a row lies in its grid, has the length of its tile, and no coordinate past the rank.
-fn check_row(geometry: &TileGeometry, row: &Row, at: u64, report: &mut Report<'_>) -> ControlFlow<()> {
+fn check_row(
+    geometry: &TileGeometry,
+    row: &Row,
+    at: u64,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
     let rank = geometry.rank();
     let mut coords = row.chunk_index();
     let slot = |axis: usize| {
@@ -407,7 +421,10 @@ fn check_row(geometry: &TileGeometry, row: &Row, at: u64, report: &mut Report<'_
     let outside = axes(&coords, rank).iter().zip(geometry.counts()).enumerate();
     if let Some((axis, (c, count))) = outside.into_iter().find(|(_, (c, count))| c >= count) {
         let expected = Expected::AtMost(i128::from(*count).saturating_sub(1));
-        return push_finding(report, fault(Class::OutOfBounds, "chunk_index", slot(axis), expected, *c));
+        return push_finding(
+            report,
+            fault(Class::OutOfBounds, "chunk_index", slot(axis), expected, *c),
+        );
     }
     match geometry.tile_at(coords) {
         Some(tile) if tile.byte_len() != row.raw_byte_len() => {

@@ -8,7 +8,7 @@
 //! Each is a predicate over a [`Plan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
-use super::{TensorDtype, MAX_RANK, Plan, Selection};
+use super::{MAX_RANK, Plan, Selection, TensorDtype};
 
 /// A span of a file.
 ///

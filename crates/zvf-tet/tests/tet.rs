@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use zvf_tet::{
-    AxisSlice, TensorCodec, EscapedName, File, Need, Open, Plan, TetRule, Severity, check_export_name,
+    AxisSlice, EscapedName, File, Need, Open, Plan, Severity, TensorCodec, TetRule,
+    check_export_name,
 };
 
 #[path = "tet/sha256.rs"]

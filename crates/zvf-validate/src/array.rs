@@ -21,7 +21,7 @@ use crate::finding::{Finding, is_content};
 use crate::rules::consistency::{C2, C28};
 use crate::rules::metadata::M18;
 use crate::rules::structure::{S15, S16, S17, S18, S20};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// An array of chunks that can be looked into.
 #[derive(Clone, Debug)]
@@ -56,7 +56,11 @@ impl ChunkArray {
             }
             None if native => return lost(run, &path).await.map(|()| None),
             Some(Node::Array(_)) => {
-                run.add(Finding::new(&S15, &path).with_details("node", "a group of arrays", "an array"));
+                run.add(Finding::new(&S15, &path).with_details(
+                    "node",
+                    "a group of arrays",
+                    "an array",
+                ));
                 return Ok(None);
             }
             _ => None,
@@ -97,13 +101,20 @@ impl ChunkArray {
     }
 
     /// What family C records and stores.
-    async fn native(&mut self, run: &mut Validation, doc: &ArrayDoc, origin: &[i64]) -> Result<(), Stop> {
+    async fn native(
+        &mut self,
+        run: &mut Validation,
+        doc: &ArrayDoc,
+        origin: &[i64],
+    ) -> Result<(), Stop> {
         let grid = Grid { origin, shape: &doc.shape };
         match &doc.nonempty_chunks {
             Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
             None => {
                 let told = ("nonempty_chunks", "the keys of the chunks", "nothing");
-                run.add(Finding::new(&C28, &self.path).with_details(told.0, told.1, told.2).warning());
+                run.add(
+                    Finding::new(&C28, &self.path).with_details(told.0, told.1, told.2).warning(),
+                );
                 self.recorded = false;
                 match self.cells.presence().await {
                     Ok(keys) => self.keys = keys,
@@ -145,7 +156,11 @@ impl ChunkArray {
         if let Some((count, first)) = misnamed {
             let finding = Finding::new(&S20, format!("{}/{first}", self.path));
             let expected = format!("{}, as the document says", example(doc.chunk_key_encoding));
-            run.add(finding.with_details("names of chunks", expected, format!("others, {count} times")));
+            run.add(finding.with_details(
+                "names of chunks",
+                expected,
+                format!("others, {count} times"),
+            ));
         }
         if sharded && self.recorded {
             match self.cells.listed().await {

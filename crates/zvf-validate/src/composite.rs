@@ -16,7 +16,7 @@ use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// The kinds that a level holds beside its own, and the groups of those that are like levels.
 pub(crate) async fn beside(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
@@ -86,7 +86,13 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
 }
 
 /// C40: what is listed of a geometry in a group of its own.
-fn within(run: &mut Validation, level: &LevelState, index: &str, (name, group): (&str, &str), count: i64) {
+fn within(
+    run: &mut Validation,
+    level: &LevelState,
+    index: &str,
+    (name, group): (&str, &str),
+    count: i64,
+) {
     let path = level.path(group);
     let Some(own) = level.beside.iter().find(|own| own.name == path) else { return };
     let rows = own.chunks.total_rows();
@@ -97,7 +103,11 @@ fn within(run: &mut Validation, level: &LevelState, index: &str, (name, group): 
 }
 
 /// The rows of a geometry: three floats each, without fragments.
-async fn vertices(run: &mut Validation, level: &LevelState, name: &str) -> Result<Option<u64>, Stop> {
+async fn vertices(
+    run: &mut Validation,
+    level: &LevelState,
+    name: &str,
+) -> Result<Option<u64>, Stop> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else {
         let finding = Finding::new(&C40, level.path(name));
         run.add(finding.with_details("array", "the rows of a geometry", "nothing"));
@@ -144,7 +154,11 @@ async fn links(
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
         Ok(None) => {
-            run.add(Finding::new(&C40, &path).with_details("array", "the links of a geometry", "nothing"));
+            run.add(Finding::new(&C40, &path).with_details(
+                "array",
+                "the links of a geometry",
+                "nothing",
+            ));
             return Ok(());
         }
         Err(error) => return run.blame(&C2, &path, &error),

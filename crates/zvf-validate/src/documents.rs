@@ -89,7 +89,11 @@ fn present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has(name));
     for name in missing {
         let finding = Finding::new(&M22, level.path("zarr.json"));
-        run.add(finding.with_details("arrays_present", format!("the array {}", shown(name)), "none"));
+        run.add(finding.with_details(
+            "arrays_present",
+            format!("the array {}", shown(name)),
+            "none",
+        ));
     }
 }
 

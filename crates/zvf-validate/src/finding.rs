@@ -125,8 +125,9 @@ impl Finding {
         path: impl fmt::Display,
         error: &FormatError,
     ) -> Self {
-        let mut finding =
-            Self::new(rule, path).with_details(error.field, error.expected, error.found).at(error.offset);
+        let mut finding = Self::new(rule, path)
+            .with_details(error.field, error.expected, error.found)
+            .at(error.offset);
         finding.subject = format!("{}, {}", error.part, error.field);
         finding
     }

@@ -1,7 +1,7 @@
 //! Level 4: what kinds of geometry ask for, as far as documents and arrays tell. What cells tell is found
 //! where they are looked at.
 
-use zvf_metadata::{LayoutFamily, GeometryType, LinksConvention, Token};
+use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
 use crate::finding::Finding;
 use crate::level::LevelState;

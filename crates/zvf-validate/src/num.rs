@@ -60,7 +60,10 @@ mod tests {
         assert_eq!(to_u64(usize::MAX), usize::MAX as u64);
         assert_eq!(to_usize(u64::MAX), usize::MAX);
         assert_eq!((saturating_u32(7), saturating_u32(u64::MAX)), (7, u32::MAX));
-        assert_eq!((trunc_u64(f64::NAN), trunc_u64(-1.0), trunc_u64(2.9), trunc_u64(1e300)), (0, 0, 2, u64::MAX));
+        assert_eq!(
+            (trunc_u64(f64::NAN), trunc_u64(-1.0), trunc_u64(2.9), trunc_u64(1e300)),
+            (0, 0, 2, u64::MAX)
+        );
         assert_eq!(int64s(b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0").collect::<Vec<_>>(), [-1]);
         assert_eq!((float(-3), float_of(3)), (-3.0, 3.0));
     }

@@ -9,7 +9,7 @@ use crate::num::to_usize;
 use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// C39: types, and arrays of one length.
 pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {

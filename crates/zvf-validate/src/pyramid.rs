@@ -119,7 +119,11 @@ fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
     if bad {
         let expected = format!("multiples of {fine_by:?}, those of level {}", fine.name);
-        run.add(Finding::new(&P10, path).with_details("chunk_shape", expected, format!("{coarse_by:?}")));
+        run.add(Finding::new(&P10, path).with_details(
+            "chunk_shape",
+            expected,
+            format!("{coarse_by:?}"),
+        ));
     }
 }
 
@@ -150,7 +154,11 @@ fn alone(run: &mut Validation, levels: &[&LevelState]) {
         return;
     }
     if !levels.iter().any(|level| level.node.meta().is_additive()) {
-        run.add(Finding::new(&P12, "zarr.json").with_details("refinement", "add at a level", "none"));
+        run.add(Finding::new(&P12, "zarr.json").with_details(
+            "refinement",
+            "add at a level",
+            "none",
+        ));
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
         let Some(own) = named(level) else { continue };

@@ -16,12 +16,16 @@ use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::metadata::M13;
 use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19, S20};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// What lies beside the levels, and the ome node.
 pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
     if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
-        run.add(Finding::new(&S10, "zarr.json").with_details("ome", "a collection of levels", "nothing"));
+        run.add(Finding::new(&S10, "zarr.json").with_details(
+            "ome",
+            "a collection of levels",
+            "nothing",
+        ));
     }
     if run.store.version().is_newer_than_known() {
         let known = format!("at most {}", Version::KNOWN);
@@ -114,7 +118,9 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
     level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
     if level.fragments.is_none() && !level.has("vertex_fragments") {
         let told = ("node", "the fragments of the level", "nothing");
-        run.add(Finding::new(&S6, level.path("vertex_fragments")).with_details(told.0, told.1, told.2));
+        run.add(
+            Finding::new(&S6, level.path("vertex_fragments")).with_details(told.0, told.1, told.2),
+        );
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
     level.vertex_columns = columns(run, level, "vertex_attributes").await?;
@@ -130,7 +136,11 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
             folder(run, &level.path(&name)).await?;
         }
         if OPTIONAL.contains(&name.as_str()) {
-            run.add(Finding::new(&S8, level.path(&name)).with_details("node", "present or not", "present"));
+            run.add(Finding::new(&S8, level.path(&name)).with_details(
+                "node",
+                "present or not",
+                "present",
+            ));
         }
     }
     Ok(())
@@ -158,7 +168,11 @@ async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop
 }
 
 /// The arrays below a group of attributes.
-async fn columns(run: &mut Validation, level: &LevelState, group: &str) -> Result<Vec<ChunkArray>, Stop> {
+async fn columns(
+    run: &mut Validation,
+    level: &LevelState,
+    group: &str,
+) -> Result<Vec<ChunkArray>, Stop> {
     let mut columns = Vec::new();
     if !level.has(group) {
         return Ok(columns);

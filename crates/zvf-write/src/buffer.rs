@@ -3,7 +3,7 @@
 //! Not here: what becomes of those that do not fit (`stages`).
 
 use crate::chunks::ChunkTable;
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 use crate::run::{Piece, RoutedBatch};
 
 /// All rows given so far.
@@ -47,9 +47,9 @@ impl Buffer {
 
 /// The pieces of a chunk, in the order given.
 pub(crate) fn pieces<'a>(runs: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
-    let held = places
-        .iter()
-        .filter_map(|(run, segment)| runs.get(usize_from_u32(*run)).map(|run| run.piece(usize_from_u32(*segment))));
+    let held = places.iter().filter_map(|(run, segment)| {
+        runs.get(usize_from_u32(*run)).map(|run| run.piece(usize_from_u32(*segment)))
+    });
     held.collect()
 }
 

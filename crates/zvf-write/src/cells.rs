@@ -22,7 +22,7 @@ use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::elements::Places;
-use crate::num::{bytes_of, usize_from_u32, to_u64};
+use crate::num::{bytes_of, to_u64, usize_from_u32};
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
 
@@ -59,7 +59,20 @@ impl<'a> Frame<'a> {
         let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
         let at = At::level(0);
         let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
-        Self { build, table, order, compat, low, high, stop, codecs, index_codecs, shard, draco, at }
+        Self {
+            build,
+            table,
+            order,
+            compat,
+            low,
+            high,
+            stop,
+            codecs,
+            index_codecs,
+            shard,
+            draco,
+            at,
+        }
     }
 
     /// The same arrays of another geometry.

@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use zvf_format::key::ChunkKey;
 
 use crate::WriteError;
-use crate::num::{usize_from_u32, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// Keys and their numbers.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -124,7 +124,9 @@ impl Attribute {
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
-            None => crate::num::to_usize(self.dtype.size).saturating_mul(usize_from_u32(self.width)),
+            None => {
+                crate::num::to_usize(self.dtype.size).saturating_mul(usize_from_u32(self.width))
+            }
         }
     }
 
@@ -233,7 +235,8 @@ impl Written {
         let (codes, _) = kept.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
         for code in codes {
-            let code = recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
+            let code =
+                recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()

@@ -55,9 +55,8 @@ impl DracoPlan {
         }
         let corner = |n: i64, axis: usize| crate::num::signed_to_f64(n) * chunk[axis];
         let origin = [0, 1, 2].map(|axis| round_down(corner(low[axis], axis)));
-        let sides = [0, 1, 2].map(|axis| {
-            corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis])
-        });
+        let sides = [0, 1, 2]
+            .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
         let range = round_up(sides.into_iter().fold(0.0, f64::max));
         Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })
     }

@@ -14,7 +14,7 @@ use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};
 
 use crate::WriteError;
 use crate::columns::Attribute;
-use crate::num::{usize_from_u32, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 use crate::schema::Schema;
 

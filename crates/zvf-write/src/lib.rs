@@ -47,7 +47,7 @@ pub use draco::DracoPositions;
 pub use error::WriteError;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
-pub use pairs::{SpillFolder, PairSorter, Pairs};
+pub use pairs::{PairSorter, Pairs, SpillFolder};
 pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;

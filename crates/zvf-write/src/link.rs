@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, LinkInteger, Endpoint, LinkPolicy, LinkRecord, Store, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store, encode};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
 use zvf_model::Column;
@@ -22,7 +22,7 @@ use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
 use crate::elements::{Elements, Places};
-use crate::num::{usize_from_u32, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 
 /// Records between chunks, and what they are stored by.
@@ -136,8 +136,10 @@ impl Links {
         }
         let sinks: Vec<&CellSink> =
             [&fragments, &segment.links].into_iter().chain(&segment.columns).collect();
-        let grouped =
-            frame.par_write_chunks(&frame.order.chunks, &sinks, |chunk| -> Result<_, WriteError> {
+        let grouped = frame.par_write_chunks(
+            &frame.order.chunks,
+            &sinks,
+            |chunk| -> Result<_, WriteError> {
                 let (start, end) = of_chunk.get(usize_from_u32(chunk)).copied().unwrap_or((0, 0));
                 let inside = inside.get(start..end).unwrap_or(&[]);
                 let groups = groups.get(usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
@@ -152,7 +154,8 @@ impl Links {
                     sink.put(&key, written.cell(values_of(values, rows.order.iter().copied())))?;
                 }
                 Ok(rows.grouped)
-            })?;
+            },
+        )?;
         let grouped = grouped.into_iter().all(|grouped| grouped);
         fragments.finish(|_| {}).await?;
         segment.finish().await?;
@@ -169,7 +172,8 @@ impl Links {
     ) -> Result<Counts, WriteError> {
         self.records.par_sort_by_key(|r| (r.segment, frame.order.place(r.source), r.element));
         for records in self.records.chunk_by(|a, b| a.segment == b.segment) {
-            let number = records.first().map_or(usize::MAX, |record| usize_from_u32(record.segment));
+            let number =
+                records.first().map_or(usize::MAX, |record| usize_from_u32(record.segment));
             let Some(offsets) = self.offsets.get(number) else { continue };
             let segment = self.segment(frame, offsets, columns, true)?;
             let cells: HashMap<u32, &[Stored], Fast> = records

@@ -63,7 +63,10 @@ mod tests {
         assert_eq!((to_u64(usize::MAX), to_usize(u64::MAX)), (usize::MAX as u64, usize::MAX));
         assert_eq!((to_u32(usize::MAX), usize_from_u32(u32::MAX)), (u32::MAX, u32::MAX as usize));
         assert_eq!((to_i64(u64::MAX), to_f64(1 << 53)), (i64::MAX, 9_007_199_254_740_992.0));
-        assert_eq!((floor_u64(-1.0), floor_u64(f64::NAN), floor_u64(2.9), floor_u64(1e300)), (0, 0, 2, u64::MAX));
+        assert_eq!(
+            (floor_u64(-1.0), floor_u64(f64::NAN), floor_u64(2.9), floor_u64(1e300)),
+            (0, 0, 2, u64::MAX)
+        );
         assert_eq!(bytes_of(&[1, -1])[6..10], [0, 0, 255, 255]);
     }
 }

@@ -20,7 +20,7 @@ use crate::WriteError;
 use crate::at::At;
 use crate::cells::Frame;
 use crate::columns::spelled_out;
-use crate::num::{bytes_of, usize_from_u32, to_u64, to_usize};
+use crate::num::{bytes_of, to_u64, to_usize, usize_from_u32};
 
 /// One fragment of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::WriteError;
 use crate::num::to_u64;
 use crate::scratch::Scratch;
-use crate::stages::{KWayMerge, Output, ExternalSorter, ascending_u64, number_u64};
+use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
 
 /// Where pairs are put aside.
 ///

@@ -14,7 +14,7 @@ use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Fast};
-use crate::num::{usize_from_u32, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
@@ -88,7 +88,8 @@ fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     let mut numbers = Vec::with_capacity(rows.len());
     let mut in_bins = vec![0; if by_bin { rows.len() } else { 0 }];
     let mut keys = vec![[0; D]; rows.len().min(ROUTE_BATCH_ROWS)];
-    let (mut leading, mut flat) = (leading.chunks(ROUTE_BATCH_ROWS), in_bins.chunks_mut(ROUTE_BATCH_ROWS));
+    let (mut leading, mut flat) =
+        (leading.chunks(ROUTE_BATCH_ROWS), in_bins.chunks_mut(ROUTE_BATCH_ROWS));
     for rows in rows.chunks(ROUTE_BATCH_ROWS) {
         let keys = keys.get_mut(..rows.len()).unwrap_or_default();
         let blocks = rows.par_chunks(BLOCK).zip(keys.par_chunks_mut(BLOCK));
@@ -183,7 +184,8 @@ pub(crate) fn counting_sort(
     }
     let mut rows = vec![0; numbers.len()];
     for row in order {
-        let chunk = numbers.get(usize_from_u32(row)).map_or(usize::MAX, |number| usize_from_u32(*number));
+        let chunk =
+            numbers.get(usize_from_u32(row)).map_or(usize::MAX, |number| usize_from_u32(*number));
         if let Some(at) = counts.get_mut(chunk) {
             if let Some(to) = rows.get_mut(usize_from_u32(*at)) {
                 *to = row;
@@ -261,7 +263,8 @@ impl Lines {
         let rank = table.rank();
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
-        numbers.par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
+        numbers
+            .par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
         let new = numbers.get_mut(first..).unwrap_or_default();
         for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
             match known.get_mut(usize_from_u32(*number)) {

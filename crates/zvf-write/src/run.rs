@@ -9,7 +9,7 @@
 
 use zvf_model::Column;
 
-use crate::num::{usize_from_u32, to_u64};
+use crate::num::{to_u64, usize_from_u32};
 use crate::route::Segment;
 
 /// A batch in the order of its chunks.

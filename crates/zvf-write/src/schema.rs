@@ -45,8 +45,8 @@ pub struct Schema {
     pub(crate) codecs: CodecPipeline,
     pub(crate) index_codecs: Option<CodecPipeline>, // of what is not of vertices, where that differs
     pub(crate) draco: Option<DracoPositions>,
-    pub(crate) shard: Option<Vec<u64>>,      // cells on each axis of a key, none 0
-    pub(crate) shard_bytes: Option<u64>,     // that the cells of a shard may take together
+    pub(crate) shard: Option<Vec<u64>>, // cells on each axis of a key, none 0
+    pub(crate) shard_bytes: Option<u64>, // that the cells of a shard may take together
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,

@@ -17,7 +17,7 @@ use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
 
 use crate::extent::Extent;
-use crate::num::{to_f64, to_u64, floor_u64};
+use crate::num::{floor_u64, to_f64, to_u64};
 use crate::{Schema, WriteError};
 
 /// What was seen of the data.

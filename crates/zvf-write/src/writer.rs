@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
 use zvf_metadata::{
-    Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention, Ome,
-    Root, Version, ZarrVectors,
+    Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
+    Ome, Root, Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
 use zvf_store::Build;

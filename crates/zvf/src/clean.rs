@@ -80,7 +80,8 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
         found.push(Leftover { path: one.path, state });
     }
     for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
-        let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir()) else {
+        let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir())
+        else {
             continue;
         };
         let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));

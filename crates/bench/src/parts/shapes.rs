@@ -67,7 +67,10 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
         files.iter().map(|file| fs::metadata(file).ok().map(|about| about.len())).collect();
     let sizes = sizes.context("its files are not there")?;
     let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
-    Ok(Turn { cost: Cost { requests, bytes, memory: None }, ..Turn::from_seconds(limit::read(files)?) })
+    Ok(Turn {
+        cost: Cost { requests, bytes, memory: None },
+        ..Turn::from_seconds(limit::read(files)?)
+    })
 }
 
 /// One question; what is counted is vertices and what joins them.

@@ -172,7 +172,8 @@ pub(crate) fn ends(batch: &Batch) -> Rows {
 pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
     let mut rows = Rows::from_column(batch.positions());
     for name in names {
-        let column = batch.field(name).map(|field| Rows::from_column(&field.column)).unwrap_or_default();
+        let column =
+            batch.field(name).map(|field| Rows::from_column(&field.column)).unwrap_or_default();
         rows = rows.joined(&column);
     }
     rows

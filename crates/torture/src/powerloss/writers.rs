@@ -205,7 +205,8 @@ async fn perform(task: Task, target: &Path, disk: &Disk) -> anyhow::Result<()> {
             zvf_pyramid::build(address, &levels, &options(true), |_| ()).await?;
         }
         Task::Recompress => {
-            let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
+            let plan =
+                Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
             let store = open().await?;
             plan.apply(&store, Build::begin(address, options(true)).await?, |_| ()).await?;
         }

@@ -5,8 +5,8 @@
 
 use super::ChunkHeader;
 use super::fields::{
-    BLOSC1, Body, ChunkFields, BloscCodec, EXTENDED, Filter, INSTRUMENTED, LAZY, RAW, SPECIAL, Special,
-    VARYING, VARYING_VERSION,
+    BLOSC1, BloscCodec, Body, ChunkFields, EXTENDED, Filter, INSTRUMENTED, LAZY, RAW, SPECIAL,
+    Special, VARYING, VARYING_VERSION,
 };
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 

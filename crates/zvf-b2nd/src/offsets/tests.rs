@@ -4,7 +4,7 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::super::{
-    Container, FrameFields, FrameHeader, FrameTrailer, BlockGeometry, Metalayer, Partition,
+    BlockGeometry, Container, FrameFields, FrameHeader, FrameTrailer, Metalayer, Partition,
 };
 use super::*;
 

@@ -76,7 +76,10 @@ fn zstandard_with_a_dictionary() {
 fn codecs_that_are_not_here() {
     for (codec, message) in [
         (BloscCodec::Snappy, "Unsupported in blosc chunk: the codec snappy"),
-        (BloscCodec::Other(38), "Unsupported in blosc chunk: a codec that is not one of Blosc's own"),
+        (
+            BloscCodec::Other(38),
+            "Unsupported in blosc chunk: a codec that is not one of Blosc's own",
+        ),
     ] {
         let error = CodecState::default().start(codec, &[]).unwrap_err();
         assert_eq!(error.to_string(), message);

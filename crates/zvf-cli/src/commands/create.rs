@@ -122,8 +122,7 @@ fn unvalidated(axes: &[String]) -> Option<String> {
 }
 
 pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
-    let Header { kind, axes, positions, fields, object_fields, left_out, .. } =
-        &layout.header;
+    let Header { kind, axes, positions, fields, object_fields, left_out, .. } = &layout.header;
     let columns = |fields: &[zvf::Field]| {
         let column = |field: &zvf::Field| {
             let column = &field.column;

@@ -122,7 +122,11 @@ impl Lineage {
     }
 }
 
-async fn level(reader: &Reader, kind: Option<Kind>, number: LevelId) -> anyhow::Result<LevelReader> {
+async fn level(
+    reader: &Reader,
+    kind: Option<Kind>,
+    number: LevelId,
+) -> anyhow::Result<LevelReader> {
     let level = match kind {
         Some(kind) => reader.level_of_kind(number, kind).await,
         None => reader.level(number).await,

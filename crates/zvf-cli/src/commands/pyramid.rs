@@ -12,8 +12,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    PyramidPlan, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, RowsHook, Aggregation, Step,
-    Strategy, build_reference, build_with_notices,
+    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, Reference,
+    RowsHook, Step, Strategy, build_reference, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -269,7 +269,8 @@ impl Pyramid {
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
-        let ladder = PyramidPlan::plan(&store, &self.options(session)).await.map_err(zvf::Error::from);
+        let ladder =
+            PyramidPlan::plan(&store, &self.options(session)).await.map_err(zvf::Error::from);
         drop(progress);
         let ladder = ladder.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = ladder.steps();

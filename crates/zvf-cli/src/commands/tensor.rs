@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use zvf::format::Class;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
-use zvf::tet::{TensorCodec, EscapedName};
+use zvf::tet::{EscapedName, TensorCodec};
 use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
@@ -418,7 +418,9 @@ impl Verify {
             Ok(file) => file,
             // A file that does not open was looked at, and that is what is wrong with it.
             Err(error) => match broken(&error) {
-                Some(line) => return print_faults(session, out, &self.file, &[("open".to_owned(), line)]),
+                Some(line) => {
+                    return print_faults(session, out, &self.file, &[("open".to_owned(), line)]);
+                }
                 None => return Err(error),
             },
         };

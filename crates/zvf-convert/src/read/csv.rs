@@ -62,7 +62,8 @@ pub(crate) fn open(
         }
         types.push(told);
     }
-    let positions = Values::new(options.positions.unwrap_or(FLOAT64), saturating_u32(roles.positions.len()));
+    let positions =
+        Values::new(options.positions.unwrap_or(FLOAT64), saturating_u32(roles.positions.len()));
     let fields = roles.fields.iter().zip(&types).map(|(at, told)| {
         NamedValues::new(names.get(*at).map_or("", String::as_str), told.dtype, 1)
     });
@@ -447,8 +448,7 @@ impl Table {
 }
 
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> =
-        names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
+    let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
     let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }

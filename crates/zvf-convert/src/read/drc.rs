@@ -36,7 +36,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         fields.push(Field::new(name, attribute.values));
     }
     let Some(positions) = positions else {
-        return Err(file.bad_in(Class::NotFound, "the stream", "an attribute of positions", "none"));
+        return Err(file.bad_in(
+            Class::NotFound,
+            "the stream",
+            "an attribute of positions",
+            "none",
+        ));
     };
     let kind = if stream.faces.is_some() { Kind::Mesh } else { Kind::PointCloud };
     let mut geometry = Geometry::new(kind, positions);

@@ -142,8 +142,7 @@ impl Geometry {
             let place = Place::Named("the file".to_owned());
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
-            let bad =
-                BadInput::new(Class::InvalidArgument, format.name(), place, expected, found);
+            let bad = BadInput::new(Class::InvalidArgument, format.name(), place, expected, found);
             return Err(bad.into());
         }
         if kind != self.kind {
@@ -277,13 +276,7 @@ pub(super) fn companion(
     let refuse = |expected: &str| -> ConvertError {
         let shown: String = name.chars().take(60).collect();
         let place = Place::Named("a reference to another file".to_owned());
-        let bad = BadInput::new(
-            Class::InvalidKey,
-            format,
-            place,
-            expected,
-            format!("{shown:?}"),
-        );
+        let bad = BadInput::new(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
         bad.with_hint("put the file beside the one that names it").into()
     };
     let below = "a plain name below the folder of this file";

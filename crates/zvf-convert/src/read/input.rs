@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
 
-use crate::format::{Format, Start};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
+use crate::format::{Format, Start};
 
 /// A file or a stream to read.
 ///

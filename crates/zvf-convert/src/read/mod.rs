@@ -52,9 +52,9 @@ use std::path::Path;
 
 pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
-pub(crate) use packed::encode_base64;
 pub use input::Input;
 pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
 
 pub use crate::format::Format;

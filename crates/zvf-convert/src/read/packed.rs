@@ -15,11 +15,7 @@ pub(super) struct PackedFault {
 }
 
 impl PackedFault {
-    pub(super) fn new(
-        class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(class: Class, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { class, expected: expected.into(), found: found.into() }
     }
 }
@@ -63,9 +59,10 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
     let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
     let memory_kib = XZ_MEMORY_KIB;
     let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, memory_kib);
-    decoder.take(limit).read_to_end(&mut all).map_err(|error| {
-        PackedFault::new(Class::Codec, "a container of xz", error.to_string())
-    })?;
+    decoder
+        .take(limit)
+        .read_to_end(&mut all)
+        .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
     exactly(all, size)
 }
 
@@ -77,9 +74,8 @@ pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
         return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
     }
     let mut all = vec![0; size];
-    let read = lz4_flex::block::decompress_into(block, &mut all).map_err(|error| {
-        PackedFault::new(Class::Codec, "a block of LZ4", error.to_string())
-    })?;
+    let read = lz4_flex::block::decompress_into(block, &mut all)
+        .map_err(|error| PackedFault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
     all.truncate(read);
     exactly(all, size)
 }
@@ -108,7 +104,8 @@ mod tests {
 
     #[test]
     fn unpacks_no_more_than_was_said() {
-        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut packer =
+            flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
         packer.write_all(&[7; 1000]).unwrap();
         let stream = packer.finish().unwrap();
         assert_eq!(inflate(&stream, 1000).unwrap(), [7; 1000]);

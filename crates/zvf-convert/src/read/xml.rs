@@ -131,13 +131,17 @@ impl<'a> Xml<'a> {
         self.started = true;
         let name = start.name().as_ref().to_owned();
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
-            let expected = format!("at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes");
+            let expected = format!(
+                "at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes"
+            );
             return Err(self.bad(Class::LimitExceeded, expected, "more"));
         }
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
             let attribute = attribute.map_err(|error| self.syntax(&error.into()))?;
-            let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).map_err(|error| self.syntax(&error))?;
+            let value = attribute
+                .normalized_value(quick_xml::XmlVersion::Implicit1_0)
+                .map_err(|error| self.syntax(&error))?;
             attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");

@@ -45,7 +45,8 @@ fn encode(
         }
         out.write_all(b"\n")?;
     }
-    let mut losses = vec![Loss::new("positions and attributes of nodes are dropped: an edge list holds none")];
+    let mut losses =
+        vec![Loss::new("positions and attributes of nodes are dropped: an edge list holds none")];
     let mut joined = vec![false; whole.batch.len()];
     for row in edges.iter().flat_map(|(edge, _)| edge) {
         if let Some(flag) = joined.get_mut(*row) {
@@ -81,10 +82,9 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
 fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
     let width = usize::try_from(field.column.width()).unwrap_or(1);
     let one = |c| -> Result<String, ConvertError> {
-        let value = field.value(row, c).map_err(|source| ConvertError::Category {
-            column: field.name.to_string(),
-            source,
-        })?;
+        let value = field
+            .value(row, c)
+            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
         Ok(match value {
             Value::Null => "None".to_owned(),
             Value::Bool(true) => "True".to_owned(),

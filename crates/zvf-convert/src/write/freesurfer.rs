@@ -60,9 +60,7 @@ fn encode(
             } else if own.column.dtype().kind != DtypeKind::Text {
                 for c in 0..width {
                     let name = if width == 1 { name.clone() } else { format!("{name}_{c}") };
-                    create(&path(&name), |out| {
-                        write_values(&own, c, hemisphere.faces.len(), out)
-                    })?;
+                    create(&path(&name), |out| write_values(&own, c, hemisphere.faces.len(), out))?;
                 }
             }
         }
@@ -194,11 +192,7 @@ fn colours(whole: &Whole, names: &[String]) -> Vec<[u8; 3]> {
     })
 }
 
-fn write_annotation(
-    whole: &Whole,
-    field: &Field,
-    out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+fn write_annotation(whole: &Whole, field: &Field, out: &mut dyn Write) -> Result<(), ConvertError> {
     let Some(categories) = &field.categories else { return Ok(()) };
     let names: Vec<String> = categories
         .values()

@@ -84,7 +84,11 @@ pub(crate) fn file_name(name: &str) -> Result<String, ConvertError> {
         return Ok(name.to_owned());
     }
     let what = format!("a file for the attribute {name:?}");
-    Err(ConvertError::NoType { format: "a folder of surfaces", what, advice: "rename it, or leave it out" })
+    Err(ConvertError::NoType {
+        format: "a folder of surfaces",
+        what,
+        advice: "rename it, or leave it out",
+    })
 }
 
 #[derive(Default)]
@@ -184,7 +188,9 @@ impl GiftiFile {
             .iter()
             .map(|(name, value)| {
                 let value = value.replace("]]>", "]] >");
-                format!("<MD><Name><![CDATA[{name}]]></Name><Value><![CDATA[{value}]]></Value></MD>")
+                format!(
+                    "<MD><Name><![CDATA[{name}]]></Name><Value><![CDATA[{value}]]></Value></MD>"
+                )
             })
             .collect();
         self.arrays.push(format!(

@@ -326,15 +326,16 @@ impl Scene {
 fn middle_of(points: &[[f64; 3]]) -> [f64; 3] {
     std::array::from_fn(|axis| {
         let all = points.iter().map(|point| point[axis]).filter(|x| x.is_finite());
-        let (low, high) =
-            all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let (low, high) = all
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
         if low <= high { low / 2.0 + high / 2.0 } else { 0.0 }
     })
 }
 
 /// Names of the format stay; all others begin with an underscore.
 fn attribute_name(name: &str) -> String {
-    let known = name.starts_with("COLOR_") || name.starts_with("TEXCOORD_") || name.starts_with('_');
+    let known =
+        name.starts_with("COLOR_") || name.starts_with("TEXCOORD_") || name.starts_with('_');
     if known { name.to_owned() } else { format!("_{name}") }
 }
 

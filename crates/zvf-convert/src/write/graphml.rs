@@ -75,7 +75,8 @@ fn encode(
                 Source::Axis(axis) => Some(coordinate(whole.batch.positions(), row, axis)),
                 Source::Field(field, c) => Some(value_of(field, row, c)?),
                 Source::Owner => {
-                    let owner = owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
+                    let owner =
+                        owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
                     owner.map(|id| id.0.to_string())
                 }
             };
@@ -108,7 +109,8 @@ fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) 
                 _ => format!("{}_{c}", field.name),
             };
             let id = format!("d{}", before + keys.len());
-            let kind = if field.categories.is_some() { "string" } else { kind_of(field.column.dtype()) };
+            let kind =
+                if field.categories.is_some() { "string" } else { kind_of(field.column.dtype()) };
             keys.push(Key { id, name, kind, source: Source::Field(field, c) });
         }
     }

@@ -74,7 +74,8 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             let fields = elements.fields.iter();
             let kept = can.element_attributes;
             let names = can.element_names;
-            losses.extend(fields.filter_map(|field| attribute("element", field, kept, names, name)));
+            losses
+                .extend(fields.filter_map(|field| attribute("element", field, kept, names, name)));
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
                 losses.push(Loss(format!(
                     "faces of {width} corners are divided: {name} has at most {}",
@@ -128,14 +129,17 @@ fn attribute(
     let (column, dtype) = (&field.name, field.column.dtype());
     if !names.is_empty() && !names.contains(&&**column) {
         let places = names.join(", ");
-        let text = format!("{scope} attribute {column:?} is dropped: {name} has a place for {places}");
+        let text =
+            format!("{scope} attribute {column:?} is dropped: {name} has a place for {places}");
         return Some(Loss(text));
     }
     if can == Attributes::None {
         return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds none")));
     }
     if can.drops(field) {
-        return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds no text")));
+        return Some(Loss(format!(
+            "{scope} attribute {column:?} is dropped: {name} holds no text"
+        )));
     }
     if field.categories.is_some() && can != Attributes::All {
         return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));

@@ -59,7 +59,12 @@ fn compare(place: &str, first: &Collected, second: &Collected) {
 fn what_is_written_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let formats = [
-        Format::Obj, Format::Vtp, Format::Gifti, Format::Freesurfer, Format::Graphml, Format::Draco,
+        Format::Obj,
+        Format::Vtp,
+        Format::Gifti,
+        Format::Freesurfer,
+        Format::Graphml,
+        Format::Draco,
     ];
     let mut written = 0;
     for (path, kind) in good_files() {
@@ -72,8 +77,8 @@ fn what_is_written_is_read_again() {
             if format == Format::Obj && matches!(kind, Kind::Polyline) {
                 continue; // lines become edges, which a test below looks at
             }
-            let second = Collected::read(&to, &options)
-                .unwrap_or_else(|error| panic!("{place}: {error}"));
+            let second =
+                Collected::read(&to, &options).unwrap_or_else(|error| panic!("{place}: {error}"));
             compare(&place, &first, &second);
             written += 1;
         }
@@ -100,7 +105,10 @@ fn triangles_of_stl_and_glb_are_the_same() {
             assert_eq!(found.len(), wanted.len(), "{path:?} as {format}");
             for (found, wanted) in found.iter().flatten().zip(wanted.iter().flatten()) {
                 let wanted = f64::from(*wanted as f32);
-                assert!((found * factor - wanted).abs() <= tolerance, "{path:?} as {format}: {found} {wanted}");
+                assert!(
+                    (found * factor - wanted).abs() <= tolerance,
+                    "{path:?} as {format}: {found} {wanted}"
+                );
             }
         }
     }
@@ -133,10 +141,10 @@ fn attributes_go_along() {
     let first = Collected::read(&path, &ReadOptions::default()).unwrap();
     let to = convert(&path, &ReadOptions::default(), Format::Graphml, folder.path()).unwrap();
     let second = Collected::read(&to, &ReadOptions::default()).unwrap();
-    for (a, b) in
-        [(&first.fields, &second.fields), (&first.element_fields, &second.element_fields)]
+    for (a, b) in [(&first.fields, &second.fields), (&first.element_fields, &second.element_fields)]
     {
-        let names = |all: &[golden::Gathered]| all.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+        let names =
+            |all: &[golden::Gathered]| all.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(a), names(b));
         for (a, b) in a.iter().zip(b) {
             assert_eq!((&a.dtype, &a.bytes, &a.text), (&b.dtype, &b.bytes, &b.text), "{}", a.name);
@@ -152,11 +160,8 @@ fn a_folder_of_surfaces_is_read_as_it_was() {
     }
     for format in [Format::Freesurfer, Format::Gifti] {
         let to = tempfile::tempdir().unwrap();
-        let reader = read::open(
-            Input::path(from.path()),
-            Some(Format::Freesurfer),
-            &ReadOptions::default(),
-        );
+        let reader =
+            read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
         let writer = super::open(format, Target::folder(to.path()), &WriteOptions::default());
         super::copy(reader.unwrap(), writer.unwrap()).unwrap();
         let read = |path: &Path, format| {
@@ -172,10 +177,14 @@ fn a_folder_of_surfaces_is_read_as_it_was() {
         assert_eq!(thickness(&first), thickness(&second), "{format}");
         let labels = |all: &Collected| {
             let field = all.fields.iter().find(|field| field.name == "test").unwrap();
-            field.text.iter().map(|label| match label {
-                zvf_model::Value::Text(text) if text != "???" => text.clone(),
-                _ => String::new(),
-            }).collect::<Vec<String>>()
+            field
+                .text
+                .iter()
+                .map(|label| match label {
+                    zvf_model::Value::Text(text) if text != "???" => text.clone(),
+                    _ => String::new(),
+                })
+                .collect::<Vec<String>>()
         };
         assert_eq!(labels(&first), labels(&second), "{format}");
     }
@@ -200,16 +209,33 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
         "# id type x y z radius parent\n# unit micrometer\n\
          1 1 0.5 0 0 2.5 -1\n2 3 0 0 9 1 1\n3 0 1 1 1 0 2\n"
     );
-    let node = |n: usize| format!("<node id=\"{n}\"><data key=\"x\">{n}</data><data key=\"y\">0</data><data key=\"z\">0</data></node>");
+    let node = |n: usize| {
+        format!(
+            "<node id=\"{n}\"><data key=\"x\">{n}</data><data key=\"y\">0</data><data key=\"z\">0</data></node>"
+        )
+    };
     let keys: String = ["x", "y", "z"]
-        .map(|axis| format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"double\"/>"))
+        .map(|axis| {
+            format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"double\"/>")
+        })
         .concat();
     let graph = |edges: &str| {
-        format!("<graphml>{keys}<graph edgedefault=\"undirected\">{}{}{}{edges}</graph></graphml>", node(0), node(1), node(2))
+        format!(
+            "<graphml>{keys}<graph edgedefault=\"undirected\">{}{}{}{edges}</graph></graphml>",
+            node(0),
+            node(1),
+            node(2)
+        )
     };
     let open = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/>");
-    assert!(write(open.as_bytes(), Format::Graphml).unwrap().ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n"));
-    let circle = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>");
+    assert!(
+        write(open.as_bytes(), Format::Graphml)
+            .unwrap()
+            .ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n")
+    );
+    let circle = graph(
+        "<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>",
+    );
     assert_eq!(
         write(circle.as_bytes(), Format::Graphml).unwrap_err(),
         "SWC cannot hold a graph with 1 edges that close circles: write GraphML, VTP or PLY"

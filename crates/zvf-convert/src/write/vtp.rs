@@ -102,9 +102,12 @@ fn encode(
     body.section("PointData", &point_data);
     body.section("CellData", &cells.data);
     body.section("Points", &[positions(whole)]);
-    for (name, cells) in
-        [("Verts", &cells.verts), ("Lines", &cells.lines), ("Strips", &Vec::new()), ("Polys", &cells.polys)]
-    {
+    for (name, cells) in [
+        ("Verts", &cells.verts),
+        ("Lines", &cells.lines),
+        ("Strips", &Vec::new()),
+        ("Polys", &cells.polys),
+    ] {
         let ids = cells.iter().flatten().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
         let ends = cells.iter().scan(0_i64, |sum, cell| {
             *sum += i64::try_from(cell.len()).unwrap_or(0);
@@ -142,7 +145,8 @@ impl Body {
             self.appended.extend_from_slice(&size.to_le_bytes());
             self.appended.extend_from_slice(&array.bytes);
             let tag = if array.tuples.is_some() { "Array" } else { "DataArray" };
-            let tuples = array.tuples.map(|n| format!(" NumberOfTuples=\"{n}\"")).unwrap_or_default();
+            let tuples =
+                array.tuples.map(|n| format!(" NumberOfTuples=\"{n}\"")).unwrap_or_default();
             let name = quick_xml::escape::escape(array.name.as_str());
             self.xml.push_str(&format!(
                 "        <{tag} type=\"{}\" Name=\"{name}\" NumberOfComponents=\"{}\"{tuples} \
@@ -178,14 +182,14 @@ fn positions(whole: &Whole) -> Array {
 fn sections(whole: &Whole) -> Result<Sections, ConvertError> {
     let mut cells =
         Sections { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
-    let element_data = || {
-        whole.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()
-    };
+    let element_data =
+        || whole.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
     match whole.header.kind {
         Kind::PointCloud => cells.verts = (0..whole.batch.len()).map(|row| vec![row]).collect(),
         Kind::Mesh => {
             let elements = whole.batch.elements();
-            cells.polys = elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
+            cells.polys =
+                elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
             cells.data = element_data()?;
             if let Some(owners) = whole.owners() {
                 let owner = |face: &Vec<usize>| {

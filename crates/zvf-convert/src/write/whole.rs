@@ -158,10 +158,9 @@ pub(crate) fn texts(field: &Field) -> Result<Vec<String>, ConvertError> {
 
 /// A value of a field as text.
 pub(crate) fn text(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
-    let value = field.value(row, c).map_err(|source| ConvertError::Category {
-        column: field.name.to_string(),
-        source,
-    })?;
+    let value = field
+        .value(row, c)
+        .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
     Ok(match value {
         Value::Null => String::new(),
         Value::Bool(flag) => flag.to_string(),
@@ -195,7 +194,10 @@ fn single(x: f32) -> String {
 }
 
 /// The nearest `float32`.
-#[expect(clippy::cast_possible_truncation, reason = "the loss is listed before anything is written")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the loss is listed before anything is written"
+)]
 #[must_use]
 pub(crate) const fn to_single(x: f64) -> f32 {
     x as f32

@@ -129,13 +129,21 @@ impl RowShape {
     /// # Errors
     ///
     /// When `link_width` is not 1 to [`MAX_WIDTH`].
-    pub fn new(element: LinkInteger, link_width: usize, has_perm: bool) -> Result<Self, FormatError> {
+    pub fn new(
+        element: LinkInteger,
+        link_width: usize,
+        has_perm: bool,
+    ) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkCell, link_width)?;
         Ok(Self { element, link_width, has_perm })
     }
 
     /// As [`Self::new`] of a width that was checked.
-    pub(super) const fn from_checked_width(element: LinkInteger, link_width: u8, has_perm: bool) -> Self {
+    pub(super) const fn from_checked_width(
+        element: LinkInteger,
+        link_width: u8,
+        has_perm: bool,
+    ) -> Self {
         Self { element, link_width, has_perm }
     }
 

@@ -54,7 +54,10 @@ impl Rows {
     #[must_use]
     pub fn object_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         let meaning = Some(ABSENT.to_owned());
-        Self { fill_sentinel_meaning: meaning, ..Self::with_tag("object_attribute", name, dtype, shape) }
+        Self {
+            fill_sentinel_meaning: meaning,
+            ..Self::with_tag("object_attribute", name, dtype, shape)
+        }
     }
 
     /// The attributes of a group attribute.

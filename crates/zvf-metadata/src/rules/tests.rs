@@ -508,5 +508,8 @@ fn names_of_attributes() {
     ] {
         assert_eq!(validate_attribute_name(name).is_none(), good, "{name}");
     }
-    assert_eq!((MetadataRule::M1.id(), MetadataRule::M13.id(), MetadataRule::M19.id()), ("M1", "M13", "M19"));
+    assert_eq!(
+        (MetadataRule::M1.id(), MetadataRule::M13.id(), MetadataRule::M19.id()),
+        ("M1", "M13", "M19")
+    );
 }

@@ -16,8 +16,8 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{CellEncoding, Dtype, Token};
 use zvf_store::{Caching, Cells, Key};
 
-use super::fragments::ChunkFragments;
 use super::LevelReader;
+use super::fragments::ChunkFragments;
 use crate::num::to_u64;
 use crate::{Column, ModelError};
 
@@ -53,7 +53,12 @@ impl LevelReader {
     /// The cells of vertices as streams.
     pub(crate) fn draco_cells(&self) -> DracoCells {
         let limits = Limits::from_memory(self.store().budget().max_bytes());
-        DracoCells { cells: self.vertices().clone(), dtype: self.dtype(), axes: self.axes(), limits }
+        DracoCells {
+            cells: self.vertices().clone(),
+            dtype: self.dtype(),
+            axes: self.axes(),
+            limits,
+        }
     }
 
     /// The chunks `keys` out of their streams; `None` where nothing is stored.
@@ -127,9 +132,8 @@ fn decode(
 ) -> Result<DracoChunk, ModelError> {
     let geometry = zvf_draco::decode(bytes, limits).map_err(|error| from_draco(&error))?;
     let Geometry { faces, attributes, keeps_order, .. } = geometry;
-    let positions = attributes.into_iter().find(|attribute| {
-        attribute.meaning == zvf_draco::Meaning::Position
-    });
+    let positions =
+        attributes.into_iter().find(|attribute| attribute.meaning == zvf_draco::Meaning::Position);
     let fits = |component, width| {
         component == Component::Float32
             && dtype == Dtype::FLOAT32

@@ -414,8 +414,9 @@ impl LevelReader {
         match &self.inner.encoding {
             None | Some(Token::Known(CellEncoding::Raw | CellEncoding::Draco)) => Ok(()),
             Some(_) => {
-                let expected =
-                    Expected::Rule("raw vertices or Draco: cells of another encoding cannot be read");
+                let expected = Expected::Rule(
+                    "raw vertices or Draco: cells of another encoding cannot be read",
+                );
                 let error = ModelError::refused(
                     Class::Unsupported,
                     "encoding of vertices",

@@ -127,7 +127,8 @@ impl LinkFamily {
     #[must_use]
     pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         let Inner { node, policy, enumerated, num_links, num_physical_records, .. } = &*self.inner;
-        let segments = self.segments().iter().map(|segment| segment.with_candidates(chunks)).collect();
+        let segments =
+            self.segments().iter().map(|segment| segment.with_candidates(chunks)).collect();
         let inner = Inner {
             node: node.clone(),
             policy: *policy,

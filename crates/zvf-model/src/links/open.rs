@@ -62,9 +62,9 @@ async fn with_streams(
         _ => Vec::new(),
     };
     segments.push(LinkSegment::new(policy, form));
-    let others = family.as_ref().is_some_and(|family| {
-        family.segments().iter().any(|segment| !segment.is_intra())
-    });
+    let others = family
+        .as_ref()
+        .is_some_and(|family| family.segments().iter().any(|segment| !segment.is_intra()));
     let enumerated = family.as_ref().is_none_or(LinkFamily::is_complete);
     let inner = Inner {
         node: level.node().clone(),
@@ -282,7 +282,11 @@ async fn between(
 }
 
 /// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn partitioned(level: &LevelReader, name: &str, policy: LinkPolicy) -> Result<Form, ModelError> {
+async fn partitioned(
+    level: &LevelReader,
+    name: &str,
+    policy: LinkPolicy,
+) -> Result<Form, ModelError> {
     let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in level.node().children(&path).await?.names {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, LinkPolicy, LinkCell, PartitionedLinks, RowShape, Store as Stored};
+use zvf_format::link::{Body, LinkCell, LinkPolicy, PartitionedLinks, RowShape, Store as Stored};
 use zvf_format::{Class, Expected, FormatError};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 

@@ -258,7 +258,9 @@ fn runs<'a>(
     for block in view.blocks() {
         match place(blocks.next()) {
             Some(chunk) => {
-                runs.extend(block.fragments.iter().map(|fragment| FragmentVisit { chunk, fragment }));
+                runs.extend(
+                    block.fragments.iter().map(|fragment| FragmentVisit { chunk, fragment }),
+                );
             }
             None if block.fragments.is_empty() => {}
             None => gaps.push(runs.len()),

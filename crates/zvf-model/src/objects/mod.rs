@@ -31,7 +31,7 @@ use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
 use zvf_store::{DenseArray, Rows};
 
-pub use follow::{Followed, ObjectRuns, FragmentVisit};
+pub use follow::{Followed, FragmentVisit, ObjectRuns};
 pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 

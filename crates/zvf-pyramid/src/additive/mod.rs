@@ -26,8 +26,8 @@ use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::checkpoint::{Aside, Taken};
 use crate::build::{Names, stored};
+use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
 use crate::num::to_usize;

@@ -12,7 +12,7 @@ use zvf_query::Reader;
 use super::steps;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 use crate::shape::points;
 use crate::{Method, PyramidError};
 
@@ -89,8 +89,9 @@ impl Shares {
 impl Share<'_> {
     /// The rows of a batch that are at this level; the first has the running number `first`.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
-        let owner =
-            |row: u32| batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten());
+        let owner = |row: u32| {
+            batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
+        };
         let rows = 0..to_u32(batch.len());
         match self {
             Self::Objects(own) => {

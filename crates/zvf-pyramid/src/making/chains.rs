@@ -7,7 +7,7 @@ use crate::batches::without_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::{to_f64, to_u64, to_usize, round_u64};
+use crate::num::{round_u64, to_f64, to_u64, to_usize};
 use crate::shape::chain::{self, Thin};
 use crate::{Method, PyramidError};
 

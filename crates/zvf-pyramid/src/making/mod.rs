@@ -17,7 +17,7 @@ use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store};
-use zvf_write::{LevelWriter, Outside, SpillFolder, Pairs, Schema, WriteOptions};
+use zvf_write::{LevelWriter, Outside, Pairs, Schema, SpillFolder, WriteOptions};
 
 use crate::build::Names;
 use crate::carry::Objects;
@@ -38,7 +38,7 @@ pub(crate) struct Making<'a> {
     pub(crate) step: &'a Step,
     pub(crate) rules: Rules,
     pub(crate) names: &'a Names,
-    pub(crate) error: Option<f64>,             // of the level below
+    pub(crate) error: Option<f64>,              // of the level below
     pub(crate) folder: Option<&'a SpillFolder>, // where there will be links
     /// Whether every edge is stored, those included that follow from the order of vertices.
     pub(crate) explicit: bool,

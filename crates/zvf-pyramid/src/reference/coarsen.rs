@@ -14,7 +14,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 
 use crate::PyramidError;
-use crate::num::{floor, usize_from_u32, to_f32, to_f64, to_u32, to_u64};
+use crate::num::{floor, to_f32, to_f64, to_u32, to_u64, usize_from_u32};
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +126,8 @@ fn binned(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
     let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
     of.par_chunks_mut(ROWS).zip(&numbers).for_each(|(of, numbers)| {
-        of.iter_mut().for_each(|to| *to = numbers.get(usize_from_u32(*to)).copied().unwrap_or(NONE));
+        of.iter_mut()
+            .for_each(|to| *to = numbers.get(usize_from_u32(*to)).copied().unwrap_or(NONE));
     });
     (of, all.bins)
 }
@@ -200,7 +201,11 @@ fn passed(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u3
 type Laid = (ChunkKey, Bin, usize, [f32; AXES]);
 
 /// The means as rows of chunks, and the row of each; none for a bin of nothing.
-fn laid_out(means: &Means, axes: usize, chunk: &[f64]) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
+fn laid_out(
+    means: &Means,
+    axes: usize,
+    chunk: &[f64],
+) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let shape = ChunkShape::new(chunk)?;
     let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
     let rows: Result<Vec<Laid>, PyramidError> = there

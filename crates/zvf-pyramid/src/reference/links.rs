@@ -11,10 +11,10 @@ use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Root};
 use zvf_store::{Build, CellSink};
 
-use super::coarsen::{ReferenceLevel, NONE};
+use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::PyramidError;
-use crate::num::{usize_from_u32, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Parents some levels up, of those of each level on the way.
 pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
@@ -87,7 +87,8 @@ impl Pair<'_> {
     /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
         let start = self.fine.starts.get(usize_from_u32(chunk)).copied().unwrap_or(0);
-        let end = self.fine.starts.get(usize_from_u32(chunk).saturating_add(1)).copied().unwrap_or(start);
+        let end =
+            self.fine.starts.get(usize_from_u32(chunk).saturating_add(1)).copied().unwrap_or(start);
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = parents.get(start..end).unwrap_or_default();
         let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
@@ -136,7 +137,9 @@ impl<'a> LinkArrays<'a> {
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
         let (own, other) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
-        let (Some(from), Some(to)) = (own.keys.get(usize_from_u32(from)), other.keys.get(usize_from_u32(to))) else {
+        let (Some(from), Some(to)) =
+            (own.keys.get(usize_from_u32(from)), other.keys.get(usize_from_u32(to)))
+        else {
             return Ok(None);
         };
         let anchor = self.anchor.map_chunk(from)?;
@@ -199,7 +202,10 @@ mod tests {
 
     #[test]
     fn links_of_a_chunk_by_the_chunk_they_lead_to() {
-        let level = |starts: &[usize]| ReferenceLevel { starts: starts.to_vec(), ..ReferenceLevel::default() };
+        let level = |starts: &[usize]| ReferenceLevel {
+            starts: starts.to_vec(),
+            ..ReferenceLevel::default()
+        };
         let (fine, coarse) = (level(&[0, 2, 7]), level(&[0, 2, 2, 5]));
         let root = Root::new(
             zvf_metadata::ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]),

@@ -10,7 +10,7 @@ use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, ReferenceLevel};
 use crate::PyramidError;
-use crate::num::{usize_from_u32, to_f32, to_u32, to_u64, to_usize};
+use crate::num::{to_f32, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Reads level 0.
 pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError> {
@@ -121,7 +121,10 @@ async fn indexed(
 }
 
 /// One object of all fragments, where there is no index.
-fn all_as_one(level: &mut ReferenceLevel, fragments: &[ChunkFragments]) -> Result<(), PyramidError> {
+fn all_as_one(
+    level: &mut ReferenceLevel,
+    fragments: &[ChunkFragments],
+) -> Result<(), PyramidError> {
     let mut references = Vec::with_capacity(level.rows());
     for chunk in chunks(level, fragments)? {
         for fragment in 0..chunk.view.len() {

@@ -101,7 +101,11 @@ pub(super) fn plan(
 }
 
 /// Writes the index of objects: a row for each of the source.
-async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Result<(), PyramidError> {
+async fn objects(
+    target: &Target<'_>,
+    ids: &[i64],
+    level: &ReferenceLevel,
+) -> Result<(), PyramidError> {
     let path = |name: &str| format!("{}/object_index{name}", target.number);
     let rank = to_u64(level.axes());
     let mut rows = target.build.rows(&path("/manifests"), RowPlan::manifests())?;
@@ -135,7 +139,11 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes, Pyra
 }
 
 /// Writes the attributes of objects: those of the level below, absent for what was dropped.
-async fn columns(target: &Target<'_>, source: &ReferenceLevel, kept: &[usize]) -> Result<(), PyramidError> {
+async fn columns(
+    target: &Target<'_>,
+    source: &ReferenceLevel,
+    kept: &[usize],
+) -> Result<(), PyramidError> {
     // Each level drops more; what the first one has is what any may have.
     let from = target.store.level(0).await?;
     for name in from.children("object_attributes").await?.names {

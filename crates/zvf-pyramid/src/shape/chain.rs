@@ -10,7 +10,7 @@ use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{usize_from_u32, to_u32, to_usize};
+use crate::num::{to_u32, to_usize, usize_from_u32};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,12 @@ fn without_owners(batch: &Batch) -> Result<Batch, PyramidError> {
 
 /// The rows that stay of a chain, so that no other one lies farther than `tolerance` from the segment in
 /// its place; and how far the farthest one lies.
-pub(super) fn douglas_peucker(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (Vec<u32>, f64) {
+pub(super) fn douglas_peucker(
+    at: &[f64],
+    axes: usize,
+    rows: &[u32],
+    tolerance: f64,
+) -> (Vec<u32>, f64) {
     let point = |i: usize| point(at, axes, rows.get(i).copied().unwrap_or(NONE));
     let mut stays = vec![false; rows.len()];
     let last = rows.len().saturating_sub(1);

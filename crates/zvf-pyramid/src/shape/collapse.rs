@@ -22,7 +22,7 @@ use super::{Coarsened, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
-use crate::num::{usize_from_u32, to_f64, to_u32, to_u64, to_usize, round_u64};
+use crate::num::{round_u64, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
@@ -46,8 +46,9 @@ pub(crate) fn collapsed(
     let target = to_usize(round_u64(to_f64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
-    let heads: Vec<u32> =
-        (0..to_u32(batch.len())).filter(|row| mesh.into.get(usize_from_u32(*row)) == Some(row)).collect();
+    let heads: Vec<u32> = (0..to_u32(batch.len()))
+        .filter(|row| mesh.into.get(usize_from_u32(*row)) == Some(row))
+        .collect();
     let mut number = vec![NONE; batch.len()];
     for (cluster, head) in (0_u32..).zip(&heads) {
         if let Some(to) = number.get_mut(usize_from_u32(*head)) {
@@ -147,7 +148,9 @@ impl Mesh {
                 if let Some(around) = self.around.get_mut(usize_from_u32(vertex)) {
                     around.push(number);
                 }
-                if let (Some(to), Some(plane)) = (self.quadrics.get_mut(usize_from_u32(vertex)), &plane) {
+                if let (Some(to), Some(plane)) =
+                    (self.quadrics.get_mut(usize_from_u32(vertex)), &plane)
+                {
                     *to = to.with(plane);
                 }
             }
@@ -171,7 +174,9 @@ impl Mesh {
                 if *count > 2 {
                     mark(&mut self.fixed, vertex);
                 }
-                if let (Some(to), Some(wall)) = (self.quadrics.get_mut(usize_from_u32(vertex)), &wall) {
+                if let (Some(to), Some(wall)) =
+                    (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
+                {
                     *to = to.with(wall);
                 }
             }
@@ -398,7 +403,9 @@ impl Mesh {
         let (mut rows, mut same, mut next) = (Vec::new(), Vec::new(), 0_u32);
         for (face, alive) in self.faces.iter().zip(&self.alive) {
             if *alive {
-                let corner = |v: &u32| number.get(usize_from_u32(*v)).copied().map_or(usize::MAX, usize_from_u32);
+                let corner = |v: &u32| {
+                    number.get(usize_from_u32(*v)).copied().map_or(usize::MAX, usize_from_u32)
+                };
                 rows.extend(face.iter().map(corner));
                 same.push(next);
                 next = next.saturating_add(1);
@@ -433,7 +440,8 @@ impl Mesh {
         let all: Vec<Triangle> = faces.iter().map(|face| face.map(corner)).collect();
         let made = self.faces.iter().enumerate().filter(|(at, _)| there(*at) && !same(*at));
         let made: Vec<Triangle> = made.map(|(_, face)| face.map(|v| self.point(v))).collect();
-        directed_hausdorff_bound(&fine, &coarse, stop).max(directed_hausdorff_bound(&made, &all, stop))
+        directed_hausdorff_bound(&fine, &coarse, stop)
+            .max(directed_hausdorff_bound(&made, &all, stop))
     }
 }
 

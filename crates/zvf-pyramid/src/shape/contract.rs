@@ -13,7 +13,7 @@ use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.

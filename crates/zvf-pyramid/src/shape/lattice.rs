@@ -10,7 +10,7 @@
 //! ```
 
 use crate::PyramidError;
-use crate::num::{floor, to_f64, round_u64};
+use crate::num::{floor, round_u64, to_f64};
 
 /// A grid of units: chunks, or what a cell covers of them.
 #[derive(Clone, Debug)]
@@ -33,7 +33,11 @@ impl GridAxis {
     fn new(chunk: f64, size: f64) -> Self {
         let cells = chunk / size;
         if cells > 1.0 - ROUNDING_TOLERANCE {
-            return Self { chunk, chunks: 1, cells: round_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1) };
+            return Self {
+                chunk,
+                chunks: 1,
+                cells: round_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
+            };
         }
         let chunks = floor(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
         Self { chunk, chunks, cells: 1 }
@@ -122,7 +126,11 @@ mod tests {
             (25.0, 2, 1),
             (1e300, MAX_CHUNKS, 1),
         ] {
-            assert_eq!(GridAxis::new(10.0, size), GridAxis { chunk: 10.0, chunks, cells }, "{size}");
+            assert_eq!(
+                GridAxis::new(10.0, size),
+                GridAxis { chunk: 10.0, chunks, cells },
+                "{size}"
+            );
         }
         assert!(Lattice::new(&[1.0; 3], 1e-9).is_err());
     }

@@ -11,9 +11,9 @@
 //! Objects stay apart, and every vertex of the finer batch has one that stands for it.
 
 pub(crate) mod chain;
-mod hausdorff;
 pub(crate) mod collapse;
 pub(crate) mod contract;
+mod hausdorff;
 pub(crate) mod lattice;
 mod plate;
 pub(crate) mod points;

@@ -14,7 +14,7 @@ use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats, gathered};
-use crate::num::{floor, usize_from_u32, to_f64, to_u32, to_u64, to_usize};
+use crate::num::{floor, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// One point for each object and cell. What lies in one cell must be in one batch.
 pub(crate) fn clustered(
@@ -30,7 +30,11 @@ pub(crate) fn clustered(
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let error = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    Ok(Coarsened { batch: merged(batch, &clusters, positions, rules, true)?, vertex_map: of, error })
+    Ok(Coarsened {
+        batch: merged(batch, &clusters, positions, rules, true)?,
+        vertex_map: of,
+        error,
+    })
 }
 
 /// The cluster of each row, and how many there are.

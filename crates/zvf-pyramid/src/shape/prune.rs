@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::{apart, point};
 use crate::clusters::NONE;
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
@@ -61,7 +61,8 @@ impl<'a> Tree<'a> {
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
         loop {
-            let above = self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
+            let above =
+                self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
             let own = point(self.at, self.axes, row);
             long += apart(own, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::hausdorff;
 use super::plate::{Face, Plate, Triangle, bounds, middle};
-use crate::num::{floor, usize_from_u32, to_f64, to_u32, to_u64, to_usize};
+use crate::num::{floor, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
@@ -126,7 +126,8 @@ impl<'a> Surface<'a> {
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
         let ends = self.starts.get(number).zip(self.starts.get(number.saturating_add(1)));
-        let own = ends.and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
+        let own = ends
+            .and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
         own.unwrap_or(&[])
     }
 
@@ -153,7 +154,8 @@ impl<'a> Surface<'a> {
         let mut near: Vec<&Triangle> = large.filter(|one| meets(&bounds(*one))).collect();
         let [first, _] = span;
         for_each_cell(&span, |cell| {
-            let own = self.cell(cell).iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
+            let own =
+                self.cell(cell).iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
             near.extend(own.filter(|one| {
                 let own = bounds(*one);
                 // Of all its cells that are asked, the lowest one tells of it.
@@ -177,8 +179,10 @@ impl<'a> Surface<'a> {
         let mut off = self.side / 2.0;
         loop {
             let near = self.near(&[point, point], off);
-            let nearest =
-                near.iter().map(|one| Plate::new(one).distance_sq(point)).fold(f64::INFINITY, f64::min);
+            let nearest = near
+                .iter()
+                .map(|one| Plate::new(one).distance_sq(point))
+                .fold(f64::INFINITY, f64::min);
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
             }
@@ -250,7 +254,10 @@ mod tests {
         let alone = directed_hausdorff_bound(&[fine], &[FLAT]);
         let both = directed_hausdorff_bound(&[fine], &[FLAT, other]);
         assert!((1.5..1.58).contains(&alone) && both == 0.5, "{alone} {both}");
-        assert_eq!((directed_hausdorff_bound(&[fine], &[]), directed_hausdorff_bound(&[], &[fine])), (0.0, 0.0));
+        assert_eq!(
+            (directed_hausdorff_bound(&[fine], &[]), directed_hausdorff_bound(&[], &[fine])),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
@@ -296,7 +303,9 @@ mod tests {
                 });
                 points.collect::<Vec<_>>()
             };
-            let off = |point| plates.iter().map(|one| one.distance_sq(point)).fold(f64::INFINITY, f64::min);
+            let off = |point| {
+                plates.iter().map(|one| one.distance_sq(point)).fold(f64::INFINITY, f64::min)
+            };
             let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
             let found = directed_hausdorff_bound(from, to);
             assert!(found >= least && found < least * 1.06, "{found} of {least}");
@@ -326,7 +335,8 @@ mod tests {
         let (one, other) = (soup(), soup());
         let found = directed_hausdorff_bound(&one, &other);
         let surface = Surface::new(&other);
-        let least = one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
+        let least =
+            one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
         assert!(found >= least && found < 1.0, "{found} of {least}");
         let lot = vec![FLAT; 300];
         assert_eq!(directed_hausdorff_bound(&lot, &lot), 0.0);

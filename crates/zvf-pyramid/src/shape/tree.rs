@@ -9,7 +9,7 @@ use super::{Coarsened, Rules, apart, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.
@@ -31,8 +31,9 @@ pub(crate) fn thinned(
         }
     }
     let parent = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
-    let anchored =
-        |row: u32| children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE;
+    let anchored = |row: u32| {
+        children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
+    };
     let there = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
     let anchors: Vec<u32> =
         (0..to_u32(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
@@ -70,7 +71,11 @@ pub(crate) fn thinned(
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
     let off = far(&at, axes, &parents, &gone);
-    Ok(Coarsened { batch: made.with_elements(Elements::new(2, rows)?)?, vertex_map: of, error: error + off })
+    Ok(Coarsened {
+        batch: made.with_elements(Elements::new(2, rows)?)?,
+        vertex_map: of,
+        error: error + off,
+    })
 }
 
 /// How far the farthest vertex that is `gone` is from the nearest above it that is not.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zvf_metadata::{Capability, CrossLevelStorage, Token};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId};
-use zvf_pyramid::{Method, Options, Aggregation, Strategy};
+use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 use zvf_query::{LevelRule, Query, Reader};
 
 use crate::made::{build, floats, level, open, quick, store, values, walks, with_objects};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zvf_metadata::Capability;
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
-use zvf_pyramid::{PyramidPlan, Method, Options, Reference, Strategy, build_reference};
+use zvf_pyramid::{Method, Options, PyramidPlan, Reference, Strategy, build_reference};
 
 use crate::additive::{adding, elements, of_kind, own, vertices};
 use crate::made::{build, level, open, quick, store, walks, with_objects};

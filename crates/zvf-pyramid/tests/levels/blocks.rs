@@ -1,7 +1,7 @@
 //! Levels made in blocks: what is cut between them hangs together again.
 
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
-use zvf_pyramid::{Method, Options, PyramidNotice, Aggregation};
+use zvf_pyramid::{Aggregation, Method, Options, PyramidNotice};
 
 use crate::going_on::noticed;
 use crate::made::{build, floats, level, sheet, store, values};

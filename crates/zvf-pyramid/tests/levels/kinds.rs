@@ -6,7 +6,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
-use zvf_pyramid::{PyramidPlan, LevelReport, Method, OfKind, Options, Reference, build_reference};
+use zvf_pyramid::{LevelReport, Method, OfKind, Options, PyramidPlan, Reference, build_reference};
 use zvf_query::{LOCATION_FIELD, Query, Reader};
 use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
@@ -287,12 +287,19 @@ async fn every_kind_is_linked_to_its_own() {
             rows.push(rows_of(&reader, kind, level).await);
         }
         for (from, to) in [(0, 1), (1, 2), (0, 2), (1, 0), (2, 0)] {
-            let links =
-                reader.related_of_kind(Some(kind), LevelId(from), LevelId(to), &rows[from as usize]);
+            let links = reader.related_of_kind(
+                Some(kind),
+                LevelId(from),
+                LevelId(to),
+                &rows[from as usize],
+            );
             let links = links.await.unwrap().unwrap();
             let fine = rows[from.min(to) as usize].len();
             assert_eq!(links.len(), fine, "{kind}, from {from} to {to}");
-            assert!(links.iter().all(|link| rows[to as usize].contains(&link.linked_row)), "{kind}");
+            assert!(
+                links.iter().all(|link| rows[to as usize].contains(&link.linked_row)),
+                "{kind}"
+            );
         }
     }
     let own = reader.rows_of(LevelId(0), ObjectId(40)).await.unwrap();

@@ -35,8 +35,10 @@ pub(crate) fn points() -> Batch {
 async fn rows(reader: &Reader, level: u32) -> Vec<(VertexRow, Vec<f64>)> {
     let chunks = reader.level(LevelId(level)).await.unwrap().chunks().await.unwrap();
     let keys: Vec<ChunkKey> = chunks.iter().collect();
-    let batch = reader.run(&Query::all().at_level(LevelId(level)).with_places()).await.unwrap().batch;
-    let (places, at) = (batch.field(LOCATION_FIELD).unwrap().column.clone(), values(batch.positions()));
+    let batch =
+        reader.run(&Query::all().at_level(LevelId(level)).with_places()).await.unwrap().batch;
+    let (places, at) =
+        (batch.field(LOCATION_FIELD).unwrap().column.clone(), values(batch.positions()));
     let row = |row: usize| {
         let Value::UInt(place) = places.value(row, 0) else { panic!("no place") };
         let at = at[row * 3..row * 3 + 3].to_vec();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId};
-use zvf_pyramid::{Method, Options, Aggregation, Strategy};
+use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 
 use crate::made::{build, floats, level, open, sheet, store, values, walks, with_objects};
 use crate::shapes::{borders, components, euler, off_surface};

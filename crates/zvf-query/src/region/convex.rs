@@ -195,7 +195,8 @@ impl Convex {
 
     /// The loop of corners that is left of a face; empty when nothing is.
     pub(super) fn clip_face(&self, corners: &[&[f64]]) -> Vec<Corner> {
-        let mut face: Vec<Corner> = corners.iter().take(AXES).enumerate().map(original_corner).collect();
+        let mut face: Vec<Corner> =
+            corners.iter().take(AXES).enumerate().map(original_corner).collect();
         let mut cut = Vec::with_capacity(face.len().saturating_add(4));
         for space in &self.spaces {
             let beyond = |corner: &Corner| space.beyond(&corner.position);

@@ -35,7 +35,11 @@ impl Context {
             let mut sorted = rows.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let most = if self.reach.is_some() { MAX_FOLLOWED_OBJECTS_IN_REGION } else { MAX_FOLLOWED_OBJECTS };
+            let most = if self.reach.is_some() {
+                MAX_FOLLOWED_OBJECTS_IN_REGION
+            } else {
+                MAX_FOLLOWED_OBJECTS
+            };
             let followed = match sorted.len() <= most && !self.goes_by_objects() {
                 true => Some(self.follow_named(&sorted).await?),
                 false => None,
@@ -81,7 +85,9 @@ impl Context {
                 return Ok(own);
             }
             places.retain(|place| {
-                self.chunks.get(usize_from_u32(*place)).is_some_and(|key| followed.contains_key(&key))
+                self.chunks
+                    .get(usize_from_u32(*place))
+                    .is_some_and(|key| followed.contains_key(&key))
             });
         }
         Ok(places)

@@ -11,7 +11,7 @@ use crate::error::{BadQuery, QueryError};
 use crate::num::{to_f64, to_u64, trunc_u64};
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
-use crate::select::candidates::{bounding_box, chunks_in_range, chunk_range_of_box};
+use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;
 
 /// The level that `query` is about.

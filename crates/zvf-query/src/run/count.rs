@@ -56,7 +56,10 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
             WorkUnit::Chunks(places) if context.counts_by_indexes() => {
                 (context.rows_named(places).await?, 0)
             }
-            WorkUnit::Chunks(_) | WorkUnit::Objects(_) | WorkUnit::Elements(_) | WorkUnit::Several(_) => {
+            WorkUnit::Chunks(_)
+            | WorkUnit::Objects(_)
+            | WorkUnit::Elements(_)
+            | WorkUnit::Several(_) => {
                 let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
                 let batch = if batch.len() > left {
                     counts.truncated = true;

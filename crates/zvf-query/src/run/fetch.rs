@@ -45,7 +45,11 @@ impl Of<'_> {
         }
     }
 
-    async fn read_all(self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column, ModelError>> {
+    async fn read_all(
+        self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Column, ModelError>> {
         match self {
             _ if keys.is_empty() => Vec::new(),
             Self::Positions(level) => level.positions(keys, caching).await,

@@ -170,7 +170,9 @@ fn spread<'a>(
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut all = ColumnBuilder::like(&empty);
-    all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len))));
+    all.reserve(
+        pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len))),
+    );
     let null = null(empty.dtype(), width);
     for piece in pieces {
         match (row_of(piece), &null) {

@@ -4,7 +4,6 @@
 //! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
 
 mod asked;
-mod joined_columns;
 mod chains;
 mod choose;
 mod columns;
@@ -14,6 +13,7 @@ mod elements;
 mod fetch;
 mod groups;
 mod join;
+mod joined_columns;
 mod levels;
 mod merge;
 mod objects;
@@ -35,12 +35,12 @@ use zvf_format::{Class, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
-use crate::answer::{Answer, QueryStats, Missing, Plan};
+use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::query::{Mode, Query};
 use crate::region::Region;
-use crate::select::candidates::{self, chunks_in_range, chunk_range_of_box, all_chunks};
+use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
@@ -128,7 +128,8 @@ impl Context {
                 let bbox = candidates::bounding_box(region.hull())?;
                 // In the mode for whole cells the chunks that meet the region are the answer itself.
                 let searched = if mode == Mode::Cells { bbox } else { searched(&warm, &bbox)? };
-                let range = chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
+                let range =
+                    chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
                 Some((bbox, range))
             }
         };

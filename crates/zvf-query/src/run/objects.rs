@@ -162,8 +162,9 @@ impl Context {
         let Some((_, range)) = &self.reach else { return parted };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();
-        let near =
-            |piece: &&Piece| keys.get(usize_from_u32(piece.cell)).is_some_and(|key| range.contains(key));
+        let near = |piece: &&Piece| {
+            keys.get(usize_from_u32(piece.cell)).is_some_and(|key| range.contains(key))
+        };
         let mut left = Parted::default();
         let Some(region) = &self.query.region else {
             // Conditions bound what can matter, and test it later, row by row.
@@ -203,9 +204,9 @@ impl Context {
             return parted;
         }
         let held = |piece: &Piece| {
-            columns
-                .iter()
-                .all(|column| !matches!(column.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing)))
+            columns.iter().all(|column| {
+                !matches!(column.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
+            })
         };
         parted.held(held)
     }
@@ -324,7 +325,9 @@ impl Parted {
     }
 
     fn len(&self, span: &Span) -> usize {
-        self.span_pieces(span).iter().fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len)))
+        self.span_pieces(span)
+            .iter()
+            .fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len)))
     }
 
     /// Adds an object, or a run of one.

@@ -16,7 +16,10 @@ use crate::num::{saturating_u32, to_u64, to_usize};
 use crate::query::Order;
 
 /// The waves of a question.
-pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
+pub(crate) async fn waves(
+    context: &Context,
+    purpose: Purpose,
+) -> Result<Vec<WorkUnit>, QueryError> {
     if context.goes_by_objects() {
         return context.object_waves(purpose).await;
     }
@@ -156,7 +159,10 @@ impl Context {
             Purpose::Collect => MAX_OBJECTS_OF_A_WAVE,
             Purpose::Stream => OBJECTS_LOOKED_AT,
         };
-        Ok(rows.chunks(objects.clamp(1, most)).map(|rows| WorkUnit::Objects(rows.to_vec())).collect())
+        Ok(rows
+            .chunks(objects.clamp(1, most))
+            .map(|rows| WorkUnit::Objects(rows.to_vec()))
+            .collect())
     }
 }
 
@@ -198,7 +204,9 @@ impl Context {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
-                Ok(groups(&places, bytes, most).map(|part| WorkUnit::Chunks(part.to_vec())).collect())
+                Ok(groups(&places, bytes, most)
+                    .map(|part| WorkUnit::Chunks(part.to_vec()))
+                    .collect())
             }
             WorkUnit::Several(works) => {
                 let each = works.iter().map(|work| work.chunks.len());
@@ -208,7 +216,9 @@ impl Context {
                 let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
                 let row = self.element_row_bytes();
                 let bytes = each.iter().map(|rows| rows.saturating_mul(row));
-                Ok(groups(&works, bytes, most).map(|part| WorkUnit::Elements(joined(part))).collect())
+                Ok(groups(&works, bytes, most)
+                    .map(|part| WorkUnit::Elements(joined(part)))
+                    .collect())
             }
             WorkUnit::Objects(rows) => self.refined_objects(&rows, most).await,
             WorkUnit::Elements(work) => Ok(vec![WorkUnit::Elements(work)]),

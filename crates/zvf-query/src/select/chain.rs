@@ -70,7 +70,8 @@ impl<'a> Chain<'a> {
     fn any(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let held = self.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(piece.start));
+            let held =
+                self.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(piece.start));
             let Some((column, first)) = held else {
                 if visit(piece, None) {
                     return true;
@@ -268,8 +269,9 @@ pub(crate) fn mixed(
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
     for one in cuts {
-        let row =
-            |place: Place| held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1));
+        let row = |place: Place| {
+            held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))
+        };
         let (Some(a), Some(b)) = (row(one.a), row(one.b)) else {
             return Err(super::pieces::not_held());
         };

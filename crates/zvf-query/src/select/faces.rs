@@ -85,7 +85,8 @@ pub(crate) fn blended(
     for cut in cuts {
         let mut rows = Vec::with_capacity(cut.weights.len());
         for (place, share) in &cut.weights {
-            let row = held.get(usize_from_u32(place.cell)).and_then(|held| held.slice(place.row, 1));
+            let row =
+                held.get(usize_from_u32(place.cell)).and_then(|held| held.slice(place.row, 1));
             rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
         }
         blend(&mut bytes, empty.dtype(), width, &rows);

@@ -105,7 +105,8 @@ impl Pieces {
     ) -> Result<Column, QueryError> {
         let mut gathered = Gathered::new(dtype, width, self.rows)?;
         if let [one] = self.list.as_slice()
-            && let Some(slice) = held.get(usize_from_u32(one.cell)).and_then(|held| shared(held, one))
+            && let Some(slice) =
+                held.get(usize_from_u32(one.cell)).and_then(|held| shared(held, one))
             && (slice.dtype(), slice.width()) == (gathered.empty.dtype(), width)
         {
             return Ok(slice);
@@ -168,7 +169,9 @@ fn shared(held: &Held, piece: &Piece) -> Option<Column> {
 fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Result<(), QueryError> {
     if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
-        let rows = first.iter().fold(0_usize, |rows, piece| rows.saturating_add(usize_from_u32(piece.len)));
+        let rows = first
+            .iter()
+            .fold(0_usize, |rows, piece| rows.saturating_add(usize_from_u32(piece.len)));
         let Some((left, right)) = out.split_at_mut_checked(rows.saturating_mul(stride)) else {
             return Err(not_held());
         };
@@ -178,7 +181,9 @@ fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Resul
     }
     let mut rest = out;
     for piece in pieces {
-        let from = held.get(usize_from_u32(piece.cell)).and_then(|held| held.bytes(piece.start, piece.len));
+        let from = held
+            .get(usize_from_u32(piece.cell))
+            .and_then(|held| held.bytes(piece.start, piece.len));
         let from = from.ok_or_else(not_held)?;
         let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
             return Err(not_held());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Body, LinkInteger, Endpoint, LinkPolicy, LinkRecord, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::Kind;
 use zvf_query::{Answer, Query, QueryError, Reader};

@@ -16,9 +16,7 @@ fn reader(name: &str) -> Reader {
 #[test]
 fn inner_faces_are_answered_and_said_to_be_not_all() {
     // What the stock decoder reads from all cells of the store.
-    for (name, vertices, faces) in
-        [("store_one_cell", 162, 122 + 152), ("store_cells", 156, 101)]
-    {
+    for (name, vertices, faces) in [("store_one_cell", 162, 122 + 152), ("store_cells", 156, 101)] {
         let reader = reader(name);
         let answer = inline(reader.run(&Query::all().columns(Columns::None))).unwrap();
         assert_eq!(answer.batch.len(), vertices, "{name}");

@@ -126,9 +126,9 @@ pub struct CellSink(Arc<Core>);
 struct Core {
     build: Build,
     key: Key,
-    plan: CellPlan,    // its ranges have the rank, or are empty
+    plan: CellPlan,        // its ranges have the rank, or are empty
     inner: Vec<CodecSpec>, // of one cell, with that of the frame
-    extras: Object,    // other keys of the document
+    extras: Object,        // other keys of the document
     state: Mutex<State>,
 }
 

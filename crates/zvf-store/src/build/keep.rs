@@ -84,7 +84,11 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
     #[cfg(feature = "local")]
-    pub async fn hard_link_to(&self, path: &str, folder: &std::path::Path) -> Result<(), StoreError> {
+    pub async fn hard_link_to(
+        &self,
+        path: &str,
+        folder: &std::path::Path,
+    ) -> Result<(), StoreError> {
         let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
         self.groups_between().await?;
         self.check()?;
@@ -100,7 +104,11 @@ impl Build {
     ///
     /// As [`lend`](Self::lend).
     #[cfg(feature = "local")]
-    pub async fn hard_link_from(&self, folder: &std::path::Path, path: &str) -> Result<(), StoreError> {
+    pub async fn hard_link_from(
+        &self,
+        folder: &std::path::Path,
+        path: &str,
+    ) -> Result<(), StoreError> {
         let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;

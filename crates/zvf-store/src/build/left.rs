@@ -138,7 +138,10 @@ mod tests {
         fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
         assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
-        assert!(Build::remove_leftovers(&address).unwrap().is_empty(), "somebody changes the store");
+        assert!(
+            Build::remove_leftovers(&address).unwrap().is_empty(),
+            "somebody changes the store"
+        );
         drop(alive);
         assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead]);
         assert!(Build::remove_leftovers(&address).unwrap().is_empty());

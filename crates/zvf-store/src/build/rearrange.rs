@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, LayoutFamily, GroupDoc, Node};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};

@@ -88,8 +88,9 @@ async fn documents_and_cells_typed_by_hand() {
         .unwrap();
     assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
 
-    let mut groups =
-        build.rows("0/groups", RowPlan { codecs: CodecPipeline::none(), ..RowPlan::default() }).unwrap();
+    let mut groups = build
+        .rows("0/groups", RowPlan { codecs: CodecPipeline::none(), ..RowPlan::default() })
+        .unwrap();
     groups.push(b"ab").unwrap();
     groups.push(b"").unwrap();
     groups.finish(|_| ()).await.unwrap();

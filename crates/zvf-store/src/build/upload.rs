@@ -158,7 +158,12 @@ impl Uploads {
     }
 
     /// Hands the object under `key` over, once there is room for it.
-    pub(crate) fn put(&self, key: Key, parts: Vec<Bytes>, room: &MemoryLimiter) -> Result<(), StoreError> {
+    pub(crate) fn put(
+        &self,
+        key: Key,
+        parts: Vec<Bytes>,
+        room: &MemoryLimiter,
+    ) -> Result<(), StoreError> {
         let kept = room.pass(crate::codec::len(&parts));
         self.send(key, parts, kept)
     }

@@ -75,7 +75,8 @@ impl Blocks {
         let (runs, stored) = (self.runs(ranges), Stored::parts(parts));
         let mut decoded = Vec::with_capacity(runs.len());
         for run in &runs {
-            decoded.push(decoder.decode_range(&self.0, &stored, run.clone()).map_err(to_store_error)?);
+            decoded
+                .push(decoder.decode_range(&self.0, &stored, run.clone()).map_err(to_store_error)?);
         }
         let piece = |range: &Range<u64>| {
             let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, CodecSpec, CodecKind, Sharding};
+use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 
 use super::{Chain, Step};
 use crate::error::{Op, StoreError};
@@ -103,8 +103,9 @@ fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
 }
 
 fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
-    let plain =
-        |codec: &CodecSpec| matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) });
+    let plain = |codec: &CodecSpec| {
+        matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) })
+    };
     let checksum = match sharding.index_codecs.as_slice() {
         [bytes] if plain(bytes) => false,
         [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,

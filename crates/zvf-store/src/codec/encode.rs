@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
 use zvf_format::{Class, Expected};
-use zvf_metadata::{Blosc, CodecSpec, CodecKind};
+use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
@@ -307,7 +307,8 @@ mod tests {
     fn what_is_not_compressed_is_not_copied() {
         let payload = Bytes::from(vec![7; 100]);
         let framed = vec![Bytes::from_static(b"head"), payload.clone()];
-        let coded = CodecPipeline::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
+        let coded =
+            CodecPipeline::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
         assert_eq!(coded.len(), 3);
         assert_eq!(coded[1].as_ptr(), payload.as_ptr());
     }

@@ -29,7 +29,7 @@ mod more;
 mod order;
 mod zstd;
 
-pub(crate) use batch::{Caps, Job, spread, decode_many};
+pub(crate) use batch::{Caps, Job, decode_many, spread};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::CodecPipeline;
@@ -121,7 +121,12 @@ impl Chain {
 }
 
 impl Step {
-    fn decode(&self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+    fn decode(
+        &self,
+        mut bytes: Bytes,
+        cap: u64,
+        scratch: &mut Scratch,
+    ) -> Result<Bytes, StoreError> {
         match self {
             Self::Blosc => Ok(fitted(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {

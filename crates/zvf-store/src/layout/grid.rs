@@ -91,7 +91,9 @@ impl Grid {
         let Some(axes) = axes else { return };
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
-            None => (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 }),
+            None => {
+                (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
+            }
         };
         let width = to_usize(self.width);
         let len = run.count.saturating_mul(width);

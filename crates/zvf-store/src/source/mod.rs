@@ -100,7 +100,10 @@ impl Source {
     }
 
     /// The directory `path`, of files whose bytes are let go of soon.
-    pub(crate) fn with_buffer_pool(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+    pub(crate) fn with_buffer_pool(
+        path: &std::path::Path,
+        budget: &Budget,
+    ) -> Result<Self, StoreError> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?));
         #[cfg(not(feature = "local"))]

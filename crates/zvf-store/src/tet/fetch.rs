@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{TensorCodec, DECODED_CAP, Plan, Row, Runs, Touched};
+use zvf_tet::{DECODED_CAP, Plan, Row, Runs, TensorCodec, Touched};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, decode_many};

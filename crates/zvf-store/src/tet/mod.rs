@@ -23,8 +23,8 @@ use bytes::Bytes;
 use zvf_format::FormatError;
 use zvf_tet as tet;
 use zvf_tet::{
-    AxisSlice, Directory, TensorDtype, File, TileGeometry, Index, Lookup, MemoryBudget, Need, Open, Places,
-    Plan, Superblock,
+    AxisSlice, Directory, File, Index, Lookup, MemoryBudget, Need, Open, Places, Plan, Superblock,
+    TensorDtype, TileGeometry,
 };
 
 use crate::error::StoreError;
@@ -230,7 +230,8 @@ impl TetFile {
         if dataset.geometry()?.is_empty() {
             return Ok(Bytes::new());
         }
-        let axes: Vec<AxisSlice> = dataset.shape.iter().map(|&extent| AxisSlice::all(extent)).collect();
+        let axes: Vec<AxisSlice> =
+            dataset.shape.iter().map(|&extent| AxisSlice::all(extent)).collect();
         self.read(dataset, &axes, most).await
     }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use zvf_format::{Class, Expected, Found};
-use zvf_tet::{TensorCodec, Row, Span};
+use zvf_tet::{Row, Span, TensorCodec};
 
 use super::{TetDataset, TetFile, fetch};
 use crate::error::{Op, StoreError};

@@ -16,7 +16,8 @@ use zarrs::storage::store::MemoryStore;
 use zarrs::storage::{StoreKey, WritableStorageTraits as _};
 use zvf_metadata::LayoutFamily;
 use zvf_store::{
-    Arrange, BloscSettings, Build, BuildOptions, Caching, CodecPipeline, OpenOptions, Rearrangement, Store,
+    Arrange, BloscSettings, Build, BuildOptions, Caching, CodecPipeline, OpenOptions,
+    Rearrangement, Store,
 };
 
 use crate::rearranged::contents;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_b2nd::{ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer, BlockGeometry};
+use zvf_b2nd::{
+    BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
+};
 use zvf_blosc::{Chunk, Decoder, Layout, Stored};
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};

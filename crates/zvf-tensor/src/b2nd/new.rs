@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use zvf_b2nd::{
-    FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind, BlockGeometry, Metalayer,
-    MetalayerName, Partition,
+    BlockGeometry, FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind,
+    Metalayer, MetalayerName, Partition,
 };
 use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
 use zvf_format::{Class, Expected};
@@ -45,7 +45,8 @@ impl NewBlocks {
         block_shape: &[u64],
         item_size: u32,
     ) -> Result<Self, TensorError> {
-        let geometry = BlockGeometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
+        let geometry =
+            BlockGeometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
         Ok(Self::from_geometry(geometry))
     }
 

@@ -145,7 +145,8 @@ fn table_and_values(
     let values = strip(key.as_str(), row.element, &shape, options)?;
     let name = [key.as_str(), CELLS_SUFFIX].concat();
     let geometry = cells_geometry(count, rank).ok_or_else(|| too_large(key))?;
-    let table = Part { tensor: NewTensor::from_geometry(&name, geometry), content: Content::Bytes(table) };
+    let table =
+        Part { tensor: NewTensor::from_geometry(&name, geometry), content: Content::Bytes(table) };
     Ok(vec![Part { tensor: values, content }, table])
 }
 
@@ -164,11 +165,14 @@ async fn items(
     }
     let is_text = dense.dtype().kind == DtypeKind::Text;
     let name = if is_text { TEXT.to_owned() } else { dense.dtype().to_string() };
-    let carrier = Carrier::for_data_type(&name, Some(width)).filter(|carrier| carrier.value_size() == width);
+    let carrier =
+        Carrier::for_data_type(&name, Some(width)).filter(|carrier| carrier.value_size() == width);
     let chunk: Vec<u64> = doc.inner_chunk_shape().to_vec();
     let typed = carrier.and_then(|carrier| carrier.geometry(dense.shape(), &chunk));
     let tensor = match typed {
-        Some(geometry) => NewTensor::from_geometry(key.as_str(), geometry).compressed(options.compression),
+        Some(geometry) => {
+            NewTensor::from_geometry(key.as_str(), geometry).compressed(options.compression)
+        }
         None => strip(key.as_str(), TensorDtype::U8, &[bytes], options)?,
     };
     Ok(vec![Part { tensor, content: Content::Items(dense) }])

@@ -16,7 +16,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
-use zvf_tet::{AxisSlice, TensorDtype, MemoryBudget, Plan};
+use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype};
 
 use crate::array::{Array, View};
 use crate::error::TensorError;

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use zvf_tet::{TensorCodec, DECODED_CAP, Severity};
+use zvf_tet::{DECODED_CAP, Severity, TensorCodec};
 
 use super::file::TensorFile;
 use crate::error::TensorError;
@@ -84,7 +84,11 @@ impl TensorFile {
                 };
                 let (rule, error) = (finding.rule.id(), finding.error.into());
                 faults.push(Fault { rule, weight, error });
-                if faults.len() < MAX_FAULTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if faults.len() < MAX_FAULTS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             });
         }
         if deep {

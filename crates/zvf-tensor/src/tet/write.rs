@@ -18,8 +18,8 @@ use serde_json::json;
 use zvf_format::{Class, Expected, Found};
 use zvf_store::{Op, StoreError};
 use zvf_tet::{
-    TensorCodec, DatasetSpec, TensorDtype, TileGeometry, Layout, MemoryBudget, CopyRun, Selection, Tile,
-    encode_footer,
+    CopyRun, DatasetSpec, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype, Tile,
+    TileGeometry, encode_footer,
 };
 
 use super::file::TensorFile;
@@ -178,7 +178,10 @@ impl<W: Write + Seek> TetWriter<W> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
             let geometry = tensor.dataset().geometry().map_err(TensorError::from);
-            all.push(NewTensor::from_geometry(tensor.name(), geometry.map_err(|e| e.with_dataset(tensor.name()))?));
+            all.push(NewTensor::from_geometry(
+                tensor.name(),
+                geometry.map_err(|e| e.with_dataset(tensor.name()))?,
+            ));
         }
         all.extend(tensors);
         let mut writer = Self::new(out, all, old.memory_budget())?;

@@ -227,7 +227,11 @@ mod tests {
             (zone(4, 1, Some("zz"), None), Some("min_le")),
             (zone(4, 1, Some("0000c07f"), None), Some("min_le")), // NaN
         ] {
-            assert_eq!(zone.fault(TensorDtype::F32, &floats).map(|(what, _)| what), what, "{zone:?}");
+            assert_eq!(
+                zone.fault(TensorDtype::F32, &floats).map(|(what, _)| what),
+                what,
+                "{zone:?}"
+            );
         }
         let whole = [0xff, 0xff, 1, 0];
         assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(TensorDtype::I16, &whole), None);

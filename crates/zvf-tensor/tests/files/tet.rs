@@ -13,8 +13,8 @@ use serde_json::Value;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tensor::{
-    Bound, Compression, Cut, Memory, Metadata, AtomicTensorFile, NewTensor, Slice, Tensor, TensorAbout,
-    TensorFile, TetWriter, Weight,
+    AtomicTensorFile, Bound, Compression, Cut, Memory, Metadata, NewTensor, Slice, Tensor,
+    TensorAbout, TensorFile, TetWriter, Weight,
 };
 use zvf_tet::{TensorDtype, TetRule};
 

@@ -87,7 +87,10 @@ fn refused_at_open_by_rule() {
         let mut bytes = with_footer();
         bytes[at..at + change.len()].copy_from_slice(change);
         let error = File::parse(&bytes).unwrap_err();
-        assert_eq!((error.to_string().as_str(), TetRule::from_error(&error)), (message, Some(rule)));
+        assert_eq!(
+            (error.to_string().as_str(), TetRule::from_error(&error)),
+            (message, Some(rule))
+        );
     }
     // A directory that is longer than its records.
     let mut longer = two_tiles();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::two_tiles;
-use crate::{TensorDtype, File};
+use crate::{File, TensorDtype};
 
 fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
     TileGeometry::new(TensorDtype::F32, shape, chunk).unwrap()

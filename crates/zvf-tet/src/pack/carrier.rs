@@ -18,7 +18,7 @@
 //!
 //! Not here: the document that keeps the true type.
 
-use crate::{TensorDtype, TileGeometry, MAX_RANK};
+use crate::{MAX_RANK, TensorDtype, TileGeometry};
 
 /// An element type, and how many of it one value takes.
 ///
@@ -153,8 +153,10 @@ mod tests {
 
     #[test]
     fn a_ninth_axis_does_not_fit() {
-        let (one, two) =
-            (Carrier::for_data_type("int8", None).unwrap(), Carrier::for_data_type("complex128", None).unwrap());
+        let (one, two) = (
+            Carrier::for_data_type("int8", None).unwrap(),
+            Carrier::for_data_type("complex128", None).unwrap(),
+        );
         assert_eq!(one.geometry(&[2; 8], &[1; 8]).unwrap().rank(), 8);
         assert_eq!(two.geometry(&[2; 7], &[1; 7]).unwrap().chunk_shape(), [1, 1, 1, 1, 1, 1, 1, 2]);
         assert_eq!(two.geometry(&[2; 8], &[1; 8]), None);

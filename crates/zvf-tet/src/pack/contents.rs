@@ -5,7 +5,7 @@
 //! Not here: the bytes of a dataset ([`Plan`](crate::Plan) says where they are).
 
 use super::{CELLS_SUFFIX, Cell, DOCUMENTS};
-use crate::{Dataset, Directory, TensorDtype, TileGeometry, Span};
+use crate::{Dataset, Directory, Span, TensorDtype, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
 /// A directory that is one of a pack.
@@ -40,7 +40,7 @@ pub struct Contents<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PackedArray<'a> {
     values: Dataset<'a>,
-    geometry: TileGeometry,         // of `values`
+    geometry: TileGeometry,     // of `values`
     cells: Option<Dataset<'a>>, // i64 with two axes, at least three columns
 }
 

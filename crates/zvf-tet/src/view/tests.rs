@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::index;
-use crate::{AxisSlice, TensorCodec, TileGeometry, Index, Lookup, Row};
+use crate::{AxisSlice, Index, Lookup, Row, TensorCodec, TileGeometry};
 
 /// The rows of a dataset, back to back from 1000 on.
 fn rows(geometry: &TileGeometry, codec: TensorCodec) -> Vec<Row> {
@@ -78,13 +78,21 @@ fn streams_and_arrays() {
 fn a_stride_is_no_array() {
     let geometry = TileGeometry::new(TensorDtype::U8, &[8], &[1]).unwrap();
     let second = AxisSlice { start: 0, stop: 8, step: 2 };
-    let none =
-        with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &[second], |plan| plan.byte_stream());
+    let none = with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &[second], |plan| {
+        plan.byte_stream()
+    });
     assert_eq!(none, None);
     // Every other tile, stored back to back: a stream, and by luck row-major, but not asked for as one.
     let packed: Vec<_> = (0..8)
         .map(|c| {
-            Row::new(0, &[c], if c % 2 == 0 { 1000 + c / 2 } else { 1100 + c }, 1, 1, TensorCodec::Raw)
+            Row::new(
+                0,
+                &[c],
+                if c % 2 == 0 { 1000 + c / 2 } else { 1100 + c },
+                1,
+                1,
+                TensorCodec::Raw,
+            )
         })
         .map(Option::unwrap)
         .collect();

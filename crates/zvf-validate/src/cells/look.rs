@@ -69,7 +69,11 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
         looked.rows = Some(0); // the older families store chunks of nothing
     } else if matches!(chunk.vertices, Ok(None)) {
         let finding = Finding::new(&C28, &plan.vertices).in_cell(key);
-        looked.found.add(finding.with_details("nonempty_chunks", "a cell, because it is listed", "none"));
+        looked.found.add(finding.with_details(
+            "nonempty_chunks",
+            "a cell, because it is listed",
+            "none",
+        ));
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
         looked.rows(plan, key, positions, bytes);
@@ -297,7 +301,11 @@ impl Looked {
             && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
         {
             let finding = Finding::new(&C32, &plan.path).in_cell(key).at(at);
-            self.found.add(finding.with_details("code", format!("one of {categories} categories"), code));
+            self.found.add(finding.with_details(
+                "code",
+                format!("one of {categories} categories"),
+                code,
+            ));
         }
         if plan.owner {
             self.owners = int64s(&bytes).collect();
@@ -329,7 +337,12 @@ fn ends(fragment: &Fragment<'_>) -> Ends {
         }
     };
     let is_range = matches!(fragment, Fragment::Range { .. });
-    Ends { first: saturating_u32(first), last: saturating_u32(last), count: saturating_u32(fragment.len()), is_range }
+    Ends {
+        first: saturating_u32(first),
+        last: saturating_u32(last),
+        count: saturating_u32(fragment.len()),
+        is_range,
+    }
 }
 
 /// The place of bin `flat` on each axis, last axis fastest.

@@ -32,7 +32,7 @@ use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
@@ -88,7 +88,8 @@ impl Gathered {
         let fragments = level.fragments.as_ref();
         let first = vertices.into_iter().chain(fragments.map(|array| &array.cells));
         let columns = Plan::planned_arrays(&plan.vertex_columns, &level.vertex_columns).into_iter();
-        let columns = columns.chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
+        let columns =
+            columns.chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
         let arrays: Vec<&Cells> = first.chain(columns.map(|array| &array.cells)).collect();
         let options = run.options.clone();
         let listed = fragments.map(|array| Arc::clone(&array.keys));
@@ -174,7 +175,11 @@ impl Gathered {
         if plan.tile {
             let found = format!("other fragments in {n} chunks");
             let finding = Finding::new(&C5, &plan.fragments).in_cell(first);
-            run.add(finding.with_details("fragments_tile", "ranges that cover all rows in order", found));
+            run.add(finding.with_details(
+                "fragments_tile",
+                "ranges that cover all rows in order",
+                found,
+            ));
         }
     }
 
@@ -302,7 +307,11 @@ fn chunks(
 }
 
 /// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
-async fn fewer(run: &mut Validation, level: &LevelState, vertices: &ChunkArray) -> Result<(), Stop> {
+async fn fewer(
+    run: &mut Validation,
+    level: &LevelState,
+    vertices: &ChunkArray,
+) -> Result<(), Stop> {
     let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
         array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
     };
@@ -348,7 +357,11 @@ fn attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     if let Some(bin) = bad {
         let finding = Finding::new(&C27, level.path("zarr.json"));
         let expected = format!("a value for bin {bin}");
-        run.add(finding.with_details("chunk_attribute_values", expected, format!("{values} values")));
+        run.add(finding.with_details(
+            "chunk_attribute_values",
+            expected,
+            format!("{values} values"),
+        ));
     }
 }
 

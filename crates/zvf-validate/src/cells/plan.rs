@@ -105,7 +105,10 @@ impl Plan {
     }
 
     /// Those of `arrays` that a plan was made for.
-    pub(crate) fn planned_arrays<'a>(columns: &[ColumnPlan], arrays: &'a [ChunkArray]) -> Vec<&'a ChunkArray> {
+    pub(crate) fn planned_arrays<'a>(
+        columns: &[ColumnPlan],
+        arrays: &'a [ChunkArray],
+    ) -> Vec<&'a ChunkArray> {
         arrays.iter().filter(|array| columns.iter().any(|plan| plan.path == array.path)).collect()
     }
 }
@@ -134,7 +137,11 @@ fn positions(
         }
         Some(other) => {
             level.opaque = true;
-            run.add(Finding::new(&C30, &vertices.path).with_details("encoding", "raw", other.as_str()));
+            run.add(Finding::new(&C30, &vertices.path).with_details(
+                "encoding",
+                "raw",
+                other.as_str(),
+            ));
             None
         }
     }
@@ -158,7 +165,9 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
     let (dtype, doc) = doc;
     if doc.dtype.is_none() {
         let finding = Finding::new(&M20, &array.path);
-        run.add(finding.with_details("dtype", "an element type", "nothing: read as float32").warning());
+        run.add(
+            finding.with_details("dtype", "an element type", "nothing: read as float32").warning(),
+        );
     }
     let Some(width) = doc.declared_columns() else {
         let told = ("row_shape", "a product of 64 bits", "a larger one");

@@ -22,7 +22,7 @@ use crate::level::LevelState;
 use crate::num::to_u64;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
 use crate::rules::geometry::G6;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// C16 to C18, G6: every record of the blobs of a family.
 pub(super) async fn check(
@@ -109,7 +109,11 @@ async fn blob(
     if !data.len().is_multiple_of(record) {
         total.lost();
         let expected = format!("a multiple of {record}");
-        run.add(Finding::new(&C36, path).with_details("bytes of the records", expected, data.len()));
+        run.add(Finding::new(&C36, path).with_details(
+            "bytes of the records",
+            expected,
+            data.len(),
+        ));
         return Ok(());
     }
     let piece = PIECE.checked_div(record).unwrap_or(1).max(1).saturating_mul(record);
@@ -198,7 +202,11 @@ fn fits(
         return None;
     };
     if let Some(rows) = level.chunks.rows(place).filter(|rows| row >= *rows) {
-        run.add(finding(&C18).with_details("vi", format!("below {rows}, the rows of its chunk"), row));
+        run.add(finding(&C18).with_details(
+            "vi",
+            format!("below {rows}, the rows of its chunk"),
+            row,
+        ));
         return None;
     }
     Some(place)

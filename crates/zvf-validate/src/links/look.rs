@@ -174,7 +174,11 @@ impl LinkLooked {
         let vi = link.rows().get(end).copied().unwrap_or(0);
         let rows = rows.get(end).copied().flatten().unwrap_or(0);
         let finding = Finding::new(&C18, &sought.path).in_cell(key).at(offset);
-        self.found.add(finding.with_details("vi", format!("below {rows}, the rows of its chunk"), vi));
+        self.found.add(finding.with_details(
+            "vi",
+            format!("below {rows}, the rows of its chunk"),
+            vi,
+        ));
     }
 
     /// C15, C16, C17: the chunks of the ends. The place of each in the table of its level.
@@ -227,7 +231,11 @@ impl LinkLooked {
         if uses.faces && same_corner(link, chunks) {
             let finding = Finding::new(&G9, &sought.path);
             let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
-            self.found.add(finding.with_details("face", "corners that differ", "the same row at each"));
+            self.found.add(finding.with_details(
+                "face",
+                "corners that differ",
+                "the same row at each",
+            ));
         }
         if let Some(child) = uses.child
             && let Some((at, row)) = link.in_input_order().nth(child)
@@ -291,7 +299,11 @@ impl LinkLooked {
             Ok(None) => {
                 if sought.wants_fragments {
                     let finding = Finding::new(&C41, path).in_cell(key);
-                    self.found.add(finding.with_details("cell", "fragments over the links", "none"));
+                    self.found.add(finding.with_details(
+                        "cell",
+                        "fragments over the links",
+                        "none",
+                    ));
                 }
                 return;
             }
@@ -329,8 +341,13 @@ impl LinkLooked {
     fn groups(&mut self, sought: &Sought, path: &str, key: &ChunkKey, index: &FragmentIndex<'_>) {
         let Some(place) = sought.source_chunks.find(key.components()) else { return };
         let finding = || Finding::new(&G10, path).in_cell(key);
-        if let Some(fragments) = sought.source_chunks.fragments(place).filter(|n| *n != index.len()) {
-            return self.found.add(finding().with_details("groups of links", fragments, index.len()));
+        if let Some(fragments) = sought.source_chunks.fragments(place).filter(|n| *n != index.len())
+        {
+            return self.found.add(finding().with_details(
+                "groups of links",
+                fragments,
+                index.len(),
+            ));
         }
         let mut seen = vec![false; self.spans.len()];
         let ends = sought.source_chunks.ends_of(place).unwrap_or_default();
@@ -350,12 +367,20 @@ impl LinkLooked {
                 if span.is_some() {
                     let expected = format!("rows of fragment {k}");
                     let found = format!("link {row}, which leads elsewhere");
-                    return self.found.add(finding().with_details("group of links", expected, found));
+                    return self.found.add(finding().with_details(
+                        "group of links",
+                        expected,
+                        found,
+                    ));
                 }
             }
         }
         if let Some(row) = seen.iter().position(|seen| !seen) {
-            self.found.add(finding().with_details("link", "in one group", format!("{row} in none")));
+            self.found.add(finding().with_details(
+                "link",
+                "in one group",
+                format!("{row} in none"),
+            ));
         }
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::{LinkPolicy, Store as Stored};
-use zvf_metadata::{LayoutFamily as Layout, GeometryType};
+use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
 use self::look::{LinkChunk, LinkLooked, look};
@@ -33,10 +33,14 @@ use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::C41;
 use crate::rules::geometry::G10;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the links of level `at`.
-pub(crate) async fn check(run: &mut Validation, levels: &mut [LevelState], at: usize) -> Result<(), Stop> {
+pub(crate) async fn check(
+    run: &mut Validation,
+    levels: &mut [LevelState],
+    at: usize,
+) -> Result<(), Stop> {
     let Some(level) = levels.get(at) else { return Ok(()) };
     let families = open::families(run, levels, level).await?;
     let (mut seen, mut sums) = (Vec::new(), Vec::new());
@@ -114,7 +118,11 @@ fn missing_fragments(run: &mut Validation, level: &LevelState, segment: &Segment
         };
     if within && cells > 0 && level.link_fragments.is_none() {
         let finding = Finding::new(&C41, level.path("link_fragments"));
-        run.add(finding.with_details("node", "the fragments over the links of each chunk", "nothing"));
+        run.add(finding.with_details(
+            "node",
+            "the fragments over the links of each chunk",
+            "nothing",
+        ));
         if level.node.meta().fragment_link_groups {
             let finding = Finding::new(&G10, level.path("link_fragments"));
             run.add(finding.with_details("groups of links", "one for each fragment", "nothing"));
@@ -122,7 +130,12 @@ fn missing_fragments(run: &mut Validation, level: &LevelState, segment: &Segment
     }
 }
 
-fn sought(run: &Validation, levels: &[LevelState], level: &LevelState, segment: &Segment) -> Sought {
+fn sought(
+    run: &Validation,
+    levels: &[LevelState],
+    level: &LevelState,
+    segment: &Segment,
+) -> Sought {
     let delta = segment.family.delta();
     let number = i64::from(level.node.number()).saturating_add(delta.0.into());
     let other = levels.iter().find(|other| i64::from(other.node.number()) == number);

@@ -11,7 +11,9 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token};
+use zvf_metadata::{
+    Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
+};
 
 use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;
@@ -21,7 +23,7 @@ use crate::num::{to_u64, to_usize};
 use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// One family that can be looked into.
 #[derive(Debug)]
@@ -154,7 +156,9 @@ async fn of_c(
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
                 let told = ("array", "values for the links of its segment", "nothing");
-                run.add(Finding::new(&C20, level.path(&attribute)).with_details(told.0, told.1, told.2));
+                run.add(
+                    Finding::new(&C20, level.path(&attribute)).with_details(told.0, told.1, told.2),
+                );
             }
         }
         segments.push(segment);
@@ -257,7 +261,11 @@ async fn segment(
     let fits = agreed(run, &path, &doc, family, offsets);
     let (Some(element), true) = (element(dtype), fits) else {
         if element(dtype).is_none() {
-            run.add(Finding::new(&S17, &path).with_details("dtype", "little-endian integers", dtype));
+            run.add(Finding::new(&S17, &path).with_details(
+                "dtype",
+                "little-endian integers",
+                dtype,
+            ));
         }
         return Ok(None);
     };
@@ -440,7 +448,11 @@ async fn leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result
 }
 
 /// The value, or a finding why there is none.
-fn ok_or_report<T>(run: &mut Validation, path: &str, parsed: Result<T, MetadataError>) -> Option<T> {
+fn ok_or_report<T>(
+    run: &mut Validation,
+    path: &str,
+    parsed: Result<T, MetadataError>,
+) -> Option<T> {
     parsed.map_err(|error| run.add(Finding::of_metadata(&M20, path, &error))).ok()
 }
 
@@ -478,7 +490,9 @@ async fn joined(
 ) -> Result<Option<Segment>, Stop> {
     let path = format!("cross_chunk_links/{name}");
     let Some(array) = ChunkArray::open(run, &level.node, &path).await? else { return Ok(None) };
-    let Ok(shape) = RowShape::new(LinkInteger::I64, family.link_width(), true) else { return Ok(None) };
+    let Ok(shape) = RowShape::new(LinkInteger::I64, family.link_width(), true) else {
+        return Ok(None);
+    };
     let (form, body) = (Form::Joined, Body::Inline);
     let (attributes, fragments) = (Vec::new(), None);
     Ok(Some(Segment { array, family: *family, form, shape, body, attributes, fragments }))
@@ -525,7 +539,9 @@ fn policy(
     let number = i64::from(level.node.number()).saturating_add(delta.0.into());
     let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
         // A level that was taken out leaves the others as they are.
-        run.add(Finding::new(&C17, path).with_details("level", "one of the store", number).warning());
+        run.add(
+            Finding::new(&C17, path).with_details("level", "one of the store", number).warning(),
+        );
         return None;
     };
     let anchor = anchor(run, level, other, rank)?;

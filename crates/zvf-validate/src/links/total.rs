@@ -68,7 +68,13 @@ impl Total {
     }
 
     /// Makes room for what links are used for.
-    pub(super) fn begin(&mut self, run: &mut Validation, level: &LevelState, path: &str, uses: Uses) {
+    pub(super) fn begin(
+        &mut self,
+        run: &mut Validation,
+        level: &LevelState,
+        path: &str,
+        uses: Uses,
+    ) {
         if uses.child.is_some() && self.parents.is_none() && level.chunks.ends.is_some() {
             self.parents = Some(vec![0; to_usize(level.chunks.total_fragments())]);
             self.children = bits(run, level, &G6, path);

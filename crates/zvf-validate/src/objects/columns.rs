@@ -8,7 +8,7 @@ use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
 use crate::rules::metadata::{M19, M20};
 use crate::rules::structure::S17;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 use zvf_format::Class;
 use zvf_metadata::validate_attribute_name;
 
@@ -54,7 +54,11 @@ async fn column(
         Err(error) => run.add(Finding::of_metadata(&M20, path, &error)),
     }
     if let Some(rows) = rows.filter(|rows| *rows > array.len()) {
-        run.add(Finding::new(&C23, path).with_details("rows", format!("at least {rows}"), array.len()));
+        run.add(Finding::new(&C23, path).with_details(
+            "rows",
+            format!("at least {rows}"),
+            array.len(),
+        ));
     }
     if let Err(error) = array.present_mask().await {
         run.blame(&C2, path, &error)?;

@@ -19,7 +19,7 @@ use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64, to_usize};
 use crate::rules::consistency::{C2, C24};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// Both arrays.
 #[derive(Debug)]

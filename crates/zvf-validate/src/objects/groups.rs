@@ -10,7 +10,7 @@ use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C26, C38};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S17;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// C26, C38: the groups of a level, and their attributes.
 pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {

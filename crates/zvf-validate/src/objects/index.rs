@@ -17,7 +17,7 @@ use crate::rules::consistency::{C2, C24, C26};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::pyramid::P7;
 use crate::rules::structure::{S15, S17, S18};
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// An object index that can be looked into.
 #[derive(Debug)]
@@ -66,7 +66,10 @@ impl Manifests {
 }
 
 /// The index of a level, where there is one that can be looked into.
-pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result<Option<Index>, Stop> {
+pub(crate) async fn open(
+    run: &mut Validation,
+    level: &mut LevelState,
+) -> Result<Option<Index>, Stop> {
     let path = level.path("object_index");
     let node = match run.store.node(&path).await {
         Ok(node) => node,
@@ -106,7 +109,8 @@ pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result
     };
     if stored != doc.num_objects {
         // More rows than said are what a torn append leaves, and readers do without them.
-        let finding = Finding::new(&C24, &path).with_details("num_objects", stored, doc.num_objects);
+        let finding =
+            Finding::new(&C24, &path).with_details("num_objects", stored, doc.num_objects);
         run.add(if stored > doc.num_objects { finding.warning() } else { finding });
     }
     let rows = stored.min(doc.num_objects);
@@ -135,7 +139,11 @@ async fn manifests(
         }
         if !run.store.root().zarr_vectors.has(Capability::DenseManifests) {
             let finding = Finding::new(&M21, "zarr.json");
-            run.add(finding.with_details("format_capabilities", "dense_manifests", "no word of it"));
+            run.add(finding.with_details(
+                "format_capabilities",
+                "dense_manifests",
+                "no word of it",
+            ));
         }
         return Ok(Table::open(run, level, rank).await?.map(Manifests::Table));
     }
@@ -155,7 +163,11 @@ async fn manifests(
 }
 
 /// C24: ids are unique, as many as rows, and in order where that is said.
-pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &Index) -> Result<(), Stop> {
+pub(crate) async fn ids(
+    run: &mut Validation,
+    level: &mut LevelState,
+    index: &Index,
+) -> Result<(), Stop> {
     if !index.has_ids {
         return Ok(());
     }
@@ -214,7 +226,11 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
         && let Some(row) = descends
     {
         let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
-        run.add(finding.with_details("object_ids_sorted", "ids that ascend", "one below the one before"));
+        run.add(finding.with_details(
+            "object_ids_sorted",
+            "ids that ascend",
+            "one below the one before",
+        ));
     }
     if descends.is_some() && keeps {
         let mut sorted = all.clone();

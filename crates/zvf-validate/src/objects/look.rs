@@ -110,8 +110,9 @@ impl RowsLooked {
         self.bytes = self.bytes.saturating_add(to_u64(blob.len()));
         if blob.is_empty() {
             let finding = Finding::new(&C9, &sought.path).in_row(row);
-            self.found
-                .add(finding.with_details("manifest", "an empty manifest, 4 bytes", "no bytes").lint());
+            self.found.add(
+                finding.with_details("manifest", "an empty manifest, 4 bytes", "no bytes").lint(),
+            );
             return;
         }
         if blob != EMPTY {

@@ -30,7 +30,7 @@ use crate::pipeline::batches;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
 use crate::rules::pyramid::P11;
-use crate::run::{Validation, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the objects of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
@@ -201,7 +201,11 @@ impl Gathered {
         let place = level.chunks.locate(fragment);
         let place =
             place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
-        run.add(finding.with_details("fragments", "one object each", format!("{n} of two or more{place}")));
+        run.add(finding.with_details(
+            "fragments",
+            "one object each",
+            format!("{n} of two or more{place}"),
+        ));
     }
 
     /// C29: the owner column.

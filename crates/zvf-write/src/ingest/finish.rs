@@ -21,7 +21,7 @@ use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::stages::{Known, KWayMerge, PLACE, Stages, number_u32, number_u64, row_bytes};
+use crate::stages::{KWayMerge, Known, PLACE, Stages, number_u32, number_u64, row_bytes};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 

@@ -76,7 +76,9 @@ impl Ingest {
             let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
             let all = given.iter().map(|(_, field)| *field);
             let (dtype, width) = common_type(self.schema.kind, all)?;
-            let put = |to: &mut [u8], from: &[u8]| put_values(to, from, crate::num::usize_from_u32(width));
+            let put = |to: &mut [u8], from: &[u8]| {
+                put_values(to, from, crate::num::usize_from_u32(width))
+            };
             let (record, file) = write_field(stem, number, (dtype, width), &given, put)?;
             records.push(record);
             files.push(file);

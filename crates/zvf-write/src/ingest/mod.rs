@@ -18,7 +18,7 @@ use crate::chunks::ChunkTable;
 use crate::columns::{Attribute, AttributeRecord};
 use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
-use crate::num::{usize_from_u32, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::objects::Objects;
 use crate::route;
 use crate::run::{Numbers, RoutedBatch, only};
@@ -213,7 +213,12 @@ impl Ingest {
             return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
         }
         let numbers = elements::numbers(kind, vertices)?;
-        self.elements.push(&self.schema, usize_from_u32(vertices.width()), numbers.into_iter(), fields)?;
+        self.elements.push(
+            &self.schema,
+            usize_from_u32(vertices.width()),
+            numbers.into_iter(),
+            fields,
+        )?;
         self.relieve()
     }
 

@@ -150,7 +150,11 @@ pub(crate) fn run(
 }
 
 /// Remembers which objects the fragments of a chunk belong to.
-fn push_entries(entries: &mut ExternalSorter, done: &Done, grouping: Grouping) -> Result<(), WriteError> {
+fn push_entries(
+    entries: &mut ExternalSorter,
+    done: &Done,
+    grouping: Grouping,
+) -> Result<(), WriteError> {
     let chunk = ascending_u32(done.chunk);
     for (fragment, group) in (0_u32..).zip(&done.groups) {
         let fragment_bytes = ascending_u32(fragment);
@@ -162,7 +166,8 @@ fn push_entries(entries: &mut ExternalSorter, done: &Done, grouping: Grouping) -
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
-                let object = done.owners.get(crate::num::usize_from_u32(fragment)).copied().unwrap_or(0);
+                let object =
+                    done.owners.get(crate::num::usize_from_u32(fragment)).copied().unwrap_or(0);
                 let row = |row: u64| ascending_u32(to_u32(crate::num::to_usize(row)));
                 let first = crate::num::to_usize(group.start);
                 let order = done.numbers.get(first).copied().unwrap_or(0);

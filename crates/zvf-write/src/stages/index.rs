@@ -16,7 +16,7 @@ use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, number, number_u32};
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::num::{usize_from_u32, to_u64, to_usize};
+use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::objects::{absent, attribute_plan, put_values};
 
 /// All ids, in a file of their own.
@@ -36,7 +36,8 @@ impl Ids {
         path: PathBuf,
     ) -> Result<Self, WriteError> {
         let spoken: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("ids")).collect();
-        let (mut entries, mut spoken) = (KWayMerge::open(entries, ENTRY)?, KWayMerge::open(&spoken, 8)?);
+        let (mut entries, mut spoken) =
+            (KWayMerge::open(entries, ENTRY)?, KWayMerge::open(&spoken, 8)?);
         let mut ids = Self { path: path.clone(), count: 0, sparse: false };
         let mut out = super::file::Output::create(path)?;
         let mut last = None;
@@ -59,7 +60,10 @@ impl Ids {
         Ok(ids)
     }
 
-    fn for_each(&self, mut each: impl FnMut(i64) -> Result<(), WriteError>) -> Result<(), WriteError> {
+    fn for_each(
+        &self,
+        mut each: impl FnMut(i64) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         let mut ids = KWayMerge::open(std::slice::from_ref(&self.path), 8)?;
         while let Some(id) = ids.head().map(number) {
             each(id)?;

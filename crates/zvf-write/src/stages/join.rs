@@ -26,7 +26,9 @@ use super::cells::{ENTRY, PLACE};
 use super::file::{Written, open};
 use super::known::Known;
 use super::slice::{Slice, file};
-use super::sorted::{KWayMerge, ExternalSorter, ascending_u32, ascending_u64, number, number_u32, number_u64};
+use super::sorted::{
+    ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number, number_u32, number_u64,
+};
 use crate::WriteError;
 use crate::columns::Attribute;
 use crate::link::Links;
@@ -233,7 +235,8 @@ pub(crate) fn chains(
     entries: &[PathBuf],
     stem: &Path,
 ) -> Result<JoinRecord, WriteError> {
-    let mut links = ExternalSorter::new(file(stem, "links"), record_width(known), known.options.memory / 8);
+    let mut links =
+        ExternalSorter::new(file(stem, "links"), record_width(known), known.options.memory / 8);
     let family = self::links(known)?;
     let mut record = JoinRecord::default();
     let mut entries = KWayMerge::open(entries, ENTRY)?;

@@ -27,7 +27,7 @@ use crate::chunks::{ChunkTable, Fast, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
 use crate::ingest::{Columns, Grouping, bounds};
-use crate::num::{usize_from_u32, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 use crate::route::Segment;
 use crate::run::{Numbers, RoutedBatch};
 use crate::schema::Schema;
@@ -226,7 +226,9 @@ impl Known {
                 start.get_or_insert(at);
                 end = next;
             }
-            let rows = shard.iter().map(|chunk| self.rows.get(usize_from_u32(*chunk)).copied().unwrap_or(0));
+            let rows = shard
+                .iter()
+                .map(|chunk| self.rows.get(usize_from_u32(*chunk)).copied().unwrap_or(0));
             before = before.saturating_add(rows.map(u128::from).sum());
             at = next;
         }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, LinkInteger, Endpoint, LinkPolicy, LinkRecord, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
 use zvf_metadata::arrays::Fragments;
 use zvf_store::{Build, CellSink};
 
@@ -25,7 +25,7 @@ use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::Written;
 use crate::link::{LinkColumn, Links, Segment};
-use crate::num::{usize_from_u32, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +89,9 @@ pub(crate) fn run(
         for at in window {
             let chunk = known.order.chunks.get(at).copied().unwrap_or(u32::MAX);
             let mut of = OfChunk { chunk, ..OfChunk::default() };
-            while let Some(link) = records.head().filter(|link| usize_from_u32(number_u32(link, 0)) <= at) {
+            while let Some(link) =
+                records.head().filter(|link| usize_from_u32(number_u32(link, 0)) <= at)
+            {
                 of.records.extend_from_slice(link);
                 records.advance()?;
             }
@@ -113,11 +115,12 @@ pub(crate) fn run(
         }
         let by_number: HashMap<u32, &OfChunk, Fast> = chunks.iter().map(|c| (c.chunk, c)).collect();
         let numbers: Vec<u32> = chunks.iter().map(|of| of.chunk).collect();
-        let grouped =
-            frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number.get(&chunk) {
-                Some(of) => step.put(&frame, &arrays, of),
-                None => Ok(true),
-            })?;
+        let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number
+            .get(&chunk)
+        {
+            Some(of) => step.put(&frame, &arrays, of),
+            None => Ok(true),
+        })?;
         record.grouped &= grouped.into_iter().all(|grouped| grouped);
     }
     record.segments = segments.into_iter().collect();

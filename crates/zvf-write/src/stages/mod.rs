@@ -44,7 +44,7 @@ pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
-pub(crate) use sorted::{KWayMerge, ExternalSorter, ascending_u64, number_u32, number_u64};
+pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u32, number_u64};
 
 use crate::WriteError;
 use crate::cells::Arrays;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::file::{Output, Written, open};
 use crate::WriteError;
-use crate::num::{usize_from_u32, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Takes records in any order.
 #[derive(Debug)]

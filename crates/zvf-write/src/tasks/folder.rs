@@ -16,8 +16,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::plan::PLAN;
 use super::path_exists;
+use super::plan::PLAN;
 use crate::WriteError;
 
 /// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Task;
 use super::path_exists;
+use super::plan::Task;
 use crate::WriteError;
 use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, fresh};
 

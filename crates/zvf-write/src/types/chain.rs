@@ -9,7 +9,7 @@
 use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
-use crate::num::{usize_from_u32, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::objects::Entry;
 
 /// The runs so far.

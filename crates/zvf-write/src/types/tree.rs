@@ -11,7 +11,7 @@
 use zvf_model::{Kind, ObjectId};
 
 use crate::WriteError;
-use crate::num::{usize_from_u32, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The rows of a batch, tree by tree.
 #[derive(Debug)]
@@ -68,7 +68,8 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     };
     let roots = (0..rows).zip(&parents).filter(|(_, parent)| **parent == NONE).map(|(row, _)| row);
     let roots: Vec<u32> = roots.collect();
-    let (mut order, mut tree) = (Vec::with_capacity(usize_from_u32(rows)), vec![NONE; usize_from_u32(rows)]);
+    let (mut order, mut tree) =
+        (Vec::with_capacity(usize_from_u32(rows)), vec![NONE; usize_from_u32(rows)]);
     let mut stack = Vec::new();
     for (number, root) in (0_u32..).zip(&roots) {
         stack.push(*root);
@@ -101,7 +102,8 @@ impl Trees {
             let vertex = first.saturating_add(to_u32(*child).into());
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
-        let mut rooted: Vec<i64> = self.roots.iter().filter_map(|root| of(usize_from_u32(*root))).collect();
+        let mut rooted: Vec<i64> =
+            self.roots.iter().filter_map(|root| of(usize_from_u32(*root))).collect();
         rooted.sort_unstable();
         check_once(&rooted)?;
         Ok(rooted)

@@ -8,8 +8,8 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
 use zvf_metadata::{AttributeSpec, Axis, Dtype};
 use zvf_model::{
-    Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId, Parts,
-    Value,
+    Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
+    Parts, Value,
 };
 use zvf_store::CodecPipeline;
 use zvf_write::{Schema, ShapeTable, WriteOptions, Writer};

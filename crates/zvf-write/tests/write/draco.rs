@@ -56,7 +56,8 @@ fn streams_without_loss_answer_as_rows_do() {
     let (plain, draco) = (written(None), written(Some(DracoPositions::default())));
     let cube = Bounds::new(&[5.0, 5.0, 0.0], &[17.0, 22.0, 1.0]).unwrap();
     for query in [Query::all(), Query::within(cube), Query::objects([ObjectId(8)])] {
-        let (wanted, found) = (inline(plain.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
+        let (wanted, found) =
+            (inline(plain.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
         assert!(!wanted.batch.is_empty() && found.complete);
         assert_eq!(found.batch, wanted.batch);
     }

@@ -13,7 +13,8 @@ use zvf_model::Kind;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::{
-    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed, schema,
+    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed,
+    schema,
 };
 use crate::Error;
 

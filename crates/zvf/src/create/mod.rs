@@ -239,7 +239,8 @@ async fn at_once(
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let schema = schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    let schema =
+        schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let schema = match recipe.draco {
         Some(draco) => schema.with_draco(draco),
         None => schema,
@@ -319,12 +320,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-fn push(
-    writer: &mut Writer,
-    piece: Piece,
-    before: u64,
-    beside: &mut Beside,
-) -> Result<(), Error> {
+fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
@@ -379,7 +375,11 @@ impl Shape {
 }
 
 /// What the store will hold.
-pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: CodecPipeline) -> Result<Schema, Error> {
+pub(crate) fn schema(
+    shape: &Shape,
+    bins: Option<&[f64]>,
+    codecs: CodecPipeline,
+) -> Result<Schema, Error> {
     let axes = shape.axes.iter().enumerate().map(|(at, name)| Axis {
         unit: shape.units.get(at).cloned().flatten(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),

@@ -34,7 +34,7 @@ pub use stats::AttributeStats;
 pub use summary::{AxisSummary, Stored, Summary};
 
 use zvf_format::key::ChunkKey;
-use zvf_metadata::{ArrayDoc, CodecSpec, CodecKind, DataType, DataTypeKind};
+use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
 /// The chain of an array in words: what decodes first comes last. The step that only turns items into

@@ -26,7 +26,8 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
     for (from, name) in FORMAT_FILES {
         let from = house.path("testdata/formats").join(from);
-        fs::copy(&from, shell.stage.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
+        fs::copy(&from, shell.stage.join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
     }
     for id in ARCHIVES {
         unpack(shell, id, id)?;

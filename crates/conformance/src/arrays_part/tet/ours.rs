@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
 use zvf_tensor::{
-    AnyArray, ArrayForm, Compression, ConvertOptions, Metadata, AtomicTensorFile, NewTensor, Slice,
+    AnyArray, ArrayForm, AtomicTensorFile, Compression, ConvertOptions, Metadata, NewTensor, Slice,
     TensorFile, TetWriter, convert,
 };
 use zvf_tet::TensorDtype;
@@ -43,7 +43,12 @@ pub(super) async fn traded(
 }
 
 /// Writes the array, half of the time with a footer, sometimes with payloads side by side.
-fn written(path: &Path, element: TensorDtype, case: &Case, random: &mut Random) -> anyhow::Result<()> {
+fn written(
+    path: &Path,
+    element: TensorDtype,
+    case: &Case,
+    random: &mut Random,
+) -> anyhow::Result<()> {
     let compression = match random.below(2) {
         0 => Compression::None,
         _ => Compression::Zstd(1 + random.below(9) as i32),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zvf_store::{OpenOptions, Store};
-use zvf_tensor::{Compression, AtomicTensorFile, PackOptions, Slice, TensorFile, Weight, pack};
+use zvf_tensor::{AtomicTensorFile, Compression, PackOptions, Slice, TensorFile, Weight, pack};
 
 use super::super::memory;
 use super::Stock;

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use zvf::inspect::advise;
 use zvf::metadata::GeometryType;
 use zvf::{
-    Answer, Columns, QueryStats, Kind, LevelId, LevelRule, Missing, Mode, ObjectId, Order, Plan,
-    QueryError, Reader, Store, UnknownIds,
+    Answer, Columns, Kind, LevelId, LevelRule, Missing, Mode, ObjectId, Order, Plan, QueryError,
+    QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::lacking::Wanted;

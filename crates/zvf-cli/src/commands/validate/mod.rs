@@ -112,7 +112,12 @@ impl Validate {
         })
     }
 
-    fn print_report(&self, session: &Session, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_report(
+        &self,
+        session: &Session,
+        report: &Report,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         match self.sarif.as_deref() {
             Some(path) if path == Path::new("-") => return sarif::write(&self.store, report, out),
             Some(path) => {

@@ -6,10 +6,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use crate::ConvertError;
+use crate::read::ReadOptions;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, companion, dtype};
 use crate::read::packed::decode_base64;
 use crate::read::values::column;
-use crate::read::ReadOptions;
 
 /// A document with its buffers.
 pub(super) struct Document<'a> {
@@ -262,10 +262,15 @@ impl<'a> Document<'a> {
             return Err(bad(Class::BadTag, "unsigned scalars", found));
         }
         let restart = u32::MAX >> (32 - 8 * values.dtype().size.min(4));
-        let read = |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
+        let read =
+            |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
         let all: Vec<u32> = values.rows().map(read).collect();
         if all.contains(&restart) {
-            return Err(bad(Class::OutOfBounds, "indices that are not all ones", restart.to_string()));
+            return Err(bad(
+                Class::OutOfBounds,
+                "indices that are not all ones",
+                restart.to_string(),
+            ));
         }
         Ok(all)
     }
@@ -305,7 +310,8 @@ impl<'a> Document<'a> {
             .filter(|key| !self.array(key).is_empty())
             .map(|key| format!("{} {key}", self.array(key).len()))
             .collect();
-        let with_mesh = self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
+        let with_mesh =
+            self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
         if with_mesh > placed.len() {
             all.push(format!("{} nodes of no scene", with_mesh - placed.len()));
         }

@@ -277,9 +277,9 @@ fn join_instances(
     kind: Kind,
     options: &ReadOptions,
 ) -> Result<Geometry, ConvertError> {
-    let stays = instances.iter().all(|one| {
-        one.matrix == IDENTITY && one.primitive.positions.dtype() == Dtype::FLOAT32
-    });
+    let stays = instances
+        .iter()
+        .all(|one| one.matrix == IDENTITY && one.primitive.positions.dtype() == Dtype::FLOAT32);
     let vertices: usize = instances.iter().map(|one| one.primitive.positions.len()).sum();
     let elements: usize = instances.iter().map(|one| one.primitive.elements.len()).sum();
     let bytes = vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8));
@@ -302,7 +302,9 @@ fn join_instances(
             }
         }
         let turned = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
-        for element in one.primitive.elements.chunks(usize::try_from(one.primitive.width).unwrap_or(1)) {
+        for element in
+            one.primitive.elements.chunks(usize::try_from(one.primitive.width).unwrap_or(1))
+        {
             let vertex = |at: &u32| i64::from(*at) + first;
             match element {
                 [a, b, c] if turned => rows.extend([a, c, b].map(vertex)),
@@ -350,9 +352,8 @@ fn join_attributes(
         };
         let (mut bytes, mut gaps, mut others) = (Vec::new(), 0, 0);
         for one in instances {
-            let same = |values: &Column| {
-                (values.dtype(), values.width()) == (like.dtype(), like.width())
-            };
+            let same =
+                |values: &Column| (values.dtype(), values.width()) == (like.dtype(), like.width());
             match find(one) {
                 Some(values) if same(&values) => bytes.extend_from_slice(values.bytes()),
                 found => {

@@ -10,7 +10,8 @@ fn golden_files() {
         bytes.is(Format::Gltf);
         let options = ReadOptions::default();
         let file = WholeFile::read(bytes, &options).unwrap();
-        let document = Document::parse(&file, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let document =
+            Document::parse(&file, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let placed = scene::walk(&document).unwrap();
         compare(name, &document, &placed, facts);
     }
@@ -33,7 +34,8 @@ fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json)
             assert_eq!(facts["vertices"], read.positions.len(), "{name}");
             if facts["stored"] != "float64" {
                 let local = &facts["local"];
-                let values = (0..read.positions.len()).flat_map(|row| (0..3).map(move |c| (row, c)));
+                let values =
+                    (0..read.positions.len()).flat_map(|row| (0..3).map(move |c| (row, c)));
                 let bytes: Vec<u8> = values
                     .flat_map(|(row, c)| read.positions.float(row, c).unwrap().to_le_bytes())
                     .collect();
@@ -41,13 +43,18 @@ fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json)
                 if facts["elements"]["sha256"].is_string() {
                     let bytes = read.elements.iter().flat_map(|row| i64::from(*row).to_le_bytes());
                     let bytes: Vec<u8> = bytes.collect();
-                    assert_eq!(facts["elements"]["sha256"], golden::sha256(&bytes), "{name} {read:?}");
+                    assert_eq!(
+                        facts["elements"]["sha256"],
+                        golden::sha256(&bytes),
+                        "{name} {read:?}"
+                    );
                 }
             }
             assert_eq!(facts["elements"]["width"], read.width, "{name}");
             for column in facts["attributes"].as_array().unwrap() {
                 let wanted = column["name"].as_str().unwrap();
-                let (_, values) = read.attributes.iter().find(|(known, _)| known == wanted).unwrap();
+                let (_, values) =
+                    read.attributes.iter().find(|(known, _)| known == wanted).unwrap();
                 let field = Field::new(wanted, values.clone());
                 golden::Gathered::from_field(&field).compare(&format!("{name}: {wanted}"), column);
             }
@@ -59,7 +66,9 @@ fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json)
 #[test]
 fn the_world_and_its_mirrors() {
     let expected = golden::expected("gltf");
-    for name in ["nodes.gltf", "scene.glb", "parts.gltf", "interleaved.glb", "quantized.glb", "draco.glb"] {
+    for name in
+        ["nodes.gltf", "scene.glb", "parts.gltf", "interleaved.glb", "quantized.glb", "draco.glb"]
+    {
         let path = golden::folder("gltf").join(name);
         let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
         read.compare(name, &expected["files"][name]);

@@ -60,7 +60,8 @@ pub(super) fn parse(
     let text = file.text()?;
     let first = text.lines().map(strip_comment).find(|line| !line.is_empty()).unwrap_or_default();
     let names = split_csv(first);
-    let is_csv = names.iter().any(|name| name == "source") && names.iter().any(|name| name == "target");
+    let is_csv =
+        names.iter().any(|name| name == "source") && names.iter().any(|name| name == "target");
     let mut lines = Vec::new();
     if is_csv {
         read_csv_edges(file, &mut graph, &mut lines)?;
@@ -184,8 +185,9 @@ fn read_list(
             table.set(&name, row, Some((*value).to_owned()));
         }
         if let Some(dictionary) = dictionary {
-            let pairs = parse_dictionary(dictionary)
-                .ok_or_else(|| bad(Class::Encoding, number, "a dictionary of Python", "other text"))?;
+            let pairs = parse_dictionary(dictionary).ok_or_else(|| {
+                bad(Class::Encoding, number, "a dictionary of Python", "other text")
+            })?;
             for (key, value) in pairs {
                 table.set(&key, row, value);
             }
@@ -264,7 +266,8 @@ fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
                 't' => '\t',
                 'x' => {
                     let digits = [characters.next()?.1, characters.next()?.1];
-                    let code = digits.iter().try_fold(0, |code, c| Some(code * 16 + c.to_digit(16)?))?;
+                    let code =
+                        digits.iter().try_fold(0, |code, c| Some(code * 16 + c.to_digit(16)?))?;
                     char::from_u32(code)?
                 }
                 other => other,

@@ -112,7 +112,11 @@ impl GraphDocument {
             }
         };
         if self.keys.iter().any(|key| key.id == id) {
-            return Err(xml.bad(Class::Duplicate, "keys of different ids", format!("{id:?} twice")));
+            return Err(xml.bad(
+                Class::Duplicate,
+                "keys of different ids",
+                format!("{id:?} twice"),
+            ));
         }
         let mut default = None;
         loop {
@@ -241,7 +245,8 @@ impl GraphDocument {
         options: &ReadOptions,
     ) -> Result<Geometry, ConvertError> {
         let rows = self.resolve(file)?;
-        let mut geometry = std::mem::take(&mut self.graph).into_geometry(&rows, options, "GraphML")?;
+        let mut geometry =
+            std::mem::take(&mut self.graph).into_geometry(&rows, options, "GraphML")?;
         if let Some((_, fields)) = &mut geometry.elements {
             if self.edge_ids.iter().any(Option::is_some) {
                 let ids = self.edge_ids.into_iter().map(Option::unwrap_or_default);

@@ -42,7 +42,8 @@ fn golden_files_of_graphml() {
     };
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("graphml").join(name);
-        let (graph, rows) = read(&path).unwrap_or_else(|error: ConvertError| panic!("{name}: {error}"));
+        let (graph, rows) =
+            read(&path).unwrap_or_else(|error: ConvertError| panic!("{name}: {error}"));
         compare(name, graph, &rows, facts);
         if facts["vertices"].is_object() {
             let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
@@ -58,9 +59,9 @@ fn golden_files_of_edge_lists() {
     let read = |path: &std::path::Path| {
         let file = whole(path, Format::Edgelist)?;
         let name = path.file_name().unwrap().to_str().unwrap();
-        let nodes = name.strip_suffix(".edges.csv").map(|stem| {
-            whole(&path.with_file_name(format!("{stem}.nodes.csv")), Format::Edgelist)
-        });
+        let nodes = name
+            .strip_suffix(".edges.csv")
+            .map(|stem| whole(&path.with_file_name(format!("{stem}.nodes.csv")), Format::Edgelist));
         edges::parse(&file, nodes.transpose()?.as_ref())
     };
     for (name, facts) in expected["files"].as_object().unwrap() {

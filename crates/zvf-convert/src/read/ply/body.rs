@@ -3,7 +3,7 @@
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 
-use super::header::{PlyElement, Encoding, Property};
+use super::header::{Encoding, PlyElement, Property};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::input::Bytes;
@@ -26,7 +26,11 @@ impl Body {
     }
 
     /// Records of all properties of `rows` elements that are no lists; the lists are passed over.
-    pub(super) fn records(&mut self, of: &PlyElement, rows: usize) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn records(
+        &mut self,
+        of: &PlyElement,
+        rows: usize,
+    ) -> Result<Vec<u8>, ConvertError> {
         let mut block = Vec::new();
         if self.encoding != Encoding::Text && of.properties.iter().all(|one| one.list.is_none()) {
             let size = of.properties.iter().map(|one| size(one.dtype));

@@ -228,7 +228,8 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let corners = corners.as_chunks::<3>().0.iter();
     let corners: Vec<i64> =
         corners.map(|three| i64::try_from(usize_of(three)).unwrap_or(0)).collect();
-    if let Some(at) = corners.iter().position(|v| usize::try_from(*v).is_ok_and(|v| v >= vertices)) {
+    if let Some(at) = corners.iter().position(|v| usize::try_from(*v).is_ok_and(|v| v >= vertices))
+    {
         let found = corners.get(at).copied().unwrap_or(0).to_string();
         let expected = format!("a vertex below {vertices}");
         return Err(file.bad_at(Class::OutOfBounds, start + at * 3, expected, found));
@@ -341,10 +342,8 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let label = Field::new(surface.name.as_str(), codes);
     let label = label.with_categories(Categories::new(names, Some(-1)));
     surface.values.push(SurfaceValues { field: label, nodes: None });
-    let table: Vec<Json> = table
-        .iter()
-        .map(|colour| json!({"name": colour.name, "rgbt": colour.rgbt}))
-        .collect();
+    let table: Vec<Json> =
+        table.iter().map(|colour| json!({"name": colour.name, "rgbt": colour.rgbt})).collect();
     surface.record.insert("table".to_owned(), Json::Array(table));
     Ok(surface)
 }
@@ -392,7 +391,12 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     };
     let count = lines.next();
     let Some(count) = count.and_then(|(line, _)| line.trim().parse::<usize>().ok()) else {
-        return Err(bad(Class::Encoding, 2, "a count", format!("{:?}", count.map(|(line, _)| line))));
+        return Err(bad(
+            Class::Encoding,
+            2,
+            "a count",
+            format!("{:?}", count.map(|(line, _)| line)),
+        ));
     };
     let mut nodes = Vec::new();
     let mut values = Values::new(FLOAT64, 1);

@@ -209,12 +209,14 @@ impl Shape {
             file.bad_in(class, format!("DataArray {number} {part}"), expected, found)
         };
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
-        let known = TYPES.iter().find(|(known, _)| Some(*known) == name.strip_prefix("NIFTI_TYPE_"));
+        let known =
+            TYPES.iter().find(|(known, _)| Some(*known) == name.strip_prefix("NIFTI_TYPE_"));
         let Some((_, dtype)) = known else {
             let expected = "a type of integers or floats";
             return Err(bad(Class::Unsupported, "DataType", expected, format!("{name:?}")));
         };
-        let count = element.get("Dimensionality").map_or(Ok(1), |text| text.trim().parse::<usize>());
+        let count =
+            element.get("Dimensionality").map_or(Ok(1), |text| text.trim().parse::<usize>());
         let count = count.ok().filter(|count| (1..=6).contains(count));
         let Some(count) = count else {
             let found = format!("{:?}", element.get("Dimensionality"));
@@ -248,9 +250,8 @@ impl Shape {
         text: &str,
     ) -> Result<Column, ConvertError> {
         let part = || format!("DataArray {} Data", self.number);
-        let fault = |fault: PackedFault| {
-            file.bad_in(fault.class, part(), fault.expected, fault.found)
-        };
+        let fault =
+            |fault: PackedFault| file.bad_in(fault.class, part(), fault.expected, fault.found);
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
@@ -381,7 +382,8 @@ impl GiftiFile {
         let mut nodes: Option<Vec<usize>> = None;
         let mut arrays = Vec::new();
         for (number, array) in self.arrays.into_iter().enumerate() {
-            if let Some(said) = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str) {
+            if let Some(said) = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str)
+            {
                 surface.hemisphere = match said {
                     "CortexLeft" => Some(0),
                     "CortexRight" => Some(1),
@@ -393,10 +395,13 @@ impl GiftiFile {
                 "meta": array.meta,
                 "matrices": array.matrices,
             }));
-            let name = array.meta.get("Name").and_then(Json::as_str).filter(|name| !name.is_empty());
+            let name =
+                array.meta.get("Name").and_then(Json::as_str).filter(|name| !name.is_empty());
             match &*array.intent {
                 "POINTSET" => {
-                    surface.point_sets.push((name.map(str::to_owned), points(number, array.values)?));
+                    surface
+                        .point_sets
+                        .push((name.map(str::to_owned), points(number, array.values)?));
                 }
                 "TRIANGLE" if surface.faces.is_none() => {
                     surface.faces = Some(vertices_of(number, &array.values, 3)?);
@@ -407,7 +412,12 @@ impl GiftiFile {
                     nodes = whole.collect();
                     if nodes.is_none() {
                         let place = format!("DataArray {number}");
-                        return Err(bad(Class::Negative, place, "vertices from 0", "a negative one"));
+                        return Err(bad(
+                            Class::Negative,
+                            place,
+                            "vertices from 0",
+                            "a negative one",
+                        ));
                     }
                 }
                 intent => {
@@ -429,7 +439,12 @@ impl GiftiFile {
                 if values.field.column.len() != nodes.len() {
                     let expected = format!("{} values as NODE_INDEX has", nodes.len());
                     let found = values.field.column.len().to_string();
-                    return Err(bad(Class::CountMismatch, values.field.name.to_string(), expected, found));
+                    return Err(bad(
+                        Class::CountMismatch,
+                        values.field.name.to_string(),
+                        expected,
+                        found,
+                    ));
                 }
                 values.nodes = Some(nodes.clone());
             }

@@ -142,11 +142,7 @@ struct Hemisphere {
 }
 
 impl Hemisphere {
-    fn new(
-        mut file: SurfaceFile,
-        format: &'static str,
-        place: &str,
-    ) -> Result<Self, ConvertError> {
+    fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self, ConvertError> {
         let (_, positions) = file.point_sets.remove(0);
         let faces = file.faces.take().unwrap_or_default();
         let mut known = Self {
@@ -204,9 +200,14 @@ impl Hemisphere {
                         let place = Place::Named(place.to_owned());
                         let expected = format!("vertices below {vertices}");
                         let found = far.to_string();
-                        return Err(
-                            BadInput::new(Class::OutOfBounds, format, place, expected, found).into()
-                        );
+                        return Err(BadInput::new(
+                            Class::OutOfBounds,
+                            format,
+                            place,
+                            expected,
+                            found,
+                        )
+                        .into());
                     }
                     for field in spread(&field, &nodes, vertices)? {
                         self.push_field(field);
@@ -303,9 +304,7 @@ fn join_hemispheres(
     for (id, hemisphere) in hemispheres {
         let first = i64::try_from(owners.len()).unwrap_or(i64::MAX);
         let rows = hemisphere.positions.len();
-        let key = |row: usize| {
-            (i64::from(id) << 32) | i64::try_from(row).unwrap_or(0)
-        };
+        let key = |row: usize| (i64::from(id) << 32) | i64::try_from(row).unwrap_or(0);
         keys.extend((0..rows).map(key));
         owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
         faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
@@ -326,10 +325,9 @@ fn join_hemispheres(
     let mut geometry = Geometry::new(Kind::Mesh, column);
     geometry.unit = Some("millimeter");
     geometry.fields = join_fields(all, count, &mut left_out)?;
-    geometry.fields.push(Field::new(
-        "zv_join_key",
-        numbers(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?,
-    ));
+    geometry
+        .fields
+        .push(Field::new("zv_join_key", numbers(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?));
     geometry.owners = VertexOwners::Each(owners);
     let rows = numbers(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
     geometry.elements = Some((rows, Vec::new()));
@@ -378,8 +376,7 @@ fn join_fields(
         }
         let mut bytes = field.column.bytes().to_vec();
         found.iter().for_each(|other| bytes.extend_from_slice(other.column.bytes()));
-        let column =
-            super::values::column(field.column.dtype(), field.column.width(), bytes)?;
+        let column = super::values::column(field.column.dtype(), field.column.width(), bytes)?;
         joined.push(field.with_column(column));
     }
     let lonely = others.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));

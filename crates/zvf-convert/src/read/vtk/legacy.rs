@@ -337,12 +337,7 @@ impl<'a> Parser<'a> {
         column(UINT8, fractions.width(), values.map(byte).collect())
     }
 
-    fn read_strings(
-        &mut self,
-        name: &str,
-        count: usize,
-        scope: Scope,
-    ) -> Result<(), ConvertError> {
+    fn read_strings(&mut self, name: &str, count: usize, scope: Scope) -> Result<(), ConvertError> {
         let mut texts = Vec::new();
         for _ in 0..count {
             if self.is_binary {
@@ -351,7 +346,11 @@ impl<'a> Parser<'a> {
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             } else {
                 let Some(line) = self.line() else {
-                    return Err(self.bad(Class::Truncated, "a line of text", "the end of the file"));
+                    return Err(self.bad(
+                        Class::Truncated,
+                        "a line of text",
+                        "the end of the file",
+                    ));
                 };
                 texts.push(decode_name(line));
             }
@@ -430,7 +429,8 @@ impl<'a> Parser<'a> {
                 return Err(self.bad(Class::CountMismatch, expected, found));
             };
             let length = usize::try_from(*length).ok();
-            let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length)) else {
+            let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length))
+            else {
                 let expected = format!("the points of cell {}", cells.len());
                 let found = format!("{} numbers", after.len());
                 return Err(self.bad(Class::CountMismatch, expected, found));

@@ -30,8 +30,12 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
         .flat_map(|(row, axis)| data.points.float(row, axis).unwrap().to_le_bytes())
         .collect();
     assert_eq!(facts["vertices"]["sha256"], golden::sha256(&points), "{name}: points");
-    let sorts =
-        [("verts", &data.verts), ("lines", &data.lines), ("polys", &data.polys), ("strips", &data.strips)];
+    let sorts = [
+        ("verts", &data.verts),
+        ("lines", &data.lines),
+        ("polys", &data.polys),
+        ("strips", &data.strips),
+    ];
     for (sort, cells) in sorts {
         let facts = &facts[sort];
         assert_eq!(facts["count"], cells.len(), "{name}: {sort}");

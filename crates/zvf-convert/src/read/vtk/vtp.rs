@@ -36,7 +36,12 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
     }
     let kind = element.get("type").unwrap_or_default();
     if kind != "PolyData" {
-        return Err(file.bad_at(Class::Unsupported, element.at, "type PolyData", format!("{kind:?}")));
+        return Err(file.bad_at(
+            Class::Unsupported,
+            element.at,
+            "type PolyData",
+            format!("{kind:?}"),
+        ));
     }
     let form = Form::new(file, &element, appended)?;
     let mut data = PolyData::new()?;
@@ -266,11 +271,9 @@ impl<'a> Form<'a> {
         if blocks == 0 {
             return match size {
                 None | Some(0) => Ok(Vec::new()),
-                Some(size) => Err(PackedFault::new(
-                    Class::CountMismatch,
-                    format!("{size} bytes"),
-                    "no block",
-                )),
+                Some(size) => {
+                    Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), "no block"))
+                }
             };
         }
         let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
@@ -405,11 +408,7 @@ struct Piece {
 }
 
 impl Piece {
-    fn read(
-        xml: &mut Xml<'_>,
-        form: &Form<'_>,
-        element: &Element,
-    ) -> Result<Self, ConvertError> {
+    fn read(xml: &mut Xml<'_>, form: &Form<'_>, element: &Element) -> Result<Self, ConvertError> {
         let count = |name: &str| -> Result<usize, ConvertError> {
             let text = element.get(name).unwrap_or("0");
             text.trim().parse().map_err(|_no_number| {
@@ -473,24 +472,16 @@ impl Piece {
     }
 
     /// Adds it to what came before.
-    fn join(
-        self,
-        file: &WholeFile,
-        to: &mut PolyData,
-        is_first: bool,
-    ) -> Result<(), ConvertError> {
+    fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<(), ConvertError> {
         let new = self.data;
         if is_first {
             let field_data = std::mem::take(&mut to.field_data);
             *to = PolyData { field_data, ..new };
             return Ok(());
         }
-        let sections = |data: &PolyData| [
-            data.verts.len(),
-            data.lines.len(),
-            data.polys.len(),
-            data.strips.len(),
-        ];
+        let sections = |data: &PolyData| {
+            [data.verts.len(), data.lines.len(), data.polys.len(), data.strips.len()]
+        };
         let first = i64::try_from(to.points.len()).unwrap_or(i64::MAX);
         let (old_cells, new_cells) = (sections(to), sections(&new));
         to.points = append(file, "Points", &to.points, &new.points)?;
@@ -516,11 +507,7 @@ fn check_points(form: &Form<'_>, array: &Array, points: &Column) -> Result<(), C
     Err(form.bad(array, Class::BadShape, "three floats a point".to_owned(), found))
 }
 
-fn read_fields(
-    form: &Form<'_>,
-    arrays: &[Array],
-    rows: usize,
-) -> Result<Vec<Field>, ConvertError> {
+fn read_fields(form: &Form<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>, ConvertError> {
     arrays
         .iter()
         .map(|array| match array.element.get("type") {

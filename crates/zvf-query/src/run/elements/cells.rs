@@ -57,7 +57,8 @@ impl Context {
                 // are not to look at every cell of the level.
                 let some = self.reach.is_none() && chunks.len() < self.chunks.len();
                 let near: Vec<usize> = if some && segment.offsets().is_some() {
-                    let sources = chunks.iter().filter_map(|at| self.chunks.get(usize_from_u32(*at)));
+                    let sources =
+                        chunks.iter().filter_map(|at| self.chunks.get(usize_from_u32(*at)));
                     sources.filter_map(|source| cells.find(&source)).collect()
                 } else {
                     (0..cells.len()).collect()

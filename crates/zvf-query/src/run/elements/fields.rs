@@ -76,8 +76,9 @@ impl Context {
             let null = null(empty.dtype(), empty.width());
             let mut values = ColumnBuilder::like(&empty);
             for source in from {
-                let stored = source
-                    .and_then(|(part, record)| Some((columns.get(usize_from_u32(part))?.as_ref()?, record)));
+                let stored = source.and_then(|(part, record)| {
+                    Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
+                });
                 match (stored, &null) {
                     (Some((column, record)), _) => values.push_row(column, usize_from_u32(record)),
                     (None, Some(null)) => values.push_bytes(null),

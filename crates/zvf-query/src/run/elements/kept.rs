@@ -51,7 +51,8 @@ impl Kept {
     /// For each cut the stored row that has the largest share in it, and its fragment.
     pub(super) fn nearest(&self, chunks: &[Chunk]) -> Vec<Piece> {
         let fragment = |place: &Place| {
-            let runs = chunks.get(usize_from_u32(place.cell)).map(|chunk| chunk.runs.list.as_slice());
+            let runs =
+                chunks.get(usize_from_u32(place.cell)).map(|chunk| chunk.runs.list.as_slice());
             let mut runs = runs.unwrap_or_default().iter();
             let run = runs.find(|run| (run.start..run.end()).contains(&place.row));
             run.map_or(0, |run| run.fragment)
@@ -307,7 +308,8 @@ impl Test<'_> {
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; WIDEST], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
-            let held = self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
+            let held =
+                self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
             let found = held.and_then(|(column, first)| {
                 let row = usize_from_u32(end.row.checked_sub(first)?);
                 let own = point.get_mut(..self.axes)?;

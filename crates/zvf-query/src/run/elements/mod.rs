@@ -328,9 +328,9 @@ impl Context {
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
         for piece in test.of_pieces(&all)?.list {
             let rows = passing.get_mut(usize_from_u32(piece.cell));
-            if let Some(rows) =
-                rows.and_then(|rows| rows.get_mut(usize_from_u32(piece.start)..usize_from_u32(piece.end())))
-            {
+            if let Some(rows) = rows.and_then(|rows| {
+                rows.get_mut(usize_from_u32(piece.start)..usize_from_u32(piece.end()))
+            }) {
                 rows.fill(true);
             }
         }
@@ -349,7 +349,8 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let end = ends.get_mut(usize_from_u32(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
+                let end =
+                    ends.get_mut(usize_from_u32(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
                 if let Some(end) = end {
                     *end = true;
                 }

@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn bodies_get_time_by_their_length() {
-        let (interactive, batch) = (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
+        let (interactive, batch) =
+            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
         for (policy, len, seconds) in [
             (interactive, 0, 10),
             (interactive, (4 << 20) - 1, 10),
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let (interactive, batch) = (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
+        let (interactive, batch) =
+            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
         for (tried, quick, slow) in [
             (1, 100, 100),
             (2, 200, 200),

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::pack::{CellTable, Documents, cells_geometry, encode_cells, encode_documents};
-use crate::{TensorCodec, DatasetSpec, File, Layout, MemoryBudget};
+use crate::{DatasetSpec, File, Layout, MemoryBudget, TensorCodec};
 
 /// A file with these datasets, one raw chunk each.
 fn file(datasets: &[(&str, TileGeometry, &[u8])]) -> Vec<u8> {
