@@ -3,7 +3,7 @@
 
 use hostile::Kind;
 use libfuzzer_sys::fuzz_target;
-use zvf_format::link::{Body, LinkInteger, LinkCell, RowShape, encode};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape, encode};
 
 fuzz_target!(|blob: &[u8]| {
     let shapes = [

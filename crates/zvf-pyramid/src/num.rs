@@ -77,7 +77,7 @@ mod tests {
         ] {
             assert_eq!(floor(x), whole, "{x}");
         }
-        assert_eq!((whole(-3.0), whole(2.5), to_f32(0.1)), (0, 3, 0.1));
+        assert_eq!((round_u64(-3.0), round_u64(2.5), to_f32(0.1)), (0, 3, 0.1));
         assert_eq!([0.5, 1.5, 2.5, -0.5].map(round_even), [0, 2, 2, 0]);
     }
 }
