@@ -20,7 +20,7 @@ use crate::num;
 /// let coarse = ChunkShape::new(&[10.0, 10.0]).unwrap().ratio_to(&root).unwrap();
 /// let up = Anchor::between(&fine, &coarse, 2).unwrap();
 /// let chunk = ChunkKey::new(&[3, -1]).unwrap();
-/// assert_eq!(up.map_chunk(&chunk).unwrap().components(), [1, -1]);
+/// assert_eq!(up.of(&chunk).unwrap().components(), [1, -1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
