@@ -57,22 +57,23 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 const DECLARED: &str = "workspace.dependencies";
 
 /// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("zvf-format", &[]),
     ("zvf-metadata", &["zvf-format"]),
     ("zvf-tet", &["zvf-format"]),
     ("zvf-b2nd", &["zvf-format"]),
     ("zvf-blosc", &["zvf-format", "zvf-b2nd"]),
     ("zvf-publish", &[]),
+    ("zvf-draco", &["zvf-format"]),
     ("zvf-store", &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-blosc", "zvf-publish"]),
-    ("zvf-model", &["zvf-format", "zvf-metadata", "zvf-store"]),
+    ("zvf-model", &["zvf-format", "zvf-metadata", "zvf-draco", "zvf-store"]),
     ("zvf-query", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
-    ("zvf-write", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    ("zvf-write", &["zvf-format", "zvf-metadata", "zvf-draco", "zvf-store", "zvf-model"]),
     (
         "zvf-pyramid",
         &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model", "zvf-query", "zvf-write"],
     ),
-    ("zvf-validate", &["zvf-format", "zvf-metadata", "zvf-store"]),
+    ("zvf-validate", &["zvf-format", "zvf-metadata", "zvf-draco", "zvf-store"]),
     ("zvf-repair", &["zvf-format", "zvf-metadata", "zvf-publish", "zvf-store", "zvf-validate"]),
     ("zvf-migrate", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
     (
@@ -87,7 +88,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "zvf-store",
         ],
     ),
-    ("zvf-convert", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
+    ("zvf-convert", &["zvf-format", "zvf-metadata", "zvf-draco", "zvf-store", "zvf-model"]),
     ("zvf-render", &["zvf-format", "zvf-metadata", "zvf-model", "zvf-query"]),
     (
         "zvf-edit",

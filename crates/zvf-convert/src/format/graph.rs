@@ -18,8 +18,11 @@ pub(super) const GRAPHML: Spec = Spec {
 pub(super) const EDGES: Spec = Spec {
     token: "edgelist",
     name: "edge list",
-    extensions: &["edgelist", "edges", "edges.csv"],
-    recognizes: super::never,
+    extensions: &["edgelist", "edges"],
+    recognizes: |start| {
+        let name = start.path.and_then(|path| path.file_name()?.to_str());
+        name.is_some_and(|name| name.ends_with(".edges.csv"))
+    },
     read: Some(read::graph::edges::open),
     write: Some(write::edges::open),
     can: Capabilities { vertex_attributes: Attributes::None, ids: IdSupport::None, ..GRAPH },

@@ -1,6 +1,6 @@
 //! Draco files: a stream of a mesh or of points.
 //!
-//! Colours are `color`, normals `normal`, texture coordinates `texcoord`, others `attribute_ID`. Streams of the
+//! Colours are `colors`, normals `normals`, texture coordinates `tex_coord`, others `attribute_ID`. Streams of the
 //! edgebreaker and the kd-tree do not keep the order of what was given, which the notes say.
 
 use zvf_format::Class;
@@ -26,9 +26,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
                 positions = Some(attribute.values);
                 continue;
             }
-            Meaning::Color => "color".to_owned(),
-            Meaning::Normal => "normal".to_owned(),
-            Meaning::TextureCoordinate => "texcoord".to_owned(),
+            Meaning::Color => "colors".to_owned(),
+            Meaning::Normal => "normals".to_owned(),
+            Meaning::TextureCoordinate => "tex_coord".to_owned(),
             Meaning::Position | Meaning::Generic => format!("attribute_{}", attribute.id),
         };
         let taken = fields.iter().any(|field| *field.name == *name);

@@ -190,8 +190,11 @@ impl Graph {
         let mut geometry = Geometry::new(Kind::Graph, positions);
         geometry.axes = axes;
         let mut fields = self.nodes.into_fields()?;
-        if !fields.iter().any(|field| &*field.name == "node_id") {
-            let taken = fields.iter().any(|field| &*field.name == "id");
+        let taken = fields.iter().any(|field| &*field.name == "id");
+        let numbered =
+            self.node_names.iter().enumerate().all(|(row, name)| *name == format!("n{row}"));
+        // Names that only count nodes are not kept beside the ids that a writer put there.
+        if !fields.iter().any(|field| &*field.name == "node_id") && !(taken && numbered) {
             let name = if taken { "node_id" } else { "id" };
             fields.insert(0, name_field(name, &self.node_names)?);
         }

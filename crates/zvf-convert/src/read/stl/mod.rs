@@ -233,8 +233,8 @@ impl Pieces {
             }
             welded.insert(bits, self.count);
         }
-        for bits in bits {
-            self.vertices.positions.push_bytes(&bits.to_le_bytes());
+        for x in corner {
+            self.vertices.positions.push_bytes(&x.to_le_bytes());
         }
         let solid = i64::try_from(self.solid).unwrap_or(i64::MAX);
         self.vertices.end_row(Some(ObjectId(solid)), 0);

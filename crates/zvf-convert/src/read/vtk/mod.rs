@@ -23,7 +23,7 @@ use super::geometry::{Geometry, VertexOwners, WholeFile, numbers};
 use super::input::Bytes;
 use super::polygon::Corners;
 use super::values::no_batch;
-use super::{Format, Piece, Polygons, ReadOptions, Reader};
+use super::{Format, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {

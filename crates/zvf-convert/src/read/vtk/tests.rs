@@ -1,6 +1,7 @@
 use serde_json::Value as Json;
 
 use super::*;
+use crate::read::Polygons;
 use crate::read::golden::{self, Gathered};
 
 fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> {

@@ -347,7 +347,10 @@ impl Packed<'_> {
         if !self.is_base64 {
             return Ok(self.rest.get(..self.rest.len().min(12)).unwrap_or_default().to_vec());
         }
-        decode_base64(self.rest.get(..self.rest.len().min(16)).unwrap_or_default())
+        let head = self.rest.get(..self.rest.len().min(16)).unwrap_or_default();
+        // What is behind padding is another text.
+        let padded = head.iter().position(|byte| *byte == b'=').map(|at| at / 4 * 4 + 4);
+        decode_base64(head.get(..padded.unwrap_or(head.len())).unwrap_or(head))
     }
 
     fn take(&mut self, size: usize) -> Result<Vec<u8>, PackedFault> {
