@@ -28,6 +28,8 @@ pub(crate) struct LevelState {
     pub(crate) link_fragments: Option<ChunkArray>,
     /// Whether vertices are encoded in a way this build does not decode.
     pub(crate) opaque: bool,
+    /// Whether they are Draco streams.
+    pub(crate) is_draco: bool,
     /// Chunks with their rows and fragments, once cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
     /// The gaps between levels that links are stored for, and how wide they are.
@@ -110,6 +112,7 @@ impl LevelState {
             fragment_columns: Vec::new(),
             link_fragments: None,
             opaque: false,
+            is_draco: false,
             chunks: Arc::default(),
             families: Vec::new(),
             linked: Linked::default(),

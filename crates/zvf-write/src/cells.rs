@@ -21,6 +21,7 @@ use crate::at::At;
 use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
+use crate::draco::{DracoPlan, DracoPositions};
 use crate::elements::Places;
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
@@ -38,6 +39,7 @@ pub(crate) struct Frame<'a> {
     codecs: CodecPipeline,
     index_codecs: CodecPipeline,
     shard: Option<Vec<u64>>,
+    draco: Option<(DracoPositions, Vec<f64>)>, // with the shape of a chunk
     at: At,
 }
 
@@ -56,12 +58,34 @@ impl<'a> Frame<'a> {
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
         let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
         let at = At::level(0);
-        Self { build, table, order, compat, low, high, stop, codecs, index_codecs, shard, at }
+        let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
+        Self {
+            build,
+            table,
+            order,
+            compat,
+            low,
+            high,
+            stop,
+            codecs,
+            index_codecs,
+            shard,
+            draco,
+            at,
+        }
     }
 
     /// The same arrays of another geometry.
     pub(crate) fn placed(self, at: At) -> Self {
         Self { at, ..self }
+    }
+
+    /// How vertices of this type become Draco streams, where they do.
+    fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>, WriteError> {
+        let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
+            DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
+        };
+        self.draco.as_ref().map(plan).transpose()
     }
 
     /// Where they go.
@@ -233,6 +257,7 @@ pub(crate) async fn write(
 
 /// The arrays, being written.
 pub(crate) struct Arrays {
+    draco: Option<DracoPlan>,
     vertices: CellSink,
     fragments: CellSink,
     owners: Option<CellSink>,
@@ -246,7 +271,13 @@ impl Arrays {
         layout: Layout<'_>,
         meaning: &Meaning<'_>,
     ) -> Result<Self, WriteError> {
-        let vertices = Vertices::new(layout.positions, Vec::new()).to_attributes();
+        let draco = frame.draco(layout.positions)?;
+        let vertices = Vertices::new(layout.positions, Vec::new());
+        let vertices = match draco {
+            Some(_) => Vertices { encoding: Some(CellEncoding::Draco.into()), ..vertices },
+            None => vertices,
+        };
+        let vertices = vertices.to_attributes();
         let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
         let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;
         let owners = || {
@@ -263,6 +294,7 @@ impl Arrays {
             each.collect::<Result<Vec<_>, WriteError>>()
         };
         Ok(Self {
+            draco,
             vertices: frame.cells("vertices", vertices)?,
             fragments: frame.indexes("vertex_fragments", fragments)?,
             owners: if owned { Some(owners()?) } else { None },
@@ -314,7 +346,11 @@ impl Arrays {
             });
             put(sink, written.cell(firsts.copied().collect()))?;
         }
-        self.vertices.put(&key, positions.into())?;
+        let vertices = match &self.draco {
+            Some(draco) => draco.encode(&positions, key.components())?,
+            None => positions,
+        };
+        self.vertices.put(&key, vertices.into())?;
         Ok((groups, bytes))
     }
 

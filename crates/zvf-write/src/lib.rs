@@ -20,6 +20,7 @@ mod buffer;
 mod cells;
 mod chunks;
 mod columns;
+mod draco;
 mod elements;
 mod error;
 mod extent;
@@ -41,6 +42,7 @@ mod tasks;
 mod types;
 mod writer;
 
+pub use draco::DracoPositions;
 pub use error::WriteError;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};

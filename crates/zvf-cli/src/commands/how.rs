@@ -10,7 +10,7 @@ use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
-use zvf::write::WriteOptions;
+use zvf::write::{DracoPositions, WriteOptions};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
@@ -59,6 +59,12 @@ pub(crate) struct How {
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
+    /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    nodes: Option<PathBuf>,
+    /// Keep the corners of each face apart, where the format has no shared vertices: STL.
+    #[arg(long, help_heading = "Input")]
+    no_weld: bool,
     /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
     /// after those of the files before it].
     #[arg(long, help_heading = "Input")]
@@ -79,6 +85,9 @@ pub(crate) struct How {
     /// `--shard none`, as older command lines write it.
     #[arg(long, hide = true)]
     no_shard: bool,
+    /// Keep the vertices of a chunk as a Draco stream: float32 as they are, or rounded to a grid of so many bits.
+    #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
+    draco: Option<u8>,
     /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
@@ -144,6 +153,8 @@ impl How {
             columns,
             positions: self.dtype,
             polygons,
+            nodes: self.nodes.clone(),
+            weld: !self.no_weld,
             memory: memory / 2,
             ..ReadOptions::default()
         };
@@ -175,6 +186,7 @@ impl How {
             shard: !self.no_shard && self.shard != Some(Shards(None)),
             shard_shape: self.shard.as_ref().and_then(|Shards(cells)| cells.clone()),
             codecs: self.coding.codecs(),
+            draco: self.draco.map(|bits| DracoPositions { bits: (bits > 0).then_some(bits) }),
             write,
         };
         Ok((recipe, stop))

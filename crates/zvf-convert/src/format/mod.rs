@@ -17,15 +17,22 @@
 mod arrow_files;
 mod capabilities;
 mod csv;
+mod draco;
+mod freesurfer;
+mod gifti;
+mod gltf;
+mod graph;
 mod jsonl;
 mod npy;
 mod obj;
 mod ply;
 mod precomputed;
+mod stl;
 mod swc;
 mod tck;
 mod trk;
 mod trx;
+mod vtk;
 
 use std::fmt;
 use std::path::Path;
@@ -84,6 +91,20 @@ pub(crate) const fn never(_start: &Start<'_>) -> bool {
     false
 }
 
+/// Whether a text in XML begins with this element, after what may stand before it.
+pub(crate) fn begins_with_element(bytes: &[u8], name: &str) -> bool {
+    let head = bytes.get(..bytes.len().min(4096)).unwrap_or(bytes);
+    let head = String::from_utf8_lossy(head);
+    let mut rest = head.trim_start_matches('\u{feff}').trim_start();
+    while let Some(after) = rest.strip_prefix("<?").or_else(|| rest.strip_prefix("<!")) {
+        let end = if after.starts_with("--") { "-->" } else { ">" };
+        let Some((_, after)) = after.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+    let after = rest.strip_prefix('<').and_then(|rest| rest.strip_prefix(name));
+    after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric()))
+}
+
 macro_rules! formats {
     ($($(#[$cfg:meta])* $variant:ident => $spec:path, $doc:literal;)*) => {
         /// A format that can be read, written or both.
@@ -122,6 +143,15 @@ formats! {
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";
+    Draco => draco::SPEC, "Compressed meshes and points of Draco.";
+    Gltf => gltf::SPEC, "Scenes of glTF, as text or as GLB.";
+    Vtk => vtk::SPEC, "Data of VTK, the old form.";
+    Vtp => vtk::XML, "Data of VTK in XML.";
+    Gifti => gifti::SPEC, "Surfaces of brains in XML.";
+    Graphml => graph::GRAPHML, "Graphs in XML.";
+    Edgelist => graph::EDGES, "Lists of edges.";
+    Freesurfer => freesurfer::SPEC, "Surfaces of brains of `FreeSurfer`.";
+    Stl => stl::SPEC, "Triangles of STL.";
     Obj => obj::SPEC, "Wavefront OBJ.";
     Swc => swc::SPEC, "Trees of neurons.";
     Csv => csv::SPEC, "Text with commas.";

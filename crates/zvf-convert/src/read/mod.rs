@@ -20,6 +20,12 @@
 //! Not here: chunks and stores; what to do with the geometry.
 
 pub(crate) mod csv;
+pub(crate) mod drc;
+mod geometry;
+pub(crate) mod gltf;
+#[cfg(test)]
+pub(crate) mod golden;
+pub(crate) mod graph;
 mod input;
 mod join;
 pub(crate) mod jsonl;
@@ -28,11 +34,14 @@ pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod obj;
 mod options;
+mod packed;
 mod piece;
 pub(crate) mod ply;
 mod polygon;
 mod record;
 mod roles;
+pub(crate) mod stl;
+pub(crate) mod surface;
 pub(crate) mod swc;
 pub(crate) mod precomputed;
 pub(crate) mod tck;
@@ -40,16 +49,21 @@ pub(crate) mod trk;
 pub(crate) mod trx;
 mod values;
 mod zip;
+pub(crate) mod vtk;
+mod xml;
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
 pub use options::{ColumnRoles, Polygons, ReadOptions, TextOptions};
+pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
 
 pub use crate::format::Format;

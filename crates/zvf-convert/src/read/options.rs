@@ -1,5 +1,7 @@
 //! What a caller may want to be read otherwise.
 
+use std::path::PathBuf;
+
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -30,6 +32,10 @@ pub struct ReadOptions {
     pub polygons: Polygons,
     /// How tables of text are written.
     pub text: TextOptions,
+    /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
+    pub nodes: Option<PathBuf>,
+    /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
+    pub weld: bool,
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
@@ -45,6 +51,8 @@ impl Default for ReadOptions {
             positions: None,
             polygons: Polygons::default(),
             text: TextOptions::default(),
+            nodes: None,
+            weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,
         }

@@ -116,6 +116,12 @@ impl LevelReader {
         }
         let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
         let place = |error: ModelError| error.in_array(cells.path());
+        if of == Of::Vertices && !self.keeps_order().await? {
+            let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
+            let found = "a Draco stream that does not keep the order";
+            let error = ModelError::refused(Class::Unsupported, "attribute", expected, found);
+            return Err(place(error));
+        }
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
         let declared = doc.declared_columns().unwrap_or(1);

@@ -140,6 +140,9 @@ impl LevelReader {
     /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
     /// which of its rows count.
     pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments, ModelError>> {
+        if matches!(self.keeps_order().await, Ok(false)) {
+            return self.draco_fragments(keys).await;
+        }
         let cells = self.fragment_cells();
         let found = indexes(cells, keys).await;
         let each = found.into_iter().zip(keys).map(|(found, key)| {

@@ -15,6 +15,7 @@
 
 mod attribute;
 mod counts;
+pub(crate) mod draco;
 mod fragments;
 mod rows;
 
@@ -318,6 +319,9 @@ impl LevelReader {
     ///
     /// When the backend fails.
     pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
+        if !self.keeps_order().await? {
+            return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
+        }
         Ok(self.inner.node.children("vertex_attributes").await?)
     }
 
@@ -400,13 +404,18 @@ impl LevelReader {
         &self.inner.fragments
     }
 
-    /// Refuses vertices that are not rows of numbers.
+    /// How vertices are stored.
+    pub(crate) fn encoding(&self) -> Option<&Token<CellEncoding>> {
+        self.inner.encoding.as_ref()
+    }
+
+    /// Refuses vertices that are neither rows of numbers nor streams of them.
     fn check_encoding(&self) -> Result<(), ModelError> {
         match &self.inner.encoding {
-            None | Some(Token::Known(CellEncoding::Raw)) => Ok(()),
+            None | Some(Token::Known(CellEncoding::Raw | CellEncoding::Draco)) => Ok(()),
             Some(_) => {
                 let expected = Expected::Rule(
-                    "raw vertices: cells with Draco or another encoding cannot be read",
+                    "raw vertices or Draco: cells of another encoding cannot be read",
                 );
                 let error = ModelError::refused(
                     Class::Unsupported,

@@ -13,17 +13,68 @@ use zvf_store::Cells;
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
-use crate::{LevelReader, ModelError};
+use crate::{Kind, LevelReader, ModelError};
 
 /// The family `delta` of a level; `None` where it has none.
 pub(super) async fn family(
     level: &LevelReader,
     delta: Delta,
 ) -> Result<Option<LinkFamily>, ModelError> {
-    match level.store().family() {
+    let family = match level.store().family() {
         Layout::C => native(level, delta).await,
         Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,
+    };
+    if delta == Delta::SAME && level.is_draco() && level.kinds().contains(&Kind::Mesh) {
+        return with_streams(level, family?).await;
     }
+    family
+}
+
+/// The family of a mesh whose vertices are Draco streams, with the faces in them.
+///
+/// Where streams do not keep the order of vertices, links between chunks name rows that nobody knows: the family
+/// has the faces of streams alone, and does not claim to be complete.
+async fn with_streams(
+    level: &LevelReader,
+    family: Option<LinkFamily>,
+) -> Result<Option<LinkFamily>, ModelError> {
+    let keeps_order = level.keeps_order().await?;
+    let has_intra =
+        family.as_ref().is_some_and(|family| family.segments().iter().any(LinkSegment::is_intra));
+    if keeps_order && has_intra {
+        return Ok(family);
+    }
+    let policy = match &family {
+        Some(family) => *family.policy(),
+        None => LinkPolicy::new(FACE_CORNERS, level.key_rank())?,
+    };
+    if policy.link_width() != FACE_CORNERS {
+        let expected = Expected::Exactly(3);
+        let found = crate::num::to_u64(policy.link_width());
+        return Err(ModelError::refused(Class::BadShape, "corners of a face", expected, found));
+    }
+    let none = vec![0; policy.sid_ndim()];
+    let offsets = vec![none.as_slice(); FACE_CORNERS - 1];
+    let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
+    let form = Form::Streams { streams: level.draco_cells(), offsets };
+    let mut segments = match &family {
+        Some(family) if keeps_order => family.segments().to_vec(),
+        _ => Vec::new(),
+    };
+    segments.push(LinkSegment::new(policy, form));
+    let others = family
+        .as_ref()
+        .is_some_and(|family| family.segments().iter().any(|segment| !segment.is_intra()));
+    let enumerated = family.as_ref().is_none_or(LinkFamily::is_complete);
+    let inner = Inner {
+        node: level.node().clone(),
+        policy,
+        segments,
+        enumerated: enumerated && (keeps_order || !others),
+        num_links: None,
+        num_physical_records: None,
+    };
+    Ok(Some(LinkFamily { inner: Arc::new(inner) }))
 }
 
 /// As 0.9 has it.
@@ -335,3 +386,5 @@ fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
 const PARTITIONED: &str = "partitioned_v1";
 const DATA: &str = "data";
+/// Corners of the faces in Draco streams.
+const FACE_CORNERS: usize = 3;

@@ -15,7 +15,7 @@ use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::pipeline::Cell;
-use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C32, C34, C35};
+use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C30, C32, C34, C35};
 
 /// The cells of one chunk.
 #[derive(Debug)]
@@ -77,6 +77,9 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
         looked.rows(plan, key, positions, bytes);
+    }
+    if let Some(bytes) = vertices.as_ref().filter(|_| plan.is_draco) {
+        looked.draco(plan, key, bytes);
     }
     let fragments = looked.taken(&plan.fragments, key, &chunk.fragments);
     match (&fragments, &chunk.fragments) {
@@ -156,6 +159,15 @@ impl Looked {
             let expected = format!("{low:?} to {high:?}");
             self.found.add(finding.with_details("position", expected, format!("{position:?}")));
         }
+    }
+
+    /// C30: streams that are decoded; those that this build cannot decode are a warning.
+    fn draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
+        let Err(error) = zvf_draco::decode(bytes, &zvf_draco::Limits::default()) else { return };
+        let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
+        let finding = finding.with_details("Draco stream", error.expected, error.found);
+        let unknown = error.class == zvf_format::Class::Unsupported;
+        self.found.add(if unknown { finding.warning() } else { finding });
     }
 
     /// C6, C7, C21: fragments.

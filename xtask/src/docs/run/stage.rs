@@ -24,8 +24,10 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     fs::remove_dir_all(demo)?;
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
-    for (file, name) in TRACTS {
-        fs::copy(house.path("testdata/formats").join(file), shell.stage.join(name))?;
+    for (from, name) in FORMAT_FILES {
+        let from = house.path("testdata/formats").join(from);
+        fs::copy(&from, shell.stage.join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
     }
     for id in ARCHIVES {
         unpack(shell, id, id)?;
@@ -51,9 +53,6 @@ fn precomputed(folder: &Path) -> anyhow::Result<()> {
     let edge = [0_u32, 1].map(u32::to_le_bytes).concat();
     Ok(fs::write(folder.join("7"), [counts, places, edge].concat())?)
 }
-
-/// Streamlines of other programs, and what the documentation calls them.
-const TRACTS: [(&str, &str); 2] = [("tck/plain.tck", "tracts.tck"), ("trx/full.trx", "full.trx")];
 
 /// The home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {
@@ -197,6 +196,23 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("streamline", &["brain", "tracts"]),
     ("graph", &["net"]),
     ("skeleton", &["neurons"]),
+];
+
+/// Files of other formats, and what pages call them.
+const FORMAT_FILES: [(&str, &str); 13] = [
+    ("tck/plain.tck", "tracts.tck"),
+    ("trx/full.trx", "full.trx"),
+    ("existing/box.obj", "box.obj"),
+    ("stl/several.stl", "part.stl"),
+    ("gltf/scene.glb", "scene.glb"),
+    ("vtk_polydata/lines_only42.vtk", "lines.vtk"),
+    ("vtk_polydata/pieces.vtp", "shapes.vtp"),
+    ("gifti/gzip.surf.gii", "lh.pial.surf.gii"),
+    ("freesurfer/lh.white", "lh.white"),
+    ("graphml/plain.graphml", "net.graphml"),
+    ("edgelist/graph.edges.csv", "streets.edges.csv"),
+    ("edgelist/graph.nodes.csv", "streets.nodes.csv"),
+    ("draco/mesh_l7.drc", "bunny.drc"),
 ];
 
 /// Archived stores that pages show the answers of.
