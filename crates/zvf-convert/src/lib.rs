@@ -20,6 +20,7 @@ mod arrow;
 mod csv;
 mod elements;
 mod error;
+mod isolate;
 mod jsonl;
 mod npy;
 mod ply;

@@ -19,8 +19,16 @@
 //!
 //! Not here: chunks and stores; what to do with the geometry.
 
+#[cfg(feature = "arrow")]
+mod arrow;
+mod crs;
 mod csv;
+mod features;
+mod geojson;
+#[cfg(test)]
+mod golden;
 mod input;
+mod las;
 mod lines;
 mod npy;
 mod npz;
@@ -31,6 +39,7 @@ mod ply;
 mod polygon;
 mod record;
 mod roles;
+mod source;
 mod swc;
 mod trk;
 mod values;
@@ -40,7 +49,7 @@ use std::iter::FusedIterator;
 use std::path::Path;
 
 pub use input::Input;
-pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub use options::{Bounds, ColumnRoles, Polygons, ReadOptions};
 pub use piece::{ElementHeader, Header, Piece};
 
 use crate::ConvertError;
@@ -72,11 +81,23 @@ pub enum Format {
     Swc,
     /// Streamlines of `TrackVis`.
     Trk,
+    /// Points of laser scanners.
+    Las,
+    /// The same in an octree.
+    Copc,
+    /// Features.
+    GeoJson,
+    /// Arrow.
+    Arrow,
+    /// Arrow stream.
+    Arrows,
+    /// Parquet.
+    Parquet,
 }
 
 impl Format {
     /// Every format, by the extension of its files.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("npy", Self::Npy),
         ("npz", Self::Npz),
         ("csv", Self::Csv),
@@ -85,6 +106,14 @@ impl Format {
         ("obj", Self::Obj),
         ("swc", Self::Swc),
         ("trk", Self::Trk),
+        ("las", Self::Las),
+        ("laz", Self::Las),
+        ("geojson", Self::GeoJson),
+        ("arrow", Self::Arrow),
+        ("arrows", Self::Arrows),
+        ("parquet", Self::Parquet),
+        ("geojsonl", Self::GeoJson),
+        ("geojsons", Self::GeoJson),
     ];
 
     /// The format that the name of a file ends with.
@@ -104,12 +133,18 @@ impl Format {
     /// The format that a file with these first bytes is certainly of.
     #[must_use]
     pub fn of_bytes(start: &[u8]) -> Option<Self> {
-        let known: [(&[u8], Self); 5] = [
+        if start.starts_with(b"LASF") && start.get(377..382) == Some(b"copc\0") {
+            return Some(Self::Copc);
+        }
+        let known: [(&[u8], Self); 8] = [
             (b"\x93NUMPY", Self::Npy),
             (b"PK\x03\x04", Self::Npz),
             (b"ply\n", Self::Ply),
             (b"ply\r", Self::Ply),
             (b"TRACK\0", Self::Trk),
+            (b"LASF", Self::Las),
+            (b"ARROW1", Self::Arrow),
+            (b"PAR1", Self::Parquet),
         ];
         known.into_iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, format)| format)
     }
@@ -126,6 +161,12 @@ impl Format {
             Self::Obj => "OBJ",
             Self::Swc => "SWC",
             Self::Trk => "TRK",
+            Self::Las => "LAS",
+            Self::Copc => "COPC",
+            Self::GeoJson => "GeoJSON",
+            Self::Arrow => "Arrow",
+            Self::Arrows => "Arrow stream",
+            Self::Parquet => "Parquet",
         }
     }
 }
@@ -175,6 +216,15 @@ pub fn open(
         Format::Obj => obj::open(bytes, options),
         Format::Swc => swc::open(bytes, options),
         Format::Trk => trk::open(bytes, options),
+        Format::Las => las::open(bytes, options),
+        Format::Copc => las::copc::open(bytes, options),
+        Format::GeoJson => geojson::open(bytes, options),
+        #[cfg(feature = "arrow")]
+        Format::Arrow => arrow::open(bytes, options),
+        #[cfg(feature = "arrow")]
+        Format::Arrows => arrow::open_stream(bytes, options),
+        #[cfg(feature = "arrow")]
+        Format::Parquet => arrow::open_parquet(bytes, options),
     }
 }
 
