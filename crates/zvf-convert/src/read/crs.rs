@@ -10,7 +10,7 @@
 use serde_json::Value as Json;
 
 /// The unit of horizontal axes.
-pub(super) fn unit(crs: &Json) -> Option<&'static str> {
+pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
     match crs {
         Json::String(text) if text.contains('[') => wkt_unit(text),
         Json::String(text) => is_wgs84(text).then_some("degree"),
@@ -20,7 +20,7 @@ pub(super) fn unit(crs: &Json) -> Option<&'static str> {
 }
 
 /// Whether a name is one of WGS 84 in degrees, longitude first or not.
-pub(super) fn is_wgs84(text: &str) -> bool {
+pub(crate) fn is_wgs84(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     upper.ends_with("CRS84") || upper.ends_with("CRS84H") || upper.replace("::", ":").ends_with("EPSG:4326")
 }

@@ -9,12 +9,13 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 
 use zvf_format::Class;
 
+use super::Format;
 use super::input::Bytes;
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 /// Bytes by place.
-pub(super) struct Source {
+pub(crate) struct Source {
     held: Held,
     len: u64,
     format: &'static str,
@@ -27,7 +28,7 @@ enum Held {
 
 impl Source {
     /// The bytes of `bytes`, of which none was taken; at most `memory` of them where they are a stream.
-    pub(super) fn open(mut bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
+    pub(crate) fn open(mut bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
         let format = bytes.format().name();
         if let Some(path) = bytes.path() {
             let file = File::open(path).map_err(ConvertError::Read)?;
@@ -55,25 +56,40 @@ impl Source {
     }
 
     /// Bytes there are.
-    pub(super) const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
     /// The name of the format, for messages.
-    pub(super) const fn format(&self) -> &'static str {
+    pub(crate) const fn format(&self) -> &'static str {
         self.format
     }
 
     /// The file, or the bytes in memory.
-    pub(super) fn into_parts(self) -> Result<File, Vec<u8>> {
+    pub(crate) fn into_parts(self) -> Result<File, Vec<u8>> {
         match self.held {
             Held::File(file) => Ok(file),
             Held::Memory(all) => Err(all),
         }
     }
 
+    /// The same from its start, as bytes in order.
+    pub(crate) fn begin(&self, format: Format) -> Result<Bytes, ConvertError> {
+        let stream: Box<dyn std::io::Read + Send> = match &self.held {
+            Held::File(file) => {
+                let mut file = file.try_clone().map_err(ConvertError::Read)?;
+                file.seek(SeekFrom::Start(0)).map_err(ConvertError::Read)?;
+                Box::new(file)
+            }
+            Held::Memory(all) => Box::new(std::io::Cursor::new(all.clone())),
+        };
+        let mut bytes = Bytes::new(stream, None);
+        bytes.is(format);
+        Ok(bytes)
+    }
+
     /// `n` bytes from `at`, which are part of `what`; nothing is reserved for bytes that are not there.
-    pub(super) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
+    pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
         let left = self.len.saturating_sub(at);
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
@@ -94,7 +110,7 @@ impl Source {
     }
 
     /// A fault in these bytes.
-    pub(super) fn bad(
+    pub(crate) fn bad(
         &self,
         class: Class,
         place: Place,
@@ -107,43 +123,43 @@ impl Source {
 
 /// Little-endian numbers at places in a record; 0 past its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers<'a>(pub(super) &'a [u8]);
+pub(crate) struct Numbers<'a>(pub(super) &'a [u8]);
 
 impl Numbers<'_> {
     fn array<const N: usize>(self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
 
-    pub(super) fn u8(self, at: usize) -> u8 {
+    pub(crate) fn u8(self, at: usize) -> u8 {
         self.0.get(at).copied().unwrap_or(0)
     }
 
-    pub(super) fn u16(self, at: usize) -> u16 {
+    pub(crate) fn u16(self, at: usize) -> u16 {
         u16::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn u32(self, at: usize) -> u32 {
+    pub(crate) fn u32(self, at: usize) -> u32 {
         u32::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn i32(self, at: usize) -> i32 {
+    pub(crate) fn i32(self, at: usize) -> i32 {
         i32::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn u64(self, at: usize) -> u64 {
+    pub(crate) fn u64(self, at: usize) -> u64 {
         u64::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn i64(self, at: usize) -> i64 {
+    pub(crate) fn i64(self, at: usize) -> i64 {
         i64::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn f64(self, at: usize) -> f64 {
+    pub(crate) fn f64(self, at: usize) -> f64 {
         f64::from_le_bytes(self.array(at))
     }
 
     /// Text of `n` bytes at most, up to the first zero.
-    pub(super) fn text(self, at: usize, n: usize) -> String {
+    pub(crate) fn text(self, at: usize, n: usize) -> String {
         let raw = self.0.get(at..at.saturating_add(n)).unwrap_or_default();
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(raw).into_owned()
@@ -151,12 +167,12 @@ impl Numbers<'_> {
 }
 
 /// Bytes of a slice as a number of the file.
-pub(super) fn length(bytes: &[u8]) -> u64 {
+pub(crate) fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 /// The bytes of a source from front to back, more than once if need be.
-pub(super) struct Sequence<'a> {
+pub(crate) struct Sequence<'a> {
     source: &'a mut Source,
     buffer: Vec<u8>,
     used: usize,
@@ -165,17 +181,17 @@ pub(super) struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     /// From `at` on.
-    pub(super) const fn new(source: &'a mut Source, at: u64) -> Self {
+    pub(crate) const fn new(source: &'a mut Source, at: u64) -> Self {
         Self { source, buffer: Vec::new(), used: 0, at }
     }
 
     /// Where the next byte lies.
-    pub(super) fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.at.saturating_add(u64::try_from(self.used).unwrap_or(u64::MAX))
     }
 
     /// Goes on at another place.
-    pub(super) fn go_to(&mut self, at: u64) {
+    pub(crate) fn go_to(&mut self, at: u64) {
         let used = at.checked_sub(self.at).and_then(|used| usize::try_from(used).ok());
         match used.filter(|used| *used < self.buffer.len()) {
             Some(used) => self.used = used,
@@ -187,7 +203,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// The next bytes, some of them; none at the end.
-    pub(super) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+    pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         if self.used >= self.buffer.len() {
             let at = self.at();
             let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES);
@@ -198,12 +214,12 @@ impl<'a> Sequence<'a> {
     }
 
     /// Takes `n` of the bytes that were shown.
-    pub(super) fn take(&mut self, n: usize) {
+    pub(crate) fn take(&mut self, n: usize) {
         self.used = self.used.saturating_add(n).min(self.buffer.len());
     }
 
     /// A fault at the next byte.
-    pub(super) fn bad(
+    pub(crate) fn bad(
         &self,
         class: Class,
         expected: impl Into<String>,

@@ -16,8 +16,8 @@
 mod columns;
 mod rows;
 mod shapes;
-pub(super) mod wkb;
+pub(crate) mod wkb;
 
-pub(super) use columns::{Cell, Columns};
-pub(super) use rows::{FLOAT64, Rows};
-pub(super) use shapes::{Part, PartKind, Seen, Shape};
+pub(crate) use columns::{Cell, Columns};
+pub(crate) use rows::{FLOAT64, Rows};
+pub(crate) use shapes::{Part, PartKind, Seen, Shape};

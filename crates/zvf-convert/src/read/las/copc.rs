@@ -196,7 +196,7 @@ const MAX_LEVEL: i32 = 30;
 mod tests {
     use super::super::super::golden::{check_good, expected, folder, read_all};
     use crate::read::{Bounds, Input, ReadOptions};
-    use crate::read::{self, Format};
+    use crate::{Format, read};
 
     #[test]
     fn files_of_others_have_their_points() {

@@ -25,35 +25,35 @@ use crate::read::source::{Numbers, Source};
 
 /// What a header says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct LasHeader {
-    pub(super) minor: u8,
-    pub(super) encoding: u16,
-    pub(super) points_at: u64,
-    pub(super) point_format: u8,
-    pub(super) compressed: bool,
-    pub(super) record_bytes: u16,
-    pub(super) count: u64,
-    pub(super) scales: [f64; 3],
-    pub(super) offsets: [f64; 3],
+pub(crate) struct LasHeader {
+    pub(crate) minor: u8,
+    pub(crate) encoding: u16,
+    pub(crate) points_at: u64,
+    pub(crate) point_format: u8,
+    pub(crate) compressed: bool,
+    pub(crate) record_bytes: u16,
+    pub(crate) count: u64,
+    pub(crate) scales: [f64; 3],
+    pub(crate) offsets: [f64; 3],
     /// In front of the points, then behind them.
-    pub(super) records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
 }
 
 /// A record of variable length (VLR or EVLR).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) user: String,
-    pub(super) id: u16,
-    pub(super) description: String,
+pub(crate) struct Record {
+    pub(crate) user: String,
+    pub(crate) id: u16,
+    pub(crate) description: String,
     /// Where its data begin in the file.
-    pub(super) at: u64,
-    pub(super) len: u64,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
     /// Whether it lies behind the points.
-    pub(super) extended: bool,
+    pub(crate) extended: bool,
 }
 
 impl LasHeader {
-    pub(super) fn read(source: &mut Source) -> Result<Self, ConvertError> {
+    pub(crate) fn read(source: &mut Source) -> Result<Self, ConvertError> {
         let start = source.read(0, source.len().min(4), "the magic")?;
         if start != MAGIC {
             let found = format!("{start:02x?}");
@@ -105,7 +105,7 @@ impl LasHeader {
     }
 
     /// The first record of that name, in front of the points or behind them.
-    pub(super) fn record(&self, user: &str, id: u16) -> Option<&Record> {
+    pub(crate) fn record(&self, user: &str, id: u16) -> Option<&Record> {
         self.records.iter().find(|record| record.user == user && record.id == id)
     }
 
@@ -256,8 +256,8 @@ impl LasHeader {
 }
 
 /// Bytes of the standard fields of a point, by format.
-pub(super) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
-pub(super) const MAGIC: &[u8; 4] = b"LASF";
-pub(super) const VLR_BYTES: u64 = 54;
-pub(super) const EVLR_BYTES: u64 = 60;
+pub(crate) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
+pub(crate) const MAGIC: &[u8; 4] = b"LASF";
+pub(crate) const VLR_BYTES: u64 = 54;
+pub(crate) const EVLR_BYTES: u64 = 60;
 const SMALLEST: u64 = 227;

@@ -24,22 +24,22 @@ use crate::read::source::{Numbers, Source};
 
 /// An attribute of a point.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct LasField {
-    pub(super) name: String,
+pub(crate) struct LasField {
+    pub(crate) name: String,
     /// Where it lies in the record.
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// What is stored there.
-    pub(super) stored: Dtype,
-    pub(super) width: u32,
-    pub(super) form: Form,
-    pub(super) description: Option<String>,
+    pub(crate) stored: Dtype,
+    pub(crate) width: u32,
+    pub(crate) form: Form,
+    pub(crate) description: Option<String>,
     /// Whether it is one of the extra bytes.
-    pub(super) extra: bool,
+    pub(crate) extra: bool,
 }
 
 /// What makes a value of the stored bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// They are the value.
     Plain,
     /// Some bits of a byte.
@@ -50,7 +50,7 @@ pub(super) enum Form {
 
 impl LasField {
     /// The type of its values.
-    pub(super) fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> Dtype {
         match self.form {
             Form::Scaled { .. } => FLOAT64,
             Form::Plain | Form::Bits { .. } => self.stored,
@@ -58,7 +58,7 @@ impl LasField {
     }
 
     /// Bytes of it in a record.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let size = usize::try_from(self.stored.size).unwrap_or(usize::MAX);
         size.saturating_mul(usize::try_from(self.width).unwrap_or(usize::MAX))
     }
@@ -74,7 +74,7 @@ impl LasField {
 }
 
 /// The standard fields of a point format, besides x, y and z.
-pub(super) fn standard_fields(format: u8) -> Vec<LasField> {
+pub(crate) fn standard_fields(format: u8) -> Vec<LasField> {
     let mut fields = vec![LasField::plain("intensity", 12, UINT16)];
     let bits = if format < 6 { BITS_OLD } else { BITS_NEW };
     fields.extend(bits.iter().map(|(name, at, shift, n)| LasField::bits(name, *at, *shift, *n)));
@@ -103,11 +103,11 @@ pub(super) fn standard_fields(format: u8) -> Vec<LasField> {
     fields
 }
 
-pub(super) const fn has_time(format: u8) -> bool {
+pub(crate) const fn has_time(format: u8) -> bool {
     !matches!(format, 0 | 2)
 }
 
-pub(super) const fn has_colours(format: u8) -> bool {
+pub(crate) const fn has_colours(format: u8) -> bool {
     matches!(format, 2 | 3 | 5 | 7 | 8 | 10)
 }
 
@@ -116,7 +116,7 @@ const fn has_waves(format: u8) -> bool {
 }
 
 /// All attributes of a point, and what is to be said of them.
-pub(super) fn read_fields(
+pub(crate) fn read_fields(
     header: &LasHeader,
     source: &mut Source,
 ) -> Result<(Vec<LasField>, Vec<String>), ConvertError> {
@@ -201,14 +201,14 @@ const fn number(kind: DtypeKind, size: u64) -> Dtype {
     Dtype { kind, size, big_endian: false }
 }
 
-pub(super) const UINT8: Dtype = number(DtypeKind::UInt, 1);
-pub(super) const UINT16: Dtype = number(DtypeKind::UInt, 2);
+pub(crate) const UINT8: Dtype = number(DtypeKind::UInt, 1);
+pub(crate) const UINT16: Dtype = number(DtypeKind::UInt, 2);
 const INT8: Dtype = number(DtypeKind::Int, 1);
 const INT16: Dtype = number(DtypeKind::Int, 2);
-pub(super) const FLOAT64: Dtype = number(DtypeKind::Float, 8);
+pub(crate) const FLOAT64: Dtype = number(DtypeKind::Float, 8);
 
 /// Types of extra bytes from 1.
-pub(super) const EXTRA_TYPES: [Dtype; 10] = [
+pub(crate) const EXTRA_TYPES: [Dtype; 10] = [
     UINT8,
     INT8,
     UINT16,
@@ -221,7 +221,7 @@ pub(super) const EXTRA_TYPES: [Dtype; 10] = [
     FLOAT64,
 ];
 /// Bytes of a description of extra bytes.
-pub(super) const EXTRA_BYTES: usize = 192;
+pub(crate) const EXTRA_BYTES: usize = 192;
 const WAVES: [(&str, Dtype); 7] = [
     ("wavepacket_index", UINT8),
     ("wavepacket_offset", number(DtypeKind::UInt, 8)),

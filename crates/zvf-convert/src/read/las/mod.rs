@@ -22,6 +22,7 @@ mod points;
 pub(crate) mod record;
 
 use zvf_format::Class;
+use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use self::header::LasHeader;
@@ -29,7 +30,7 @@ use self::layout::{FLOAT64, LasField, read_fields};
 use self::points::{Points, Table, describe};
 use super::input::Bytes;
 use super::record::block;
-use super::roles::{axes, point_kind};
+use super::roles::{OBJECT, axes, point_kind};
 use super::crs;
 use super::geojson::with_units;
 use super::source::{Numbers, Source};
@@ -110,7 +111,12 @@ fn choose(
         fields.iter().find(|field| field.name == *name).cloned().ok_or_else(missing)
     };
     let wanted = &options.columns;
-    let object = wanted.object.as_ref().map(find).transpose()?;
+    let whole = |field: &&LasField| {
+        let dtype = field.dtype();
+        field.extra && field.name == OBJECT && field.width == 1 && matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt)
+    };
+    let named = wanted.object.as_ref().map(find).transpose()?;
+    let object = named.or_else(|| fields.iter().find(whole).cloned());
     let is_object = |field: &LasField| object.as_ref().is_some_and(|object| object.name == field.name);
     let chosen = match &wanted.fields {
         Some(names) => names.iter().map(find).collect::<Result<_, _>>()?,

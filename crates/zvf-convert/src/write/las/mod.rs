@@ -7,11 +7,12 @@
 //!
 //! The header counts, so it is written last: a stream that cannot go back is collected first.
 //!
-//! Not here: the octree of COPC.
+//! COPC is the same with its points in the nodes of an octree, which takes all of them in memory.
 
 mod chunks;
 mod encode;
 mod head;
+mod octree;
 mod schema;
 
 use std::io::{Cursor, Seek as _, SeekFrom, Write};
@@ -26,20 +27,36 @@ use self::schema::{Schema, Wanted, number, refuse};
 use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::las::record::{bytes_of, record_of};
+use crate::read::source::Numbers;
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::new(target, options, false)
+    LasWriter::new(target, options, Form::Plain)
 }
 
 pub(crate) fn open_compressed<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::new(target, options, true)
+    LasWriter::new(target, options, Form::Compressed)
+}
+
+pub(crate) fn open_octree<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    LasWriter::new(target, options, Form::Octree)
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Compressed,
+    Octree,
 }
 
 /// A file in the making.
@@ -48,7 +65,7 @@ struct LasWriter<'a> {
     collected: Option<Cursor<Vec<u8>>>, // instead of a target that cannot go back
     base: u64,                          // where the file begins in the target
     options: WriteOptions,
-    compressed: bool,
+    form: Form,
     begun: bool,
     state: Option<State>,
 }
@@ -66,19 +83,22 @@ struct State {
     chunks: Option<Chunks>,
     points_at: u64,
     losses: Vec<Loss>,
+    /// Records that wait for the octree.
+    tree: Option<Vec<u8>>,
+    octree: Option<(octree::Cube, u64, (f64, f64))>,
 }
 
 impl<'a> LasWriter<'a> {
     fn new(
         target: Target<'a>,
         options: &WriteOptions,
-        compressed: bool,
+        form: Form,
     ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
         let mut target = target.into_file("LAS")?;
         let base = if target.can_seek() { target.stream_position()? } else { 0 };
         let collected = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
         let options = options.clone();
-        Ok(Box::new(Self { target, collected, base, options, compressed, begun: false, state: None }))
+        Ok(Box::new(Self { target, collected, base, options, form, begun: false, state: None }))
     }
 
     fn out(&mut self) -> &mut dyn SeekWrite {
@@ -135,6 +155,17 @@ impl<'a> LasWriter<'a> {
     fn write_batch(&mut self, state: &mut State, batch: &Batch) -> Result<(), ConvertError> {
         let Some(grid) = state.grid else { return Ok(()) };
         let records = encode(&state.schema, &grid, batch, &mut state.summary)?;
+        if let Some(tree) = &mut state.tree {
+            tree.extend_from_slice(&records);
+            if u64::try_from(tree.len()).is_ok_and(|len| len > self.options.memory) {
+                return Err(ConvertError::NoType {
+                    format: "COPC",
+                    what: format!("more than {} bytes of points, all of which it sorts", self.options.memory),
+                    advice: "raise --memory-limit, or write LAZ",
+                });
+            }
+            return Ok(());
+        }
         match &mut state.chunks {
             Some(chunks) => {
                 let full = chunks.push(&records)?;
@@ -146,6 +177,7 @@ impl<'a> LasWriter<'a> {
 
     fn end(&mut self, state: &mut State) -> Result<(), ConvertError> {
         self.release(state)?;
+        self.write_octree(state)?;
         if let Some(chunks) = &mut state.chunks {
             let (last, table) = chunks.finish()?;
             self.put(&last)?;
@@ -164,13 +196,20 @@ impl<'a> LasWriter<'a> {
                 self.put(&record.evlr())?;
             }
         }
+        if let Some((cube, len, times)) = state.octree {
+            let info = octree::info(cube, (evlrs.0.saturating_add(60), len), times);
+            let at = self.origin().saturating_add(429); // behind the header and the head of the first VLR
+            self.out().seek(SeekFrom::Start(at))?;
+            self.out().write_all(&info)?;
+            self.out().seek(SeekFrom::End(0))?;
+        }
         let Some(grid) = &state.grid else { return Ok(()) };
         let head = Head {
             schema: &state.schema,
             grid,
             summary: &state.summary,
             encoding: state.encoding,
-            compressed: self.compressed,
+            compressed: self.form != Form::Plain,
             vlrs: u32::try_from(state.vlrs.len()).unwrap_or(u32::MAX),
             points_at: state.points_at,
             evlrs,
@@ -186,6 +225,32 @@ impl<'a> LasWriter<'a> {
         Ok(self.target.flush()?)
     }
 
+    /// Writes the nodes of the octree, a chunk each, and keeps their places for the records.
+    fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
+        let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
+        let size = state.schema.record_bytes;
+        let cube = octree::Cube::around(state.summary.min, state.summary.max);
+        let mut page = Vec::new();
+        let record = |row: usize| tree.get(row * size..(row + 1) * size).unwrap_or_default();
+        for node in octree::divide(&tree, size, &grid, cube) {
+            let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
+            let Some(chunks) = &mut state.chunks else { return Ok(()) };
+            let bytes = chunks.compress(&points)?;
+            let at = self.out().stream_position()?.saturating_sub(self.origin());
+            self.put(&bytes)?;
+            page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len()));
+        }
+        let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));
+        let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
+            (min.min(time), max.max(time))
+        });
+        let times = if times.0 > times.1 { (0.0, 0.0) } else { times };
+        let len = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        state.evlrs.insert(0, OutRecord::new("copc", 1000, "EPT hierarchy", page));
+        state.octree = Some((cube, len, times));
+        Ok(())
+    }
+
     const fn origin(&self) -> u64 {
         if self.collected.is_some() { 0 } else { self.base }
     }
@@ -194,7 +259,7 @@ impl<'a> LasWriter<'a> {
 impl Writer for LasWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
         begin_once(&mut self.begun, "LAS")?;
-        let mut state = State::new(header, &self.options, self.compressed)?;
+        let mut state = State::new(header, &self.options, self.form)?;
         if state.grid.is_some() {
             self.write_start(&mut state)?;
         }
@@ -237,7 +302,7 @@ impl Writer for LasWriter<'_> {
 }
 
 impl State {
-    fn new(header: &Header, options: &WriteOptions, compressed: bool) -> Result<Self, ConvertError> {
+    fn new(header: &Header, options: &WriteOptions, form: Form) -> Result<Self, ConvertError> {
         let record = record_of(header);
         let extra = &options.extra;
         let version = |text: Option<&Json>| {
@@ -248,12 +313,15 @@ impl State {
                 .or_else(|| number(record.and_then(|record| record.get("point_format")))),
             minor: version(extra.get("las.version"))
                 .or_else(|| version(record.and_then(|record| record.get("version")))),
-            compressed,
-            octree: false,
+            compressed: form != Form::Plain,
+            octree: form == Form::Octree,
         };
         let schema = Schema::new(header, wanted)?;
-        let chunks = compressed.then(|| Chunks::new(&schema, false)).transpose()?;
+        let chunks = (form != Form::Plain).then(|| Chunks::new(&schema, form == Form::Octree)).transpose()?;
         let (mut vlrs, mut evlrs, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        if form == Form::Octree {
+            vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
+        }
         for kept in record.and_then(|record| record.get("vlrs")).and_then(Json::as_array).into_iter().flatten() {
             let (out, extended) = kept_record(kept);
             if extended && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
@@ -292,6 +360,8 @@ impl State {
             chunks,
             points_at: 0,
             losses,
+            tree: (form == Form::Octree).then(Vec::new),
+            octree: None,
         })
     }
 }
