@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::{Attributes, Capabilities, NOTHING, Spec};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "h5ad",
@@ -14,11 +14,13 @@ pub(super) const SPEC: Spec = Spec {
             && start.path.is_none_or(|path| path.extension().is_none_or(|end| end == "h5ad"))
     },
     read: Some(read::h5ad::open),
-    write: None,
+    write: Some(write::h5ad::open),
     can: Capabilities {
         kinds: &[Kind::PointCloud],
         vertex_attributes: Attributes::All,
+        axes: (1, 8),
         streams_in: false,
+        streams_out: false,
         ..NOTHING
     },
 };

@@ -29,6 +29,8 @@ pub(crate) mod flatgeobuf;
 pub(crate) mod geojson;
 #[cfg(feature = "arrow")]
 pub(crate) mod geoparquet;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
 pub(crate) mod jsonl;
 pub(crate) mod las;
 mod loss;

@@ -92,8 +92,10 @@ impl Writer for Points<'_> {
     }
 }
 
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "it was float32 before")]
 fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
     let mut out = Vec::new();
+    let narrow = batch.positions().dtype().size < 8;
     let find = |name: &str| batch.field(name).filter(|field| is_written(field, format));
     let (intensity, colour) = (find("intensity"), find("color"));
     let axes = usize::try_from(batch.positions().width()).unwrap_or(0);
@@ -101,7 +103,11 @@ fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
         for axis in 0..3 {
             let blank = if axis > 0 { " " } else { "" };
             let value = if axis < axes { batch.positions().value(row, axis) } else { Value::Int(0) };
-            write!(out, "{blank}{value}")?;
+            match value {
+                Value::Float(x) if narrow => write!(out, "{blank}{}", x as f32)?,
+                Value::Float(x) => write!(out, "{blank}{x}")?,
+                other => write!(out, "{blank}{other}")?,
+            }
         }
         match intensity {
             Some(intensity) => write!(out, " {}", intensity.column.value(row, 0))?,

@@ -24,6 +24,9 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     fs::remove_dir_all(demo)?;
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
+    for (file, name) in FORMATS {
+        fs::copy(house.path("testdata/formats").join(file), shell.stage.join(name))?;
+    }
     for id in ARCHIVES {
         unpack(shell, id, id)?;
     }
@@ -37,6 +40,16 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Files of other programs, and what the documentation calls them.
+const FORMATS: [(&str, &str); 6] = [
+    ("las/f7.las", "scan.las"),
+    ("geojson/points.geojson", "places.geojson"),
+    ("geoparquet/points.parquet", "points.parquet"),
+    ("flatgeobuf/lines.fgb", "places.fgb"),
+    ("text_points/scan.pts", "scan.pts"),
+    ("h5ad/plain.h5ad", "cells.h5ad"),
+];
 
 /// The home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {

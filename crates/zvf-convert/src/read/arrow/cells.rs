@@ -63,9 +63,8 @@ pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
         DataType::Utf8View => Cell::Text(array.as_string_view().value(row).into()),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            let keys = dictionary.normalized_keys();
-            let key = keys.get(row).copied().unwrap_or(usize::MAX);
-            if key < dictionary.values().len() { cell(dictionary.values(), key) } else { Cell::Missing }
+            let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
+            key.map_or(Cell::Missing, |key| cell(dictionary.values(), key))
         }
         DataType::Date32 => text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false),
         DataType::Date64 => text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false),
@@ -82,6 +81,21 @@ pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
             }
         }
         _ => Cell::Missing,
+    }
+}
+
+/// The key of a row of a dictionary.
+fn key(keys: &dyn Array, row: usize) -> Option<usize> {
+    match keys.data_type() {
+        DataType::Int8 => usize::try_from(keys.as_primitive::<Int8Type>().value(row)).ok(),
+        DataType::Int16 => usize::try_from(keys.as_primitive::<Int16Type>().value(row)).ok(),
+        DataType::Int32 => usize::try_from(keys.as_primitive::<Int32Type>().value(row)).ok(),
+        DataType::Int64 => usize::try_from(keys.as_primitive::<Int64Type>().value(row)).ok(),
+        DataType::UInt8 => Some(keys.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => Some(keys.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => usize::try_from(keys.as_primitive::<UInt32Type>().value(row)).ok(),
+        DataType::UInt64 => usize::try_from(keys.as_primitive::<UInt64Type>().value(row)).ok(),
+        _ => None,
     }
 }
 

@@ -182,7 +182,10 @@ fn lists(
         shape.end_part(kind, len);
         return Ok(());
     }
-    rows.into_iter().try_for_each(|row| lists(values, row, kind, depth - 1, shape))
+    for row in rows {
+        lists(values, row, kind, depth - 1, shape)?;
+    }
+    Ok(())
 }
 
 /// Adds positions; how many. A position of NaNs only is an empty point.

@@ -61,7 +61,9 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
                     let found = format!("{} bytes more", bytes.len() - reader.at);
                     return Err(reader.bad(Class::Trailing, "the end of the geometry", found));
                 }
-                Some(0) => drop(open.pop()),
+                Some(0) => {
+                    open.pop();
+                }
                 Some(left) => {
                     *left -= 1;
                     break;

@@ -30,7 +30,10 @@ impl<'a> Feature<'a> {
                     kind = Some(text.string()?);
                     return Ok(());
                 }
-                _ => return Ok(drop(text.value()?)),
+                _ => {
+                    text.value()?;
+                    return Ok(());
+                }
             };
             if slot.replace(here).is_some() {
                 let twice = here.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
@@ -124,9 +127,12 @@ fn geometry<'a>(
             }
             "geometries" => text.items(|text| {
                 inner.push(*text);
-                Ok(drop(text.value()?))
+                text.value()?;
+                Ok(())
             })?,
-            _ => drop(text.value()?),
+            _ => {
+                text.value()?;
+            }
         }
         Ok(())
     })?;

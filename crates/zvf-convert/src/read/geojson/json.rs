@@ -246,7 +246,9 @@ impl<'a> Text<'a> {
                 b't' if self.word("true") => {}
                 b'f' if self.word("false") => {}
                 b'n' if self.word("null") => {}
-                _ => drop(self.number()?),
+                _ => {
+                    self.number()?;
+                }
             }
             loop {
                 let Some(inner) = open.last() else {

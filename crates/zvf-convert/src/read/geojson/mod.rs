@@ -309,7 +309,9 @@ impl Walk {
                 self.said.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => self.said.name = Some(text.string()?.into_owned()),
-            _ => drop(text.value()?),
+            _ => {
+                text.value()?;
+            }
         }
         Ok(true)
     }

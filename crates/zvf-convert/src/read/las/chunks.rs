@@ -131,9 +131,7 @@ impl Compression {
         let raw = source.read(table_at, size, "the chunk table")?;
         let vary = self.vlr.uses_variable_size_chunks();
         let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), vary));
-        let table = table.map_err(|panic| panic.to_string()).and_then(|table| {
-            table.map_err(|error| error.to_string())
-        });
+        let table = table.and_then(|table| table.map_err(|error| error.to_string()));
         let bad = |class, expected: &str, found: String| {
             ConvertError::from(source.bad(class, Place::Byte(table_at), expected, found))
         };
@@ -192,8 +190,7 @@ impl Compression {
             };
             decoder.set_fields_from(items).map_err(|error| error.to_string()).map(|()| decoder)
         });
-        let decoder = decoder.map_err(|panic| panic.to_string()).and_then(|decoder| decoder);
-        let decoder = decoder.map_err(|found| {
+        let decoder = decoder.and_then(|decoder| decoder).map_err(|found| {
             source.bad(Class::Codec, Place::Byte(chunk.at), "items that go together", found)
         })?;
         Ok(Open { decoder, at: chunk.at, left: chunk.points, record_bytes: self.record_bytes })
@@ -237,9 +234,7 @@ impl Open {
         let mut points = vec![0; rows.saturating_mul(self.record_bytes)];
         let decoder = &mut self.decoder;
         let done = isolate::catch(|| decoder.decompress_many(&mut points));
-        let done = done.map_err(|panic| panic.to_string()).and_then(|done| {
-            done.map_err(|error| error.to_string())
-        });
+        let done = done.and_then(|done| done.map_err(|error| error.to_string()));
         done.map_err(|found| {
             let expected = format!("{rows} compressed points");
             source.bad(Class::Codec, Place::Byte(self.at), expected, found)

@@ -268,7 +268,8 @@ impl Writer for LasWriter<'_> {
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        let (Piece::Vertices(batch), Some(mut state)) = (piece, self.state.take()) else { return Ok(()) };
+        let Piece::Vertices(batch) = piece else { return Ok(()) };
+        let Some(mut state) = self.state.take() else { return Ok(()) };
         if state.grid.is_some() {
             self.write_batch(&mut state, &batch)?;
         } else {
