@@ -80,7 +80,7 @@ pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<All, Con
                     all.object_fields[at].push(field.clone());
                 }
             }
-            Piece::Elements { .. } => {}
+            Piece::Elements { .. } | Piece::Groups { .. } => {}
         }
     }
     Ok(all)

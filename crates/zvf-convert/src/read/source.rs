@@ -123,7 +123,7 @@ impl Source {
 
 /// Little-endian numbers at places in a record; 0 past its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers<'a>(pub(super) &'a [u8]);
+pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
 
 impl Numbers<'_> {
     fn array<const N: usize>(self, at: usize) -> [u8; N] {

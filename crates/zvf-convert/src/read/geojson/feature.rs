@@ -93,7 +93,7 @@ impl<'a> Feature<'a> {
     }
 }
 
-fn is_geometry(kind: &str) -> bool {
+pub(super) fn is_geometry(kind: &str) -> bool {
     kind == "GeometryCollection" || depth_of(kind).is_some()
 }
 

@@ -15,7 +15,7 @@ fn files_of_others_have_their_cells() {
         check_one(name, &said, &all);
         for column in said["vertex_attributes"].as_array().unwrap() {
             if let Some(codes) = column.get("codes") {
-                let field = all.fields.iter().flatten().find(|field| *column["name"] == *field.name);
+                let field = all.fields.iter().flatten().find(|field| column["name"] == *field.name);
                 if let Some(field) = field {
                     let labels: Vec<String> =
                         field.categories.as_ref().unwrap().values().iter().map(ToString::to_string).collect();
